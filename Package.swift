@@ -1,0 +1,81 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Targets are layers, in the order of the README's map: a target imports only what stands above it.
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+func layer(_ name: String, _ dependencies: [Target.Dependency] = [], path: String? = nil) -> Target {
+    .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: settings)
+}
+
+let package = Package(
+    name: "carillon",
+    products: [
+        .executable(name: "carillon", targets: ["carillon"])
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+    ],
+    targets: [
+        // 0: the system
+        .target(name: "CLinux"),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+
+        // 1: bytes in, values out
+        layer("Bytes"),
+        layer("Digests", ["Bytes", "COpenSSL"]),
+        layer("JSON", ["Bytes"]),
+        layer("HTTP", ["Bytes"]),
+        layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
+        layer("Pusher", ["Bytes", "JSON", "Digests"]),
+        layer("Sync", ["Bytes"]),
+
+        // 2: the engine
+        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync"]),
+
+        // 3: the system, as values and callbacks
+        layer("Reactor", ["CLinux"]),
+        layer("Postgres", ["CPostgres", "Reactor"]),
+
+        // 4: what the hub asks of others
+        layer("Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")]),
+        layer("Identity", ["Bytes", "Digests", "JSON", "Pusher", "Sync", .product(name: "JWTKit", package: "jwt-kit")]),
+
+        // 5: connections and routes
+        layer(
+            "Gateway",
+            [
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Identity",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+
+        // 6: the command
+        .target(name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests"], sources: ["embed"],
+            publicHeadersPath: "embed/include"),
+        .executableTarget(
+            name: "carillon",
+            dependencies: [
+                "API", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+            ],
+            swiftSettings: settings),
+    ]
+)
