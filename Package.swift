@@ -45,7 +45,7 @@ let package = Package(
         layer("Sync", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "Digests", "Pusher", "Sync", "WebSocket"]),
+        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"]),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"]),
