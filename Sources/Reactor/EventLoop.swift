@@ -28,8 +28,12 @@ public final class EventLoop {
     /// Events taken from the kernel at a time.
     private static let eventsPerWait = 512
 
-    public init() throws(ReactorError) {
-        let handle = try LoopHandle()
+    public convenience init() throws(ReactorError) {
+        try self.init(handle: LoopHandle())
+    }
+
+    /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
+    package init(handle: LoopHandle) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
         guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {

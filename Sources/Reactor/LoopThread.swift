@@ -9,10 +9,17 @@ public final class LoopThread: Sendable {
     /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
     ///
     /// `body` gets the loop, whose handle is `handle`; what it returns is kept alive for as long as the loop runs.
-    public init(name: String, body: @escaping @Sendable (EventLoop) -> AnyObject?) throws(ReactorError) {
+    public convenience init(name: String, body: @escaping @Sendable (EventLoop) -> AnyObject?) throws(ReactorError) {
+        try self.init(name: name, handle: LoopHandle(), body: body)
+    }
+
+    /// The same for a handle that exists already, with mailboxes on it that `body` attaches.
+    package init(
+        name: String, handle: LoopHandle, body: @escaping @Sendable (EventLoop) -> AnyObject?
+    ) throws(ReactorError) {
         // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
-        let loop = try EventLoop()
-        handle = loop.handle
+        let loop = try EventLoop(handle: handle)
+        self.handle = handle
         let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
         var thread = pthread_t()
         let code = pthread_create(&thread, nil, runLoopThread, start.toOpaque())

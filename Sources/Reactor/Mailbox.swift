@@ -42,7 +42,8 @@ public final class LoopHandle: Sendable {
     package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
 
-    init() throws(ReactorError) {
+    /// A handle for one loop, made here or before it.
+    package init() throws(ReactorError) {
         waker = try Waker()
     }
 
