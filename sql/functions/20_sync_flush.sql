@@ -8,7 +8,8 @@
 -- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: touched and ticket are taken away by the first statement.
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
--- scans; jit off because a disabled scan's cost alone would start it; UTC so that timestamps in events do not depend
+-- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
+-- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps in events do not depend
 -- on the writer. synchronous_commit is raised for this transaction where it is weaker than `on`, never lowered: an
 -- offset once shown must not be issued again.
 create or replace function sync.flush() returns trigger
@@ -16,6 +17,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
+set plan_cache_mode = force_generic_plan
 set timezone = 'UTC'
 as $$
 declare
@@ -41,27 +43,26 @@ begin
     order by c.user_id, c.topic
     on conflict (user_id, topic) do update set top = s.top where false;
 
-    with part as materialized (
-        select c.source, c.topic, array_agg(c) as changes
-        from unnest(changes) as c
-        group by c.source, c.topic
-    ), numbered as (
+    -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
+    with numbered as (
         select d.user_id, p.topic, d.name, d.data,
-               s.top + row_number() over (
+               (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
+               + row_number() over (
                    partition by d.user_id, p.topic
                    order by d.summary, p.source, d.id collate "C"
                ) as o
-        from part as p
+        from (
+            select c.source, c.topic, array_agg(c) as changes from unnest(changes) as c group by c.source, c.topic
+        ) as p
         cross join lateral sync.drafts(p.source, p.changes) as d
-        join sync.stream as s on s.user_id = d.user_id and s.topic = p.topic
     ), appended as (
         insert into sync.event (user_id, topic, o, name, data)
         select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered
         returning user_id, topic, o
     )
-    update sync.stream as s set top = a.top
-    from (select user_id, topic, max(o) as top from appended group by user_id, topic) as a
-    where s.user_id = a.user_id and s.topic = a.topic;
+    insert into sync.stream as s (user_id, topic, epoch, top)
+    select user_id, topic, '', max(o) from appended group by user_id, topic
+    on conflict (user_id, topic) do update set top = excluded.top;
 
     get diagnostics events = row_count;
     if events > 0 then

@@ -19,7 +19,7 @@ begin
     ) as calls;
     execute format($generator$
 create or replace function %1$s(changes sync.change[]) returns setof sync.draft
-language plpgsql
+language plpgsql rows 10
 as $builder$
 begin
     return query
@@ -28,7 +28,9 @@ begin
            case when r.%3$I is null then jsonb_build_object('id', c.id, 'rev', c.rev)
                 else jsonb_build_object('id', r.%3$I, 'rev', %4$s)%5$s end
     from unnest(changes) as c
-    left join %6$s as r on r.%3$I = c.id::%7$s and r.%8$I::text = c.user_id
+    left join lateral (
+        select * from %6$s as r where r.%3$I = c.id::%7$s and r.%8$I::text = c.user_id offset 0
+    ) as r on true
     where r.%3$I is not null or c.op <> 'I';
 end
 $builder$

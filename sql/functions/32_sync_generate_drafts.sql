@@ -12,7 +12,7 @@ begin
     into branches from sync.published;
     execute format($generator$
 create or replace function sync.drafts(source int, changes sync.change[]) returns setof sync.draft
-language plpgsql
+language plpgsql rows 10
 as $drafts$
 begin
     case source

@@ -6,8 +6,9 @@
 -- of those due: taken, missed, made up, and pending ones whose window has ended, by the clock at commit; null when
 -- nothing is due. They hold as of that commit: a window that ends later changes them with the next change of the day.
 -- The text of a note never leaves the table: hasNote does.
+-- Tables are met by key only (subqueries, OFFSET 0): a join could become a hash over all of one.
 create or replace function care.occurrence_events(changes sync.change[]) returns setof sync.draft
-language plpgsql
+language plpgsql rows 10
 as $$
 declare
     clock timestamptz := clock_timestamp();
@@ -16,7 +17,9 @@ begin
     with dose as materialized (
         select c.user_id as owner, c.id as dose_id, c.op, c.context::date as old_day, c.rev as old_rev, o.*
         from unnest(changes) as c
-        left join care.dose_occurrence as o on o.id = c.id and o.user_id = c.user_id
+        left join lateral (
+            select * from care.dose_occurrence as o where o.id = c.id and o.user_id = c.user_id offset 0
+        ) as o on true
     ), day as (
         select owner, old_day as date from dose where old_day is not null
         union
@@ -52,8 +55,12 @@ begin
                 adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
                 updated_at = excluded.updated_at
     ), emptied as (
-        delete from care.day_summary as s using summary as n
-        where n.doses = 0 and s.user_id = n.owner and s.date = n.date
+        delete from care.day_summary where ctid = any(array(
+            select s.ctid from summary as n
+            cross join lateral (
+                select s.ctid from care.day_summary as s where s.user_id = n.owner and s.date = n.date offset 0
+            ) as s
+            where n.doses = 0))
     ), told as materialized (
         select n.owner, n.date,
                jsonb_build_object(
@@ -66,14 +73,16 @@ begin
                coalesce(d.local_date, d.old_day) as date,
                case when d.id is null then jsonb_build_object('status', 'cancelled', 'rev', d.old_rev)
                else jsonb_build_object(
-                   'scheduleId', d.schedule_id, 'productId', d.product_id, 'productName', p.name, 'status', d.status,
+                   'scheduleId', d.schedule_id, 'productId', d.product_id, 'productName', (
+                       select p.name from care.product as p
+                       where p.id = d.product_id and (p.user_id is null or p.user_id = d.owner)),
+                   'status', d.status,
                    'takenAt', d.taken_at, 'hasNote', coalesce(d.note, '') <> '', 'rev', d.rev,
                    'scheduledAt', d.scheduled_at, 'timeLocal', care.local_iso(d.scheduled_at, d.tz), 'timezone', d.tz,
                    'localDate', to_char(d.local_date, 'YYYY-MM-DD'), 'windowStart', d.window_start,
                    'windowEnd', d.window_end, 'createdAt', d.created_at, 'updatedAt', d.updated_at) end as updates
         from dose as d
         left join told as t on t.owner = d.owner and t.date = coalesce(d.local_date, d.old_day)
-        left join care.product as p on p.id = d.product_id and (p.user_id is null or p.user_id = d.owner)
         where d.id is not null or d.op <> 'I'
     )
     select s.owner, false, s.dose_id,

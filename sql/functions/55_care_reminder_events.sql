@@ -1,7 +1,7 @@
 -- care.reminder_events: the builder of care.reminder_rule: reminder.created and .updated with the whole rule and its next
 -- ten times, reminder.deleted with {id, rev}. Locks: none.
 create or replace function care.reminder_events(changes sync.change[]) returns setof sync.draft
-language plpgsql
+language plpgsql rows 10
 as $$
 declare
     clock timestamptz := clock_timestamp();
@@ -19,9 +19,11 @@ begin
                'enabled', r.enabled, 'rev', r.rev, 'createdAt', r.created_at, 'updatedAt', r.updated_at,
                'nextOccurrences', (
                    select coalesce(jsonb_agg(care.local_iso(at, r.timezone) order by at), '[]')
-                   from care.next_occurrences(r, clock) as at)) end
+                   from care.next_occurrences(r::care.reminder_rule, clock) as at)) end
     from unnest(changes) as c
-    left join care.reminder_rule as r on r.id = c.id and r.user_id = c.user_id
+    left join lateral (
+        select * from care.reminder_rule as r where r.id = c.id and r.user_id = c.user_id offset 0
+    ) as r on true
     where r.id is not null or c.op <> 'I';
 end
 $$;

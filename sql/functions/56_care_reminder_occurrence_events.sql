@@ -2,7 +2,7 @@
 -- it fires (before any snooze). A row deleted while its rule lives tells `removed: true`: the occurrence is as its rule
 -- says again; deleted with its rule it tells nothing, for reminder.deleted has. Locks: none.
 create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
-language plpgsql
+language plpgsql rows 10
 as $$
 begin
     return query
@@ -17,8 +17,12 @@ begin
                'status', x.status, 'snoozedUntil', x.snoozed_until, 'snoozeCount', x.snooze_count, 'rev', x.rev,
                'updatedAt', x.updated_at) end
     from unnest(changes) as c
-    left join care.reminder_occurrence as x on x.id = c.id and x.user_id = c.user_id
-    join care.reminder_rule as r on r.id = coalesce(x.rule_id, c.context)
+    left join lateral (
+        select * from care.reminder_occurrence as x where x.id = c.id and x.user_id = c.user_id offset 0
+    ) as x on true
+    cross join lateral (
+        select * from care.reminder_rule as r where r.id = coalesce(x.rule_id, c.context) offset 0
+    ) as r
     where x.id is not null or c.op <> 'I';
 end
 $$;
