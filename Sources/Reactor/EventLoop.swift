@@ -28,6 +28,7 @@ public final class EventLoop {
     /// Events taken from the kernel at a time.
     private static let eventsPerWait = 512
 
+    /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
     public init(handle: LoopHandle) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
