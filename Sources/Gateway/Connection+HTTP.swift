@@ -148,7 +148,7 @@ extension Connection {
         guard let upgrade = conversation?.upgrade else { return }
         switch result {
         case .failure(let rejection):
-            answer(.problem(.unauthorized, rejection.rawValue), keepsAlive: false)
+            answer(.problem(.unauthorized, rejection.message), keepsAlive: false)
         case .success(let token):
             queue(upgrade.response)
             let session = newSession(upgrade.app)
@@ -184,7 +184,7 @@ extension ConnectionCensus.Refusal {
         }
     }
 
-    fileprivate var message: String {
+    fileprivate var message: StaticString {
         switch self {
         case .hubFull: "This hub has as many connections as it may have."
         case .addressFull: "This address has as many connections as it may have."

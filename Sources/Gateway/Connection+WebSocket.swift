@@ -106,7 +106,7 @@ extension Connection {
             owner.hub.authenticated(
                 session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
         case .failure(let rejection):
-            owner.hub.rejected(session, reason: rejection.rawValue, &effects)
+            owner.hub.rejected(session, reason: rejection.message, &effects)
         }
         perform(effects)
         resume()

@@ -56,10 +56,10 @@ package protocol HTTPRoutes: Sendable {
 
 extension HTTPResponse {
     /// An error for people and programs: `{"error":"…","code":401}`.
-    package static func problem(_ status: Status, _ message: String) -> HTTPResponse {
+    package static func problem(_ status: Status, _ message: StaticString) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"error":"#)
-        body.append(jsonString: message)
+        body.append(jsonString: message.bytes)
         body.append(#","code":"#)
         body.append(decimal: status.code)
         body.append("}\n")
