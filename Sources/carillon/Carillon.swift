@@ -1,0 +1,6 @@
+import ArgumentParser
+import Configuration
+import JWTKit
+import Logging
+
+@main struct Carillon: ParsableCommand {}
