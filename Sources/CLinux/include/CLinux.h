@@ -1,0 +1,29 @@
+// The few Linux calls that Swift's Glibc module lacks, behind plain prototypes: _GNU_SOURCE in an imported header
+// changes types of the whole module, so it stays inside CLinux.c.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static const uint32_t cl_epollin = EPOLLIN;
+static const uint32_t cl_epollout = EPOLLOUT;
+static const uint32_t cl_epollrdhup = EPOLLRDHUP;
+static const uint32_t cl_epollhup = EPOLLHUP;
+static const uint32_t cl_epollerr = EPOLLERR;
+
+static inline uint64_t cl_event_token(const struct epoll_event *event) { return event->data.u64; }
+int cl_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
+int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t token);
+int cl_epoll_remove(int epoll, int fd);
+
+/// accept4(2) with SOCK_NONBLOCK | SOCK_CLOEXEC.
+int cl_accept(int fd, struct sockaddr_storage *address);
+/// eventfd(2) with EFD_NONBLOCK | EFD_CLOEXEC.
+int cl_eventfd(void);
+/// A non-blocking, close-on-exec stream socket of the family.
+int cl_stream_socket(int family);
+int cl_set_option(int fd, int level, int option, int value);
+int cl_set_thread_name(const char *name);
+uint64_t cl_monotonic_nanoseconds(void);

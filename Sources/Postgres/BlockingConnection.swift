@@ -1,0 +1,79 @@
+import CPostgres
+
+/// libpq as tools use it: each call waits for its answer, and errors carry all that the server said.
+///
+/// For `migrate`, `dev`, tests and the load tester; the hub's loops never see one. Belongs to one thread at a time.
+package final class BlockingConnection {
+    private let pg: OpaquePointer
+
+    /// Connects.
+    ///
+    /// - Parameters:
+    ///   - string: a URI or keyword string.
+    ///   - timeoutSeconds: for connecting, unless the string has its own `connect_timeout`; libpq takes no fraction.
+    package init(_ string: String, timeoutSeconds: Int = 10) throws(StatementError) {
+        let parameters: ConnectionParameters
+        do {
+            parameters = try ConnectionParameters(
+                string,
+                defaults: ConnectionParameters.keepalive + [.init("connect_timeout", String(timeoutSeconds))])
+        } catch {
+            throw StatementError(error, message: error.message)
+        }
+        guard let pg = parameters.withLists({ PQconnectdbParams($0, $1, 0) }) else {
+            throw StatementError(PostgresError(.connecting, "out of memory"), message: "")
+        }
+        guard PQstatus(pg) == CONNECTION_OK else {
+            let error = PostgresError(connecting: pg)
+            PQfinish(pg)
+            throw StatementError(error, message: error.message)
+        }
+        _ = PQsetNoticeReceiver(pg, { _, _ in }, nil)
+        self.pg = pg
+    }
+
+    deinit {
+        PQfinish(pg)
+    }
+
+    /// The server process behind this connection.
+    package var backendPID: Int32 { PQbackendPID(pg) }
+
+    /// Runs any number of statements, separated by semicolons: one transaction, unless they say otherwise.
+    package func execute(_ sql: String) throws(StatementError) {
+        _ = try rows(of: PQexec(pg, sql))
+    }
+
+    /// Runs one statement with text parameters for `$1` and on, and returns its rows as text.
+    package func query(_ sql: String, _ parameters: [String?] = []) throws(StatementError) -> [[String?]] {
+        guard let list = CStringList(parameters) else {
+            throw StatementError(PostgresError(.notSent, "a parameter holds a NUL"), message: "a parameter holds a NUL")
+        }
+        let result = list.withPointers { values in
+            PQexecParams(pg, sql, Int32(list.count), nil, values, nil, nil, 0)
+        }
+        return try rows(of: result).strings()
+    }
+
+    /// `text` as a literal of SQL's, quotes included, for statements that take no parameters.
+    package func literal(_ text: String) throws(StatementError) -> String {
+        guard let literal = PQescapeLiteral(pg, text, text.utf8.count) else {
+            throw StatementError(PostgresError(.notSent, "a literal is not UTF-8"), message: lastMessage)
+        }
+        defer { PQfreemem(literal) }
+        return String(cString: literal)
+    }
+
+    private var lastMessage: String { String(cString: PQerrorMessage(pg)) }
+
+    private func rows(of result: OpaquePointer?) throws(StatementError) -> Rows {
+        guard let result else { throw StatementError(PostgresError(.lost, "the connection was lost"), message: lastMessage) }
+        guard let error = PostgresError(result: result) else { return Rows(result) }
+        let message = String(cString: PQresultErrorMessage(result))
+        PQclear(result)
+        guard PQstatus(pg) == CONNECTION_OK else {
+            throw StatementError(PostgresError(.lost, "the connection was lost", sqlstate: error.sqlstate), message: message)
+        }
+        throw StatementError(error, message: message)
+    }
+}

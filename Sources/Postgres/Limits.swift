@@ -1,0 +1,9 @@
+/// The bounds of this target, in one place.
+package enum PostgresLimits {
+    /// Statements that may wait for their turn on one connection; one more is refused.
+    package static let waitingStatementsMax = 64
+    /// Parameters of one statement. PostgreSQL's own limit is 65,535.
+    package static let parametersMax = 64
+    /// Bytes of libpq's message that an error about connecting keeps.
+    package static let messageBytesMax = 300
+}

@@ -1,0 +1,123 @@
+import CPostgres
+
+/// A failure of a connection or a statement, fit for a log: it holds codes and our own words, never the server's
+/// message about a statement, whose text may quote rows. `StatementError` keeps that text for tools.
+package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Where it failed.
+    package enum Kind: Hashable, Sendable {
+        /// The connection string cannot be read.
+        case connectionString
+        /// The connection was not made: refused, no such host, wrong password.
+        case connecting
+        /// Connecting or a statement took longer than allowed; the connection is closed then.
+        case timeout
+        /// The connection broke; whether a statement under way was carried out is unknown.
+        case lost
+        /// The server answered a statement with an error.
+        case statement
+        /// A statement was not sent: too many wait, or a parameter holds a NUL, which PostgreSQL's text cannot.
+        case notSent
+        /// The answer is not of the shape that the statement has.
+        case unexpectedResult
+    }
+
+    /// The server's severity: all but `error` end the connection.
+    package enum Severity: String, Hashable, Sendable {
+        case error = "ERROR"
+        case fatal = "FATAL"
+        case panic = "PANIC"
+    }
+
+    package let kind: Kind
+    package let sqlstate: SQLState?
+    package let severity: Severity?
+    /// One line in our words. Only of `connecting` is it libpq's, shortened: no statement has run then.
+    package let message: String
+
+    package init(_ kind: Kind, _ message: String, sqlstate: SQLState? = nil, severity: Severity? = nil) {
+        self.kind = kind
+        self.message = message
+        self.sqlstate = sqlstate
+        self.severity = severity
+    }
+
+    /// What to do about it.
+    package var advice: Advice {
+        switch kind {
+        case .connectionString: .operatorNeeded
+        case .connecting, .timeout, .lost: .reconnect
+        case .statement: sqlstate?.advice ?? .rejected
+        case .notSent, .unexpectedResult: .rejected
+        }
+    }
+
+    package var description: String {
+        guard let sqlstate else { return message }
+        return "\(message) (SQLSTATE \(sqlstate))"
+    }
+}
+
+extension PostgresError {
+    /// The error in a failed result; `nil` where the result is none.
+    init?(result: OpaquePointer) {
+        switch PQresultStatus(result) {
+        case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+            return nil
+        case PGRES_FATAL_ERROR, PGRES_BAD_RESPONSE:
+            let sqlstate = Self.field(result, diagnosticSQLState).flatMap { SQLState($0) }
+            let severity = Self.field(result, diagnosticSeverity).flatMap { Severity(rawValue: $0) }
+            let wording = sqlstate?.wording ?? "the statement failed"
+            self.init(.statement, wording, sqlstate: sqlstate, severity: severity)
+        default:
+            self.init(.unexpectedResult, "the statement began a copy, which is not for this connection")
+        }
+    }
+
+    /// The last attempt to connect, as libpq tells it: host, reason, and no password.
+    init(connecting connection: OpaquePointer) {
+        self.init(.connecting, Self.oneLine(String(cString: PQerrorMessage(connection))))
+    }
+
+    static func field(_ result: OpaquePointer, _ code: Int32) -> String? {
+        PQresultErrorField(result, code).map { String(cString: $0) }
+    }
+
+    /// `text` with its line breaks as spaces, shortened to the limit.
+    static func oneLine(_ text: String) -> String {
+        var line = ""
+        for scalar in text.unicodeScalars {
+            guard line.utf8.count < PostgresLimits.messageBytesMax else { break }
+            let isSpace = scalar.value <= 0x20 || scalar.value == 0x7f
+            if !isSpace {
+                line.unicodeScalars.append(scalar)
+            } else if !line.isEmpty, line.last != " " {
+                line.append(" ")
+            }
+        }
+        if line.last == " " { line.removeLast() }
+        return line.isEmpty ? "no connection" : line
+    }
+
+    // libpq's PG_DIAG_ macros are character constants, which Swift does not import.
+    private static let diagnosticSQLState = Int32(UInt8(ascii: "C"))
+    private static let diagnosticSeverity = Int32(UInt8(ascii: "V"))
+}
+
+/// A failure as a tool shows it to its operator, whose own SQL it was: all that the server said.
+///
+/// Never let one into the hub's log: it may quote rows.
+package struct StatementError: Error, Sendable, CustomStringConvertible {
+    /// The same without the server's words.
+    package let reason: PostgresError
+    /// libpq's message, usually several lines, with detail, hint and context.
+    package let message: String
+
+    package init(_ reason: PostgresError, message: String) {
+        self.reason = reason
+        self.message = message
+    }
+
+    package var sqlstate: SQLState? { reason.sqlstate }
+
+    package var description: String { message.isEmpty ? reason.description : message }
+}

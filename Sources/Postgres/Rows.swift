@@ -1,0 +1,85 @@
+import CPostgres
+
+/// The rows of one answered statement, in text format. Owns libpq's result and clears it.
+///
+/// Every getter takes any row and column: what is not there, is NULL, or is of another form is `nil`, and nothing
+/// that a server sends can trap.
+package final class Rows {
+    private let result: OpaquePointer
+    /// Rows in the answer; 0 for statements that return none.
+    package let count: Int
+    /// Columns in the answer.
+    package let columns: Int
+
+    /// Takes over `result`, which is a success.
+    init(_ result: OpaquePointer) {
+        self.result = result
+        count = Int(PQntuples(result))
+        columns = Int(PQnfields(result))
+    }
+
+    deinit {
+        PQclear(result)
+    }
+
+    /// Calls `body` with the value's bytes, which live as long as the call; `nil` for NULL.
+    @inline(__always)
+    package func withBytes<Value>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value? {
+        guard row >= 0, row < count, column >= 0, column < columns else { return nil }
+        let row = Int32(truncatingIfNeeded: row)
+        let column = Int32(truncatingIfNeeded: column)
+        guard PQgetisnull(result, row, column) == 0, let start = PQgetvalue(result, row, column) else { return nil }
+        return body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column))))
+    }
+
+    /// The value as text. Bytes that are not UTF-8, which the server's encoding rules out, become U+FFFD.
+    package func string(_ row: Int, _ column: Int) -> String? {
+        withBytes(row, column) { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The value as a whole number.
+    package func integer(_ row: Int, _ column: Int) -> Int64? {
+        withBytes(row, column, Self.decimal) ?? nil
+    }
+
+    /// The value as `t` or `f`.
+    package func boolean(_ row: Int, _ column: Int) -> Bool? {
+        withBytes(row, column) { bytes -> Bool? in
+            guard bytes.count == 1 else { return nil }
+            return bytes[0] == UInt8(ascii: "t") ? true : bytes[0] == UInt8(ascii: "f") ? false : nil
+        } ?? nil
+    }
+
+    /// Whether the values of two rows in one column are the same bytes; NULL is the same as nothing.
+    package func equal(_ row: Int, _ other: Int, column: Int) -> Bool {
+        withBytes(row, column) { left in
+            withBytes(other, column) { right in
+                left.count == right.count && left.elementsEqual(right)
+            } ?? false
+        } ?? false
+    }
+
+    /// All rows as text.
+    package func strings() -> [[String?]] {
+        (0..<count).map { row in (0..<columns).map { column in string(row, column) } }
+    }
+
+    private static func decimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
+        var digits = bytes[...]
+        let isNegative = digits.first == UInt8(ascii: "-")
+        if isNegative { digits = digits.dropFirst() }
+        guard !digits.isEmpty else { return nil }
+        var value: Int64 = 0
+        for byte in digits {
+            guard byte >= 0x30, byte <= 0x39 else { return nil }
+            let (scaled, overflow) = value.multipliedReportingOverflow(by: 10)
+            guard !overflow else { return nil }
+            // Built downwards: the smallest number has no positive twin.
+            let (next, overflowNext) = scaled.subtractingReportingOverflow(Int64(byte - 0x30))
+            guard !overflowNext else { return nil }
+            value = next
+        }
+        guard !isNegative else { return value }
+        return value == .min ? nil : -value
+    }
+}

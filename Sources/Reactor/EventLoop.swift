@@ -1,0 +1,244 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// One thread's epoll loop: descriptors, deadlines, mailboxes, and work at the end of the tick.
+///
+/// A tick is: wait; look at what is ready, mailboxes among it; run the deadlines that have passed; end the tick for
+/// every source marked dirty, which is where piled-up output is written with one call for each socket ("cork").
+/// Level-triggered: a handler may stop reading whenever it likes, and what is left is reported again.
+///
+/// Everything here belongs to the loop's thread; other threads hold its `LoopHandle` and `Mailbox`es.
+public final class EventLoop {
+    public let handle: LoopHandle
+    /// The monotonic clock as read when this tick began.
+    public private(set) var now: Instant
+
+    private let epoll: Int32
+    private var sources: ContiguousArray<EventSource?> = []
+    private var generations: ContiguousArray<UInt32> = []
+    private var freeSlots: ContiguousArray<UInt32> = []
+    private var deadlines = DeadlineQueue()
+    private var dirty: ContiguousArray<EventSource> = []
+    private var mailboxes: ContiguousArray<() -> Void> = []
+    private let events: UnsafeMutableBufferPointer<epoll_event>
+
+    /// The eventfd's token; no slot reaches it.
+    private static let wakerToken = UInt64.max
+    /// Events taken from the kernel at a time.
+    private static let eventsPerWait = 512
+
+    public init() throws(ReactorError) {
+        let handle = try LoopHandle()
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
+        guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {
+            let code = errno
+            close(epoll)
+            throw ReactorError("epoll_ctl", code)
+        }
+        self.handle = handle
+        self.epoll = epoll
+        now = Instant.read()
+        events = .allocate(capacity: Self.eventsPerWait)
+    }
+
+    deinit {
+        events.deallocate()
+        close(epoll)
+    }
+
+    /// Runs until `LoopHandle.stop()`. The calling thread is the loop's from now on.
+    public func run() {
+        while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
+            tick(waitingAtMost: nil)
+        }
+    }
+
+    /// One tick. For loops that are driven from outside, such as tests'.
+    public func tick(waitingAtMost limit: Duration?) {
+        let count = epoll_wait(epoll, events.baseAddress, Int32(Self.eventsPerWait), timeout(limit))
+        now = Instant.read()
+        if count > 0 {
+            for index in 0..<Int(count) {
+                dispatch(events[index])
+            }
+        }
+        while let source = deadlines.popDue(now) {
+            source.deadlineReached()
+        }
+        endTick()
+    }
+
+    /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
+    /// finds that it has gone.
+    @inline(__always)
+    public func source(slot: UInt32, generation: UInt32) -> EventSource? {
+        guard let source = source(slot: slot), source.generation == generation else { return nil }
+        return source
+    }
+
+    /// The source in `slot`, for callers who know that it is still theirs.
+    @inline(__always)
+    public func source(slot: UInt32) -> EventSource? {
+        guard Int(slot) < sources.count else { return nil }
+        return sources[Int(slot)]
+    }
+
+    /// How many sources the loop looks after.
+    public var sourceCount: Int { sources.count - freeSlots.count }
+
+    // MARK: Descriptors
+
+    /// Looks after `source`, which may have a descriptor (`-1`: only deadlines and ticks). The source owns and closes
+    /// its descriptor, after `remove`.
+    ///
+    /// - Throws: the error of `epoll_ctl(2)`: out of watches or memory; the source is not added then.
+    public func add(_ source: EventSource, descriptor: Int32 = -1, interest: Readiness = []) throws(ReactorError) {
+        precondition(!source.isAdded, "a source is added once")
+        let slot: UInt32
+        if let free = freeSlots.popLast() {
+            slot = free
+        } else {
+            slot = UInt32(sources.count)
+            sources.append(nil)
+            generations.append(0)
+        }
+        let generation = generations[Int(slot)] &+ 1
+        if descriptor >= 0, cl_epoll_add(epoll, descriptor, interest.epoll, Self.token(slot, generation)) != 0 {
+            freeSlots.append(slot)
+            throw ReactorError("epoll_ctl", errno)
+        }
+        generations[Int(slot)] = generation
+        source.slot = slot
+        source.generation = generation
+        source.descriptor = descriptor
+        source.interest = interest
+        sources[Int(slot)] = source
+    }
+
+    /// Changes what the descriptor is watched for. Does nothing where it is so already.
+    public func setInterest(_ source: EventSource, _ interest: Readiness) {
+        guard source.isAdded, source.descriptor >= 0, source.interest != interest else { return }
+        source.interest = interest
+        _ = cl_epoll_modify(epoll, source.descriptor, interest.epoll, Self.token(source.slot, source.generation))
+    }
+
+    /// Watches another descriptor for the source. libpq may replace its socket, even by one of the same number, which
+    /// the kernel has dropped from the set when the old one closed: so add, and modify only where it is still there.
+    public func setDescriptor(_ source: EventSource, _ descriptor: Int32, _ interest: Readiness) throws(ReactorError) {
+        guard source.isAdded else { return }
+        if source.descriptor >= 0, source.descriptor != descriptor {
+            _ = cl_epoll_remove(epoll, source.descriptor)
+        }
+        source.descriptor = descriptor
+        source.interest = interest
+        guard descriptor >= 0 else { return }
+        let token = Self.token(source.slot, source.generation)
+        if cl_epoll_add(epoll, descriptor, interest.epoll, token) == 0 { return }
+        guard errno == EEXIST, cl_epoll_modify(epoll, descriptor, interest.epoll, token) == 0 else {
+            throw ReactorError("epoll_ctl", errno)
+        }
+    }
+
+    /// Lets go of the source: no call comes to it after this one. Call before closing its descriptor.
+    public func remove(_ source: EventSource) {
+        guard source.isAdded else { return }
+        if source.descriptor >= 0 { _ = cl_epoll_remove(epoll, source.descriptor) }
+        deadlines.unset(source)
+        freeSlots.append(source.slot)
+        sources[Int(source.slot)] = nil
+        source.slot = .max
+        source.descriptor = -1
+    }
+
+    // MARK: Deadlines and ticks
+
+    /// Sets, moves or unsets (`nil`) the one deadline of an added source.
+    public func setDeadline(_ source: EventSource, _ deadline: Instant?) {
+        guard source.isAdded else { return }
+        if let deadline {
+            deadlines.set(source, at: deadline)
+        } else {
+            deadlines.unset(source)
+        }
+    }
+
+    /// Calls the source's `tickEnded` once, when this tick ends.
+    @inline(__always)
+    public func markDirty(_ source: EventSource) {
+        guard !source.isDirty else { return }
+        source.isDirty = true
+        dirty.append(source)
+    }
+
+    /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.
+    package func attach<Message>(_ mailbox: Mailbox<Message>, _ received: @escaping (Message) -> Void) {
+        var batch: ContiguousArray<Message> = []
+        mailboxes.append {
+            mailbox.takeAll(into: &batch)
+            for message in batch {
+                received(message)
+            }
+            batch.removeAll(keepingCapacity: batch.count <= 1024)
+        }
+        // What was posted before has woken nobody who would look here.
+        handle.waker.wake()
+    }
+
+    // MARK: The tick's steps
+
+    private func dispatch(_ event: epoll_event) {
+        var event = event
+        let token = cl_event_token(&event)
+        if token == Self.wakerToken {
+            handle.waker.acknowledge()
+            for mailbox in mailboxes { mailbox() }
+            return
+        }
+        // A source removed earlier in this batch, its slot perhaps taken again, fails the generation.
+        let slot = UInt32(truncatingIfNeeded: token)
+        guard let source = source(slot: slot, generation: UInt32(truncatingIfNeeded: token >> 32)) else { return }
+        source.ready(Readiness(epoll: event.events))
+    }
+
+    private func endTick() {
+        var index = 0
+        while index < dirty.count {
+            let source = dirty[index]
+            index += 1
+            source.isDirty = false
+            if source.isAdded { source.tickEnded() }
+        }
+        dirty.removeAll(keepingCapacity: true)
+    }
+
+    private func timeout(_ limit: Duration?) -> Int32 {
+        var wait = limit.map(\.wholeNanoseconds) ?? UInt64.max
+        if let earliest = deadlines.earliest {
+            let clock = Instant.read()
+            wait = min(wait, earliest > clock ? earliest.nanoseconds - clock.nanoseconds : 0)
+        }
+        guard wait != UInt64.max else { return -1 }
+        // Rounded up, or a deadline a fraction of a millisecond away would spin.
+        return Int32(clamping: (wait / 1_000_000) + (wait % 1_000_000 == 0 ? 0 : 1))
+    }
+
+    private static func token(_ slot: UInt32, _ generation: UInt32) -> UInt64 {
+        UInt64(generation) << 32 | UInt64(slot)
+    }
+}
+
+extension Readiness {
+    fileprivate var epoll: UInt32 {
+        (contains(.readable) ? cl_epollin | cl_epollrdhup : 0) | (contains(.writable) ? cl_epollout : 0)
+    }
+
+    fileprivate init(epoll events: UInt32) {
+        var readiness: Readiness = []
+        if events & (cl_epollin | cl_epollrdhup) != 0 { readiness.insert(.readable) }
+        if events & cl_epollout != 0 { readiness.insert(.writable) }
+        if events & (cl_epollhup | cl_epollerr) != 0 { readiness.insert(.hangup) }
+        self = readiness
+    }
+}

@@ -1,0 +1,57 @@
+import CLinux
+import Glibc
+
+/// A thread that runs one event loop. All that the loop owns is built inside its body, on the thread.
+public final class LoopThread: Sendable {
+    public let handle: LoopHandle
+    private let thread: pthread_t
+
+    /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
+    ///
+    /// `body` gets the loop, whose handle is `handle`; what it returns is kept alive for as long as the loop runs.
+    public init(name: String, body: @escaping @Sendable (EventLoop) -> AnyObject?) throws(ReactorError) {
+        // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
+        let loop = try EventLoop()
+        handle = loop.handle
+        let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
+        var thread = pthread_t()
+        let code = pthread_create(&thread, nil, runLoopThread, start.toOpaque())
+        guard code == 0 else {
+            start.release()
+            throw ReactorError("pthread_create", code)
+        }
+        self.thread = thread
+    }
+
+    /// Stops the loop and waits until its thread has ended.
+    public func stopAndJoin() {
+        handle.stop()
+        pthread_join(thread, nil)
+    }
+}
+
+private final class ThreadStart {
+    let name: String
+    let loop: EventLoop
+    let body: @Sendable (EventLoop) -> AnyObject?
+
+    init(name: String, loop: EventLoop, body: @escaping @Sendable (EventLoop) -> AnyObject?) {
+        self.name = name
+        self.loop = loop
+        self.body = body
+    }
+}
+
+/// A plain function: a closure at top level would be inferred to belong to the main actor.
+private nonisolated func runLoopThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let argument else { return nil }
+    let start = Unmanaged<ThreadStart>.fromOpaque(argument).takeRetainedValue()
+    _ = start.name.withCString(cl_set_thread_name)
+    // Signals are for the main thread.
+    var all = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_BLOCK, &all, nil)
+    let owned = start.body(start.loop)
+    withExtendedLifetime(owned) { start.loop.run() }
+    return nil
+}

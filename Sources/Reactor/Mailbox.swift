@@ -1,0 +1,54 @@
+import Synchronization
+
+/// The only door into a loop: values posted from any thread, taken out in order by the loop that attached it.
+///
+/// Messages of one sender arrive in the order posted; that is what keeps a stream's acknowledgement before its first
+/// event. A mailbox itself has no bound, for a message refused here would be an event lost: whoever feeds the loops
+/// looks at `count` first and waits (`Feed` does).
+package final class Mailbox<Message: Sendable>: Sendable {
+    private let messages = Mutex<ContiguousArray<Message>>([])
+    private let waker: Waker
+
+    package init(_ handle: LoopHandle) {
+        waker = handle.waker
+    }
+
+    /// Messages that the loop has not taken out yet.
+    package var count: Int { messages.withLock { $0.count } }
+
+    /// Posts one message. Any thread; never waits for the loop.
+    package func post(_ message: Message) {
+        let wasEmpty = messages.withLock { messages in
+            messages.append(message)
+            return messages.count == 1
+        }
+        if wasEmpty { waker.wake() }
+    }
+
+    /// Posts several, next to one another.
+    package func post(contentsOf batch: [Message]) {
+        guard !batch.isEmpty else { return }
+        messages.withLock { $0.append(contentsOf: batch) }
+        waker.wake()
+    }
+
+    func takeAll(into batch: inout ContiguousArray<Message>) {
+        messages.withLock { swap(&$0, &batch) }
+    }
+}
+
+/// What other threads may hold of a loop.
+public final class LoopHandle: Sendable {
+    package let waker: Waker
+    let stopRequested = Atomic<Bool>(false)
+
+    init() throws(ReactorError) {
+        waker = try Waker()
+    }
+
+    /// Asks the loop to end after the tick it is in.
+    public func stop() {
+        stopRequested.store(true, ordering: .sequentiallyConsistent)
+        waker.wake()
+    }
+}

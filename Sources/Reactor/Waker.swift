@@ -1,0 +1,48 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Wakes a loop from any thread: an eventfd, written at most once until the loop has looked.
+package final class Waker: Sendable {
+    package let descriptor: Int32
+    private let pending = Atomic<Bool>(false)
+
+    package init() throws(ReactorError) {
+        descriptor = cl_eventfd()
+        guard descriptor >= 0 else { throw ReactorError("eventfd", errno) }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Wakes the loop. What was stored before this call is seen by the tick that follows.
+    package func wake() {
+        // Worst interleaving: the loop clears the flag, then reads its mailboxes, while we store a message and see the
+        // flag still set. `acknowledge` clears the flag before the loop reads, and both sides are sequentially
+        // consistent, so either we write, or the loop's read comes after our store.
+        guard !pending.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        var one: UInt64 = 1
+        _ = write(descriptor, &one, 8)
+    }
+
+    /// The loop has woken and is about to look.
+    func acknowledge() {
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, 8)
+        pending.store(false, ordering: .sequentiallyConsistent)
+    }
+}
+
+/// A system call that failed where it must not: which one, and how.
+public struct ReactorError: Error, CustomStringConvertible {
+    public let call: String
+    public let code: Int32
+
+    public init(_ call: String, _ code: Int32) {
+        self.call = call
+        self.code = code
+    }
+
+    public var description: String { "\(call): \(String(cString: strerror(code)))" }
+}
