@@ -1,0 +1,100 @@
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// Comparisons and classes of ASCII bytes, and slices of raw memory, without `String`.
+extension UInt8 {
+    /// The lower-case letter of an ASCII letter; every other byte unchanged.
+    @inlinable package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
+
+    /// True for `0`…`9`.
+    @inlinable package var isASCIIDigit: Bool { self &- 0x30 < 10 }
+
+    /// True for ASCII letters.
+    @inlinable package var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
+
+    /// The value of a hexadecimal digit of either case, or nil.
+    @inlinable package var hexValue: UInt8? {
+        if isASCIIDigit { return self &- 0x30 }
+        let letter = (self | 0x20) &- 0x61
+        return letter < 6 && isASCIILetter ? letter &+ 10 : nil
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The bytes of `range`, rebased; `range` must lie inside (ours to ensure: it never comes from a peer).
+    @inlinable package func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count, "part outside the bytes")
+        return UnsafeRawBufferPointer(rebasing: self[range])
+    }
+
+    /// True when these bytes are exactly those of `literal`.
+    @inlinable package func equals(_ literal: StaticString) -> Bool {
+        guard count == literal.utf8CodeUnitCount else { return false }
+        guard let start = baseAddress, count > 0 else { return true }
+        return memcmp(start, literal.utf8Start, count) == 0
+    }
+
+    /// True when these bytes are exactly those of `other`.
+    @inlinable package func equals(_ other: UnsafeRawBufferPointer) -> Bool {
+        guard count == other.count else { return false }
+        guard let start = baseAddress, let otherStart = other.baseAddress, count > 0 else { return true }
+        return memcmp(start, otherStart, count) == 0
+    }
+
+    /// True when these bytes begin with those of `literal`.
+    @inlinable package func hasPrefix(_ literal: StaticString) -> Bool {
+        let length = literal.utf8CodeUnitCount
+        guard count >= length else { return false }
+        guard let start = baseAddress, length > 0 else { return true }
+        return memcmp(start, literal.utf8Start, length) == 0
+    }
+
+    /// True when these bytes are those of `lowercase`, ASCII case ignored; `lowercase` holds no upper-case letter.
+    @inlinable package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
+        guard count == lowercase.utf8CodeUnitCount else { return false }
+        let other = lowercase.utf8Start
+        for index in 0..<count where self[index].asciiLowercased != other[index] { return false }
+        return true
+    }
+
+    /// Index of the first `byte` at or after `start`, or nil.
+    @inlinable package func firstIndex(of byte: UInt8, from start: Int) -> Int? {
+        guard let base = baseAddress, start >= 0, start < count else { return nil }
+        guard let found = memchr(base + start, Int32(byte), count - start) else { return nil }
+        return UnsafeRawPointer(found) - base
+    }
+
+    /// The value of a non-empty run of decimal digits, nil for anything else or beyond `Int.max`.
+    package var decimalValue: Int? {
+        guard count > 0 else { return nil }
+        var value = 0
+        for byte in self {
+            guard byte.isASCIIDigit else { return nil }
+            let (product, overflow) = value.multipliedReportingOverflow(by: 10)
+            let (sum, carry) = product.addingReportingOverflow(Int(byte &- 0x30))
+            guard !overflow, !carry else { return nil }
+            value = sum
+        }
+        return value
+    }
+
+    /// The bytes without spaces and tabs at both ends (RFC 9110 §5.6.3, OWS).
+    package var trimmingBlanks: UnsafeRawBufferPointer {
+        var low = 0
+        var high = count
+        while low < high, self[low] == 0x20 || self[low] == 0x09 { low &+= 1 }
+        while high > low, self[high &- 1] == 0x20 || self[high &- 1] == 0x09 { high &-= 1 }
+        return part(low..<high)
+    }
+
+    /// The bytes as a string; ill-formed UTF-8 is repaired, so validate first where it matters.
+    @inlinable package var string: String { String(decoding: self, as: UTF8.self) }
+}
+
+extension StaticString {
+    /// The literal's bytes; static memory, valid for ever.
+    @inlinable package var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
+    }
+}

@@ -1,0 +1,101 @@
+/// Base64 with the standard alphabet and padding (RFC 4648 §4).
+package enum Base64 {
+    /// Number of characters for `count` bytes.
+    package static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+
+    /// Appends `bytes` encoded, padded.
+    package static func append(_ bytes: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
+        writer.append(capacity: encodedCount(bytes.count)) { target in
+            var input = 0
+            var output = 0
+            while input < bytes.count {
+                let left = bytes.count &- input
+                let group =
+                    UInt32(bytes[input]) << 16 | (left > 1 ? UInt32(bytes[input &+ 1]) << 8 : 0)
+                    | (left > 2 ? UInt32(bytes[input &+ 2]) : 0)
+                target[output] = character(group >> 18)
+                target[output &+ 1] = character(group >> 12 & 63)
+                target[output &+ 2] = left > 1 ? character(group >> 6 & 63) : padding
+                target[output &+ 3] = left > 2 ? character(group & 63) : padding
+                input &+= 3
+                output &+= 4
+            }
+            return output
+        }
+    }
+
+    /// The encoding of `bytes` as a string.
+    package static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+        var writer = ByteWriter(capacity: encodedCount(bytes.count))
+        append(bytes, to: &writer)
+        return writer.string
+    }
+
+    /// The bytes that `text` stands for; nil unless it is canonical: padded, no blanks, unused bits zero.
+    package static func decode(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard text.count % 4 == 0 else { return nil }
+        guard text.count > 0 else { return [] }
+        var result: [UInt8] = []
+        result.reserveCapacity(text.count / 4 * 3)
+        let pads = text[text.count - 1] != padding ? 0 : text[text.count - 2] != padding ? 1 : 2
+        var index = 0
+        while index < text.count {
+            let last = index + 4 == text.count
+            let used = last ? 4 - pads : 4
+            var group: UInt32 = 0
+            for offset in 0..<4 {
+                var bits: UInt8 = 0
+                if offset < used {
+                    guard let decoded = value(text[index + offset]) else { return nil }
+                    bits = decoded
+                }
+                group = group << 6 | UInt32(bits)
+            }
+            if used == 3, group & 0xC0 != 0 { return nil }
+            if used == 2, group & 0xF000 != 0 { return nil }
+            result.append(UInt8(truncatingIfNeeded: group >> 16))
+            if used > 2 { result.append(UInt8(truncatingIfNeeded: group >> 8)) }
+            if used > 3 { result.append(UInt8(truncatingIfNeeded: group)) }
+            index += 4
+        }
+        return result
+    }
+
+    /// Number of bytes that `text` decodes to, or nil when it is not canonical Base64; allocates nothing.
+    package static func decodedCount(_ text: UnsafeRawBufferPointer) -> Int? {
+        guard text.count % 4 == 0, text.count > 0 else { return text.count == 0 ? 0 : nil }
+        let pads = text[text.count - 1] != padding ? 0 : text[text.count - 2] != padding ? 1 : 2
+        var last: UInt8 = 0
+        for byte in text.part(0..<text.count - pads) {
+            guard let bits = value(byte) else { return nil }
+            last = bits
+        }
+        if pads == 1, last & 0b11 != 0 { return nil }
+        if pads == 2, last & 0b1111 != 0 { return nil }
+        return text.count / 4 * 3 - pads
+    }
+
+    private static let padding = UInt8(ascii: "=")
+
+    private static func character(_ value: UInt32) -> UInt8 {
+        let value = UInt8(truncatingIfNeeded: value)
+        switch value {
+        case 0..<26: return 0x41 &+ value
+        case 26..<52: return 0x61 &+ (value &- 26)
+        case 52..<62: return 0x30 &+ (value &- 52)
+        case 62: return UInt8(ascii: "+")
+        default: return UInt8(ascii: "/")
+        }
+    }
+
+    private static func value(_ character: UInt8) -> UInt8? {
+        switch character {
+        case 0x41...0x5A: return character &- 0x41
+        case 0x61...0x7A: return character &- 0x61 &+ 26
+        case 0x30...0x39: return character &- 0x30 &+ 52
+        case UInt8(ascii: "+"): return 62
+        case UInt8(ascii: "/"): return 63
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// Bytes: memory that travels from a writer to many sockets, and the smallest tools to read and write it.
+//
+// Purpose: the other targets of layer 1 parse `UnsafeRawBufferPointer` and write `ByteWriter`; the loops above send
+// `SharedBytes`. Invariants: a parser never keeps a pointer beyond its call; a writer is the only owner of its memory
+// until `finish`, and afterwards nobody writes to it. Depends on nothing.
+
+/// Where the bytes of a `ByteBlock` lie in its storage: a frame may be built behind spare room for its header.
+@usableFromInline struct ByteExtent {
+    /// First byte in use.
+    @usableFromInline var start: Int
+    /// Number of bytes in use.
+    @usableFromInline var count: Int
+
+    @inlinable init(start: Int, count: Int) {
+        self.start = start
+        self.count = count
+    }
+}
+
+/// The one allocation behind a `SharedBytes` or a `ByteWriter`: object header, extent, bytes.
+@usableFromInline final class ByteBlock: ManagedBuffer<ByteExtent, UInt8> {
+    @inlinable static func allocate(capacity: Int) -> ByteBlock {
+        let buffer = ByteBlock.create(minimumCapacity: capacity) { _ in ByteExtent(start: 0, count: 0) }
+        return unsafeDowncast(buffer, to: ByteBlock.self)
+    }
+
+    @inlinable var storage: UnsafeMutablePointer<UInt8> { withUnsafeMutablePointerToElements { $0 } }
+}
+
+/// An immutable, reference-counted block of bytes with a stable address, shared by all its receivers.
+///
+/// One word, one allocation. The address is good for `writev` while a reference is held.
+// @unchecked Sendable: the block is written only while its creator (`make`, or the ByteWriter that owns the only
+// reference) runs; every access through this type is a read. ManagedBuffer itself cannot be made Sendable.
+package struct SharedBytes: @unchecked Sendable {
+    @usableFromInline let block: ByteBlock
+
+    @inlinable init(block: ByteBlock) { self.block = block }
+
+    /// A block of at most `capacity` bytes; `fill` gets them uninitialized and returns how many it wrote.
+    @inlinable package static func make(
+        capacity: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Int
+    ) -> SharedBytes {
+        let block = ByteBlock.allocate(capacity: capacity)
+        let count = fill(UnsafeMutableRawBufferPointer(start: block.storage, count: capacity))
+        precondition(count >= 0 && count <= capacity, "filled more than the capacity")
+        block.header = ByteExtent(start: 0, count: count)
+        return SharedBytes(block: block)
+    }
+
+    /// A copy of `bytes`.
+    package static func copy(_ bytes: UnsafeRawBufferPointer) -> SharedBytes {
+        make(capacity: bytes.count) { target in
+            target.copyMemory(from: bytes)
+            return bytes.count
+        }
+    }
+
+    /// A copy of the UTF-8 of `string`.
+    package static func copy(_ string: String) -> SharedBytes {
+        var string = string
+        return string.withUTF8 { copy(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Number of bytes.
+    @inlinable package var count: Int { block.header.count }
+
+    /// True when there is no byte.
+    @inlinable package var isEmpty: Bool { block.header.count == 0 }
+
+    /// Address of the first byte, valid while the caller holds a reference.
+    @inlinable package var baseAddress: UnsafeRawPointer { UnsafeRawPointer(block.storage + block.header.start) }
+
+    /// Calls `body` with the bytes.
+    @inlinable package func withUnsafeBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try body(UnsafeRawBufferPointer(start: baseAddress, count: block.header.count))
+    }
+
+    /// True when both are the very same block.
+    @inlinable package static func === (left: SharedBytes, right: SharedBytes) -> Bool { left.block === right.block }
+
+    /// The bytes as an array: for tests and cold paths.
+    package var array: [UInt8] { withUnsafeBytes { [UInt8]($0) } }
+
+    /// The bytes as a string, ill-formed UTF-8 repaired: for tests and cold paths.
+    package var string: String { withUnsafeBytes { $0.string } }
+}

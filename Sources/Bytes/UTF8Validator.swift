@@ -1,0 +1,67 @@
+/// Validates UTF-8 that comes in pieces, and fails at the first byte that cannot be right (RFC 3629 §4).
+///
+/// Three bytes of state: how many continuation bytes are missing, and the bounds of the next one, which exclude
+/// overlong forms, surrogates and everything above U+10FFFF.
+package struct UTF8Validator: Sendable, Equatable {
+    private var missing: UInt8 = 0
+    private var lower: UInt8 = 0x80
+    private var upper: UInt8 = 0xBF
+
+    /// At a character border.
+    package init() {}
+
+    /// True when the bytes so far end at a character border.
+    package var isComplete: Bool { missing == 0 }
+
+    /// Takes the next bytes; false as soon as no continuation could make them valid. Do not go on after false.
+    package mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let base = bytes.baseAddress else { return true }
+        let count = bytes.count
+        var at = 0
+        while at < count {
+            if missing == 0 {
+                while at &+ 8 <= count,
+                    base.loadUnaligned(fromByteOffset: at, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
+                { at &+= 8 }
+                while at < count, bytes[at] < 0x80 { at &+= 1 }
+                if at == count { return true }
+                guard begin(bytes[at]) else { return false }
+            } else {
+                guard bytes[at] >= lower, bytes[at] <= upper else { return false }
+                missing &-= 1
+                lower = 0x80
+                upper = 0xBF
+            }
+            at &+= 1
+        }
+        return true
+    }
+
+    /// True when `bytes` are one complete, well-formed text.
+    package static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        var validator = UTF8Validator()
+        return validator.accept(bytes) && validator.isComplete
+    }
+
+    private mutating func begin(_ lead: UInt8) -> Bool {
+        switch lead {
+        case 0xC2...0xDF: missing = 1
+        case 0xE0:
+            missing = 2
+            lower = 0xA0
+        case 0xE1...0xEC, 0xEE, 0xEF: missing = 2
+        case 0xED:
+            missing = 2
+            upper = 0x9F
+        case 0xF0:
+            missing = 3
+            lower = 0x90
+        case 0xF1...0xF3: missing = 3
+        case 0xF4:
+            missing = 3
+            upper = 0x8F
+        default: return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,48 @@
+import Bytes
+
+/// A key for HMAC-SHA-256 (RFC 2104), kept as the two hash states after its padded blocks.
+///
+/// A code then costs two compressions less than with the bare key, and pieces need no concatenation.
+package struct HMACSHA256: Sendable {
+    private let inner: SHA256
+    private let outer: SHA256
+
+    /// Prepares `key`; longer than a block (64 bytes) it is hashed first, as the RFC says.
+    package init(key: UnsafeRawBufferPointer) {
+        var block = [UInt8](repeating: 0, count: 64)
+        if key.count > 64 {
+            SHA256.hash(key).withUnsafeBytes { block.replaceSubrange(0..<32, with: $0) }
+        } else {
+            block.replaceSubrange(0..<key.count, with: key)
+        }
+        var inner = SHA256()
+        var outer = SHA256()
+        block.map { $0 ^ 0x36 }.withUnsafeBytes { inner.update($0) }
+        block.map { $0 ^ 0x5C }.withUnsafeBytes { outer.update($0) }
+        self.inner = inner
+        self.outer = outer
+    }
+
+    /// Prepares the UTF-8 of `key`.
+    package init(key: String) {
+        var key = key
+        self = key.withUTF8 { HMACSHA256(key: UnsafeRawBufferPointer($0)) }
+    }
+
+    /// A message under way: update it piece by piece, then `finish(_:)` it with the same key.
+    package func begin() -> SHA256 { inner }
+
+    /// The code of the message that `begin()` started.
+    package func finish(_ message: SHA256) -> SHA256Digest {
+        var outer = outer
+        message.finish().withUnsafeBytes { outer.update($0) }
+        return outer.finish()
+    }
+
+    /// The code of one piece.
+    package func authenticationCode(for message: UnsafeRawBufferPointer) -> SHA256Digest {
+        var hash = begin()
+        hash.update(message)
+        return finish(hash)
+    }
+}

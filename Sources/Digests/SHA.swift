@@ -1,0 +1,99 @@
+// Digests: SHA-1 for the WebSocket handshake, SHA-256 and HMAC for Pusher's signatures, and a comparison that does not
+// tell where it failed.
+//
+// Invariants: values only, no allocation; a key is kept as the two hash states that depend on it, never as text.
+// Depends on Bytes and OpenSSL's low-level functions (see COpenSSL/shim.h for why those).
+
+import Bytes
+import COpenSSL
+
+/// A SHA-1 digest (RFC 3174), 20 bytes: only for the accept key of RFC 6455.
+package struct SHA1: Sendable {
+    private var words: (UInt64, UInt64, UInt32) = (0, 0, 0)
+
+    /// The digest of the concatenation of both pieces.
+    package init(_ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer = .init(start: nil, count: 0)) {
+        var context = SHA_CTX()
+        carillon_sha1_init(&context)
+        carillon_sha1_update(&context, first.baseAddress, first.count)
+        carillon_sha1_update(&context, second.baseAddress, second.count)
+        Swift.withUnsafeMutableBytes(of: &words) { target in
+            carillon_sha1_final(&context, target.baseAddress?.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    /// Calls `body` with the 20 bytes.
+    package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        Swift.withUnsafeBytes(of: words) { body($0.part(0..<20)) }
+    }
+}
+
+/// A SHA-256 digest or authentication code (FIPS 180-4), 32 bytes.
+package struct SHA256Digest: Sendable {
+    private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+
+    fileprivate init(finishing context: inout SHA256_CTX) {
+        Swift.withUnsafeMutableBytes(of: &words) { target in
+            carillon_sha256_final(&context, target.baseAddress?.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    /// Calls `body` with the 32 bytes.
+    package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        Swift.withUnsafeBytes(of: words) { body($0) }
+    }
+
+    /// The digest in lower-case hexadecimal, 64 characters.
+    package var hex: String { withUnsafeBytes { Hex.encode($0) } }
+
+    /// True when `digits` are this digest in hexadecimal of either case; the time depends on the count alone.
+    package func matches(hex digits: UnsafeRawBufferPointer) -> Bool {
+        guard digits.count == 64 else { return false }
+        return withUnsafeBytes { digest in
+            var difference: UInt8 = 0
+            for index in 0..<32 {
+                let high = digits[index &* 2].hexValue
+                let low = digits[index &* 2 &+ 1].hexValue
+                difference |= high == nil || low == nil ? 1 : 0
+                difference |= ((high ?? 0) << 4 | (low ?? 0)) ^ digest[index]
+            }
+            return difference == 0
+        }
+    }
+}
+
+/// A SHA-256 hash under way.
+package struct SHA256: Sendable {
+    private var context: SHA256_CTX
+
+    /// The hash of nothing yet.
+    package init() {
+        context = SHA256_CTX()
+        carillon_sha256_init(&context)
+    }
+
+    /// Takes the next bytes.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
+        carillon_sha256_update(&context, bytes.baseAddress, bytes.count)
+    }
+
+    /// The digest of all bytes taken; the hash may go on.
+    package func finish() -> SHA256Digest {
+        var copy = context
+        return SHA256Digest(finishing: &copy)
+    }
+
+    /// The digest of `bytes`.
+    package static func hash(_ bytes: UnsafeRawBufferPointer) -> SHA256Digest {
+        var hash = SHA256()
+        hash.update(bytes)
+        return hash.finish()
+    }
+}
+
+/// True when both have the same bytes; the time depends on the counts alone, not on where they differ.
+package func constantTimeEquals(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    guard left.count == right.count else { return false }
+    guard let leftStart = left.baseAddress, let rightStart = right.baseAddress else { return true }
+    return CRYPTO_memcmp(leftStart, rightStart, left.count) == 0
+}

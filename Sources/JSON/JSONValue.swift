@@ -1,0 +1,116 @@
+import Bytes
+
+/// The kinds of JSON value.
+package enum JSONKind: Sendable {
+    case object, array, string, number, `true`, `false`, null
+}
+
+/// One validated value, as the bytes of its text.
+///
+/// It points into the text that was read and lives as long as that: copy what must stay.
+package struct JSONValue {
+    /// What it is.
+    package let kind: JSONKind
+    /// For a string: whether its text holds backslashes.
+    let hasEscapes: Bool
+    /// The whole text of the value, the quotes of a string included.
+    package let bytes: UnsafeRawBufferPointer
+    /// Where it begins in the text that was read, in bytes.
+    package let offset: Int
+
+    /// The only value of `text`, blanks around it allowed.
+    package static func parse(
+        _ text: UnsafeRawBufferPointer, maxDepth: Int = JSONLimits.defaultDepth
+    ) throws(JSONError) -> JSONValue {
+        var scanner = JSONScanner(text)
+        scanner.skipBlanks()
+        let value = try scanner.skipValue(depth: maxDepth)
+        scanner.skipBlanks()
+        guard scanner.current == nil else { throw scanner.failure(.trailingBytes) }
+        return value
+    }
+
+    /// The error of a reader that needed another kind of value.
+    package var wrongKind: JSONError { JSONError(.wrongKind, at: offset) }
+
+    // MARK: Strings
+
+    /// The bytes between the quotes of a string without escapes: the fast way to read a name; nil for all others.
+    package var plainBytes: UnsafeRawBufferPointer? {
+        guard kind == .string, !hasEscapes else { return nil }
+        return bytes.part(1..<bytes.count - 1)
+    }
+
+    /// True for a string with exactly these characters, whether or not it is written with escapes.
+    package func equals(_ literal: StaticString) -> Bool {
+        guard kind == .string else { return false }
+        if let plainBytes { return plainBytes.equals(literal) }
+        return unescaped().withUnsafeBytes { $0.equals(literal) }
+    }
+
+    /// The characters of a string; nil for other kinds.
+    package var string: String? {
+        guard kind == .string else { return nil }
+        if let plainBytes { return plainBytes.string }
+        return unescaped().withUnsafeBytes { $0.string }
+    }
+
+    /// Calls `body` with the UTF-8 of a string's characters; nil for other kinds. Copies only where there are escapes.
+    package func withCharacters<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
+        guard kind == .string else { return nil }
+        if let plainBytes { return body(plainBytes) }
+        return unescaped().withUnsafeBytes { body($0) }
+    }
+
+    /// The UTF-8 of a string's characters as an array; nil for other kinds.
+    package var characters: [UInt8]? {
+        guard kind == .string else { return nil }
+        if let plainBytes { return [UInt8](plainBytes) }
+        return unescaped()
+    }
+
+    // MARK: Numbers
+
+    /// The value of an integer without fraction or exponent that fits; nil for all else.
+    package var integer: Int64? {
+        guard kind == .number else { return nil }
+        let isNegative = bytes[0] == UInt8(ascii: "-")
+        guard let magnitude = bytes.part((isNegative ? 1 : 0)..<bytes.count).decimalValue else { return nil }
+        return isNegative ? -Int64(magnitude) : Int64(magnitude)
+    }
+
+    // MARK: Containers
+
+    /// A reader of an object's members.
+    package func object(maxDepth: Int = JSONLimits.defaultDepth) throws(JSONError) -> JSONObjectReader {
+        guard kind == .object else { throw wrongKind }
+        return try JSONObjectReader(bytes, maxDepth: maxDepth)
+    }
+
+    /// A reader of an array's elements.
+    package func array(maxDepth: Int = JSONLimits.defaultDepth) throws(JSONError) -> JSONArrayReader {
+        guard kind == .array else { throw wrongKind }
+        return try JSONArrayReader(bytes, maxDepth: maxDepth)
+    }
+
+    /// The characters of a string that has been validated, so that no step can fail.
+    private func unescaped() -> [UInt8] {
+        let text = bytes.part(1..<bytes.count - 1)
+        var result: [UInt8] = []
+        result.reserveCapacity(text.count)
+        var scanner = JSONScanner(text)
+        while let byte = scanner.current {
+            guard byte == UInt8(ascii: "\\") else {
+                let end = text.firstIndex(of: UInt8(ascii: "\\"), from: scanner.position) ?? text.count
+                result.append(contentsOf: text.part(scanner.position..<end))
+                scanner.position = end
+                continue
+            }
+            guard let character = try? scanner.skipEscape(), let scalar = Unicode.Scalar(character) else {
+                preconditionFailure("escapes were validated when the value was read")
+            }
+            result.append(contentsOf: UTF8.encode(scalar) ?? UTF8.EncodedScalar())
+        }
+        return result
+    }
+}
