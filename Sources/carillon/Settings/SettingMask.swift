@@ -1,3 +1,5 @@
+import Foundation
+
 /// What may be shown of a setting's value.
 enum SettingMask {
     /// Stands for what is not shown.
