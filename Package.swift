@@ -45,7 +45,7 @@ let package = Package(
         layer("Sync", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync"]),
+        layer("Channels", ["Bytes", "Digests", "Pusher", "Sync", "WebSocket"]),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"]),
@@ -53,7 +53,9 @@ let package = Package(
 
         // 4: what the hub asks of others
         layer("Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")]),
-        layer("Identity", ["Bytes", "Digests", "JSON", "Pusher", "Sync", .product(name: "JWTKit", package: "jwt-kit")]),
+        layer(
+            "Identity",
+            [.product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
 
         // 5: connections and routes
         layer(

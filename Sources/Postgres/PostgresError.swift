@@ -64,8 +64,8 @@ extension PostgresError {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
             return nil
         case PGRES_FATAL_ERROR, PGRES_BAD_RESPONSE:
-            let sqlstate = Self.field(result, diagnosticSQLState).flatMap { SQLState($0) }
-            let severity = Self.field(result, diagnosticSeverity).flatMap { Severity(rawValue: $0) }
+            let sqlstate = Self.field(result, Self.diagnosticSQLState).flatMap { SQLState($0) }
+            let severity = Self.field(result, Self.diagnosticSeverity).flatMap { Severity(rawValue: $0) }
             let wording = sqlstate?.wording ?? "the statement failed"
             self.init(.statement, wording, sqlstate: sqlstate, severity: severity)
         default:

@@ -1,0 +1,214 @@
+import Foundation
+import JWTKit
+import Logging
+import Synchronization
+
+/// What makes a token good: whose keys, and which claims.
+package struct TokenPolicy: Sendable {
+    /// The secret of HS256, for development and for small set-ups; nil refuses HS256.
+    package var secret: String?
+    /// A file of public keys (RFC 7517) for ES256, EdDSA and RS256; read again when it changes.
+    package var keySetFile: String?
+    /// Required `iss`, where given.
+    package var issuer: String?
+    /// Required member of `aud`, where given.
+    package var audience: String?
+    /// How far clocks may disagree.
+    package var leeway: Duration = .seconds(30)
+
+    package init() {}
+}
+
+/// A token found good: whose it is, and until when.
+package struct VerifiedToken: Sendable, Equatable {
+    package let userID: String
+    /// Seconds since 1970.
+    package let expiresAt: Int64
+
+    package init(userID: String, expiresAt: Int64) {
+        self.userID = userID
+        self.expiresAt = expiresAt
+    }
+}
+
+/// Why a token was refused; a sentence for the app's developer, with nothing of the token in it.
+package enum TokenRejection: String, Error, Sendable {
+    case malformed = "The token is not a JSON Web Token."
+    case algorithm = "The token's algorithm is not accepted here: use ES256, EdDSA or RS256 (or HS256 where a secret is set)."
+    case unknownKey = "No key of this hub fits the token's kid."
+    case signature = "The token's signature is wrong."
+    case expired = "The token has expired."
+    case notYetValid = "The token is not valid yet."
+    case issuer = "The token's iss is not the one this hub expects."
+    case audience = "The token's aud does not name this hub."
+    case claims = "The token needs sub (a string of 1 to 128 characters) and exp."
+    case notConfigured = "This hub accepts no tokens: neither a JWT secret nor a key set is configured."
+}
+
+/// Verifies the app's JSON Web Tokens (RFC 7519), off the loops.
+///
+/// The algorithm comes from the key, never from the token: a token's `alg` only decides whether it is looked at, so neither
+/// `none` nor a public key used as a secret gets anywhere.
+package actor TokenVerifier {
+    private let policy: TokenPolicy
+    private let logger: Logger
+    private var secretKeys: JWTKeyCollection?
+    private var publicKeys: JWTKeyCollection?
+    private var keySetModified: Date?
+    private var keySetCheckedAt: ContinuousClock.Instant?
+
+    /// How often the key set's file is looked at, at most.
+    static let keySetCheckInterval = Duration.seconds(5)
+    /// The longest token looked at, in bytes.
+    package static let tokenBytesMax = 8192
+
+    /// Reads the keys.
+    ///
+    /// - Throws: a sentence for the operator where the key set cannot be read.
+    package init(policy: TokenPolicy, logger: Logger) async throws(TokenPolicyError) {
+        self.policy = policy
+        self.logger = logger
+        if let secret = policy.secret {
+            secretKeys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
+        }
+        if let file = policy.keySetFile {
+            publicKeys = try await Self.readKeySet(file)
+            keySetModified = Self.modified(file)
+        }
+    }
+
+    /// Whether the token is good, and whose it is.
+    package func verify(_ token: String) async -> Result<VerifiedToken, TokenRejection> {
+        do {
+            return .success(try await check(token))
+        } catch let rejection as TokenRejection {
+            return .failure(rejection)
+        } catch let error as JWTError {
+            return .failure(Self.rejection(error))
+        } catch {
+            return .failure(.malformed)
+        }
+    }
+
+    private func check(_ token: String) async throws -> VerifiedToken {
+        guard token.utf8.count <= Self.tokenBytesMax else { throw TokenRejection.malformed }
+        await rereadKeySet()
+        guard secretKeys != nil || publicKeys != nil else { throw TokenRejection.notConfigured }
+        let parts = try DefaultJWTParser().getTokenParts(Array(token.utf8))
+        guard let header = Self.header(parts.header) else { throw TokenRejection.malformed }
+        let keys: JWTKeyCollection?
+        switch header.alg {
+        case "HS256": keys = secretKeys
+        case "ES256", "EdDSA", "RS256": keys = publicKeys
+        default: keys = nil
+        }
+        guard let keys else { throw TokenRejection.algorithm }
+        let claims = try await keys.verify(token, as: Claims.self, iteratingKeys: header.kid == nil)
+        return try accept(claims)
+    }
+
+    private func accept(_ claims: Claims) throws(TokenRejection) -> VerifiedToken {
+        let now = Date().timeIntervalSince1970
+        let leeway = Double(policy.leeway.components.seconds)
+        guard let user = claims.sub, !user.isEmpty, user.utf8.count <= 128, let expiry = claims.exp, expiry.isFinite,
+            abs(expiry) < 1e15
+        else { throw .claims }
+        guard expiry + leeway > now else { throw .expired }
+        if let start = claims.nbf, start - leeway > now { throw .notYetValid }
+        if let issuer = policy.issuer, claims.iss != issuer { throw .issuer }
+        if let audience = policy.audience, claims.aud?.values.contains(audience) != true { throw .audience }
+        return VerifiedToken(userID: user, expiresAt: Int64(expiry))
+    }
+
+    private static func rejection(_ error: JWTError) -> TokenRejection {
+        switch error.errorType {
+        case .signatureVerificationFailed: .signature
+        case .unknownKID, .noKeyProvided, .missingKIDHeader: .unknownKey
+        case .malformedToken: .malformed
+        default: .signature
+        }
+    }
+
+    // MARK: Keys
+
+    private func rereadKeySet() async {
+        guard let file = policy.keySetFile else { return }
+        let now = ContinuousClock.now
+        if let last = keySetCheckedAt, now - last < Self.keySetCheckInterval { return }
+        keySetCheckedAt = now
+        let modified = Self.modified(file)
+        guard let modified, modified != keySetModified else { return }
+        keySetModified = modified
+        do {
+            publicKeys = try await Self.readKeySet(file)
+            logger.info("read the changed JWT key set")
+        } catch {
+            // The old keys stay: half a file must not lock everybody out.
+            logger.error("the changed JWT key set cannot be read; the old keys stay: \(error)")
+        }
+    }
+
+    private static func readKeySet(_ file: String) async throws(TokenPolicyError) -> JWTKeyCollection {
+        do {
+            let json = try String(contentsOfFile: file, encoding: .utf8)
+            return try await JWTKeyCollection().add(jwksJSON: json)
+        } catch {
+            throw TokenPolicyError("the JWT key set \(file) cannot be read as a JSON Web Key Set (RFC 7517)")
+        }
+    }
+
+    private static func modified(_ file: String) -> Date? {
+        (try? FileManager.default.attributesOfItem(atPath: file))?[.modificationDate] as? Date
+    }
+
+    private static func header(_ encoded: ArraySlice<UInt8>) -> Header? {
+        var text = String(decoding: encoded, as: UTF8.self)
+        text = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        guard let data = Data(base64Encoded: text) else { return nil }
+        return try? JSONDecoder().decode(Header.self, from: data)
+    }
+
+    private struct Header: Decodable {
+        let alg: String
+        let kid: String?
+    }
+}
+
+/// Keys that cannot be used, for the operator.
+package struct TokenPolicyError: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// The claims the hub reads (RFC 7519 §4.1). Judged by `TokenVerifier`, which knows the policy.
+private struct Claims: JWTPayload {
+    let sub: String?
+    let exp: Double?
+    let nbf: Double?
+    let iss: String?
+    let aud: Audience?
+
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
+
+    struct Audience: Codable, Sendable {
+        let values: [String]
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let one = try? container.decode(String.self) {
+                values = [one]
+            } else {
+                values = try container.decode([String].self)
+            }
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(values)
+        }
+    }
+}
