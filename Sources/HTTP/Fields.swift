@@ -1,0 +1,137 @@
+import Bytes
+
+/// The header fields of one message: offsets into its bytes, in the order of the wire.
+struct FieldTable: Sendable {
+    struct Field: Sendable {
+        var name: UInt32
+        var nameCount: UInt32
+        var value: UInt32
+        var valueCount: UInt32
+    }
+
+    private(set) var fields: ContiguousArray<Field> = []
+
+    /// Reads one line (without its end) as a field and keeps it (RFC 9112 §5). `line` lies in `bytes`.
+    mutating func append(
+        line: Range<Int>, of bytes: UnsafeRawBufferPointer, limits: HTTPLimits
+    ) throws(HTTPError) -> (name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
+        guard fields.count < limits.fieldCount else { throw .tooManyFields }
+        let (name, value) = try FieldTable.split(line: line, of: bytes)
+        if fields.isEmpty { fields.reserveCapacity(16) }
+        fields.append(
+            Field(
+                name: UInt32(truncatingIfNeeded: name.lowerBound), nameCount: UInt32(truncatingIfNeeded: name.count),
+                value: UInt32(truncatingIfNeeded: value.lowerBound), valueCount: UInt32(truncatingIfNeeded: value.count)
+            ))
+        return (bytes.part(name), bytes.part(value))
+    }
+
+    /// The name and the value of a field line, validated.
+    static func split(
+        line: Range<Int>, of bytes: UnsafeRawBufferPointer
+    ) throws(HTTPError) -> (name: Range<Int>, value: Range<Int>) {
+        let first = bytes[line.lowerBound]
+        guard first != 0x20, first != 0x09 else { throw .foldedField }
+        var colon = line.lowerBound
+        while colon < line.upperBound, bytes[colon].isTokenCharacter { colon &+= 1 }
+        // Anything between name and colon, a space above all, is how two parsers come to disagree (RFC 9112 §5.1).
+        guard colon > line.lowerBound, colon < line.upperBound, bytes[colon] == UInt8(ascii: ":") else {
+            throw .malformedField
+        }
+        var low = colon &+ 1
+        var high = line.upperBound
+        while low < high, bytes[low] == 0x20 || bytes[low] == 0x09 { low &+= 1 }
+        while high > low, bytes[high &- 1] == 0x20 || bytes[high &- 1] == 0x09 { high &-= 1 }
+        for index in low..<high {
+            let byte = bytes[index]
+            guard byte >= 0x20 && byte != 0x7F || byte == 0x09 else { throw .malformedField }
+        }
+        return (line.lowerBound..<colon, low..<high)
+    }
+
+    /// The value of the first field called `name` (lower case), from `index`, and where to look for the next.
+    func value(
+        _ name: StaticString, in bytes: UnsafeRawBufferPointer, from index: inout Int
+    ) -> UnsafeRawBufferPointer? {
+        while index < fields.count {
+            let field = fields[index]
+            index &+= 1
+            guard Int(field.nameCount) == name.utf8CodeUnitCount else { continue }
+            let start = Int(field.name)
+            if bytes.part(start..<start &+ Int(field.nameCount)).equalsIgnoringCase(name) {
+                let value = Int(field.value)
+                return bytes.part(value..<value &+ Int(field.valueCount))
+            }
+        }
+        return nil
+    }
+
+    /// The first value of the field called `name` (lower case).
+    func value(_ name: StaticString, in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        var index = 0
+        return value(name, in: bytes, from: &index)
+    }
+
+    /// True when a comma-separated field called `name` has the member `token`, both lower case.
+    func contains(_ name: StaticString, token: StaticString, in bytes: UnsafeRawBufferPointer) -> Bool {
+        var index = 0
+        while let value = value(name, in: bytes, from: &index) {
+            var list = ListReader(value)
+            while let member = list.next() {
+                if member.equalsIgnoringCase(token) { return true }
+            }
+        }
+        return false
+    }
+}
+
+/// The members of a comma-separated field value, blanks trimmed, empty members left out (RFC 9110 §5.6.1).
+package struct ListReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var position = 0
+
+    /// Reads `value`, which must outlive the reader.
+    package init(_ value: UnsafeRawBufferPointer) { bytes = value }
+
+    /// The next member, nil at the end.
+    package mutating func next() -> UnsafeRawBufferPointer? {
+        while position < bytes.count {
+            let end = bytes.firstIndex(of: UInt8(ascii: ","), from: position) ?? bytes.count
+            let member = bytes.part(position..<end).trimmingBlanks
+            position = end &+ 1
+            if member.count > 0 { return member }
+        }
+        return nil
+    }
+}
+
+/// Takes lines off a buffer that fills up, without looking at a byte twice.
+struct LineReader: Sendable {
+    /// Start of the next line.
+    var position = 0
+    private var searched = 0
+
+    /// True before any byte has been seen.
+    var isUntouched: Bool { position == 0 && searched == 0 }
+
+    /// The next complete line without its end, nil when more bytes are needed. Every line must end in CRLF.
+    mutating func next(in bytes: UnsafeRawBufferPointer) throws(HTTPError) -> Range<Int>? {
+        guard let feed = bytes.firstIndex(of: 0x0A, from: max(position, searched)) else {
+            searched = bytes.count
+            return nil
+        }
+        guard feed > position, bytes[feed &- 1] == 0x0D else { throw .bareLineFeed }
+        let line = position..<feed &- 1
+        position = feed &+ 1
+        return line
+    }
+}
+
+extension UInt8 {
+    /// True for the characters of a token (RFC 9110 §5.6.2).
+    var isTokenCharacter: Bool {
+        guard self < 0x80 else { return false }
+        let bits: UInt64 = self < 64 ? 0x03FF_6CFA_0000_0000 : 0x57FF_FFFF_C7FF_FFFE
+        return bits >> UInt64(self & 63) & 1 == 1
+    }
+}

@@ -1,0 +1,100 @@
+// HTTP: HTTP/1.1 requests read and responses written (RFC 9110, RFC 9112), as pure, bounded state machines.
+//
+// Purpose: the few requests that a hub serves (upgrades, the auth endpoints, the product's routes), kept alive and
+// pipelined, and the response heads that its own clients read. Invariants: what two parsers could read differently is
+// refused, never repaired (bare LF, folded lines, two lengths, length beside chunks); every part has a bound in
+// HTTPLimits; a parsed request points into the caller's buffer and owns nothing but its table of fields. Depends on
+// Bytes.
+
+/// A status code with its phrase (RFC 9110 §15).
+package struct Status: Sendable, Equatable {
+    /// Three digits.
+    package let code: Int
+    /// The phrase of the status line.
+    package let reason: StaticString
+
+    /// A status of our own choosing.
+    package init(_ code: Int, _ reason: StaticString) {
+        self.code = code
+        self.reason = reason
+    }
+
+    /// Codes are compared, phrases are not.
+    package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
+
+    package static let `continue` = Status(100, "Continue")
+    package static let switchingProtocols = Status(101, "Switching Protocols")
+    package static let ok = Status(200, "OK")
+    package static let noContent = Status(204, "No Content")
+    package static let badRequest = Status(400, "Bad Request")
+    package static let unauthorized = Status(401, "Unauthorized")
+    package static let forbidden = Status(403, "Forbidden")
+    package static let notFound = Status(404, "Not Found")
+    package static let methodNotAllowed = Status(405, "Method Not Allowed")
+    package static let requestTimeout = Status(408, "Request Timeout")
+    package static let conflict = Status(409, "Conflict")
+    package static let contentTooLarge = Status(413, "Content Too Large")
+    package static let uriTooLong = Status(414, "URI Too Long")
+    package static let unsupportedMediaType = Status(415, "Unsupported Media Type")
+    package static let expectationFailed = Status(417, "Expectation Failed")
+    package static let unprocessableContent = Status(422, "Unprocessable Content")
+    package static let upgradeRequired = Status(426, "Upgrade Required")
+    package static let tooManyRequests = Status(429, "Too Many Requests")
+    package static let fieldsTooLarge = Status(431, "Request Header Fields Too Large")
+    package static let internalServerError = Status(500, "Internal Server Error")
+    package static let notImplemented = Status(501, "Not Implemented")
+    package static let serviceUnavailable = Status(503, "Service Unavailable")
+    package static let versionNotSupported = Status(505, "HTTP Version Not Supported")
+}
+
+/// Why a message was refused. After one, the connection is answered with `status` and closed: what follows on it
+/// cannot be told apart any more.
+package enum HTTPError: Error, Equatable, Sendable {
+    case malformedRequestLine, malformedTarget, malformedField, bareLineFeed, foldedField
+    case missingHost, repeatedHost, malformedHost
+    case malformedLength, repeatedLength, lengthAndChunks, malformedChunk, chunksBeforeHTTP11
+    case unknownMethod, unknownTransferCoding, unknownExpectation, unsupportedVersion
+    case targetTooLong, headTooLarge, tooManyFields, bodyTooLarge
+    case malformedStatusLine
+
+    /// What to answer.
+    package var status: Status {
+        switch self {
+        case .unknownMethod, .unknownTransferCoding: .notImplemented
+        case .unknownExpectation: .expectationFailed
+        case .unsupportedVersion: .versionNotSupported
+        case .targetTooLong: .uriTooLong
+        case .headTooLarge, .tooManyFields: .fieldsTooLarge
+        case .bodyTooLarge: .contentTooLarge
+        default: .badRequest
+        }
+    }
+
+    /// A line for the body of the answer: no byte of the request is in it.
+    package var message: StaticString {
+        switch self {
+        case .malformedRequestLine: "The request line is malformed."
+        case .malformedTarget: "The request target is malformed."
+        case .malformedField: "A header field is malformed."
+        case .bareLineFeed: "A line ends without a carriage return."
+        case .foldedField: "A header field is folded over lines."
+        case .missingHost: "The Host field is missing."
+        case .repeatedHost: "The Host field is repeated."
+        case .malformedHost: "The Host field is malformed."
+        case .malformedLength: "The Content-Length field is malformed."
+        case .repeatedLength: "The Content-Length field is repeated."
+        case .lengthAndChunks: "Content-Length and Transfer-Encoding exclude each other."
+        case .malformedChunk: "The chunked body is malformed."
+        case .chunksBeforeHTTP11: "Transfer-Encoding needs HTTP/1.1."
+        case .unknownMethod: "The method is not known."
+        case .unknownTransferCoding: "The transfer coding is not known."
+        case .unknownExpectation: "The expectation is not known."
+        case .unsupportedVersion: "The HTTP version is not supported."
+        case .targetTooLong: "The request target is too long."
+        case .headTooLarge: "The header fields are too large."
+        case .tooManyFields: "There are too many header fields."
+        case .bodyTooLarge: "The body is too large."
+        case .malformedStatusLine: "The status line is malformed."
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/// The bounds of one HTTP message; all in bytes, except where the name says otherwise.
+package struct HTTPLimits: Sendable, Equatable {
+    /// The first line, its end included: 414 beyond it.
+    package var requestLineBytes = 4096
+    /// The first line and the fields, all line ends included: 431 beyond it. Trailers count as well.
+    package var headBytes = 8192
+    /// Number of fields: 431 beyond it.
+    package var fieldCount = 64
+    /// The body, decoded: 413 beyond it.
+    package var bodyBytes = 65_536
+    /// One chunk's size line with its extensions.
+    package var chunkLineBytes = 256
+
+    /// The defaults.
+    package init() {}
+
+    /// Bytes that a chunked body may take on the wire, sizes and line ends included: 413 beyond it.
+    package var chunkedBytes: Int { bodyBytes * 2 + headBytes }
+
+    /// Bytes that a caller must be able to hold for one request: a buffer of this size never fills up in vain.
+    package var messageBytes: Int { 2 + headBytes + chunkedBytes }
+}

@@ -1,0 +1,71 @@
+import Bytes
+
+/// The methods that a hub serves; all others are answered 501.
+package enum Method: Sendable {
+    case get, head, post, put, patch, delete, options
+
+    init?(_ name: UnsafeRawBufferPointer) {
+        if name.equals("GET") {
+            self = .get
+        } else if name.equals("POST") {
+            self = .post
+        } else if name.equals("HEAD") {
+            self = .head
+        } else if name.equals("OPTIONS") {
+            self = .options
+        } else if name.equals("PUT") {
+            self = .put
+        } else if name.equals("PATCH") {
+            self = .patch
+        } else if name.equals("DELETE") {
+            self = .delete
+        } else {
+            return nil
+        }
+    }
+}
+
+/// One complete request, pointing into the buffer it was parsed from: valid until that buffer changes.
+package struct Request {
+    /// The method.
+    package let method: Method
+    /// The minor version: 0 for HTTP/1.0, 1 for everything newer.
+    package let minorVersion: Int
+    /// The path of the target, not percent-decoded; begins with a slash, or is `*`.
+    package let path: UnsafeRawBufferPointer
+    /// What follows the question mark of the target, nil without one.
+    package let query: UnsafeRawBufferPointer?
+    /// The body, decoded; empty where there is none.
+    package let body: UnsafeRawBufferPointer
+    /// Number of bytes that the request took: the next one begins behind them.
+    package let consumed: Int
+    /// Whether the connection may serve another request after this (RFC 9112 §9.3).
+    package let keepsAlive: Bool
+
+    let bytes: UnsafeRawBufferPointer
+    let fields: FieldTable
+
+    /// The value of the first field called `name`, given in lower case.
+    package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
+
+    /// Number of fields called `name`, given in lower case.
+    package func fieldCount(_ name: StaticString) -> Int {
+        var index = 0
+        var count = 0
+        while fields.value(name, in: bytes, from: &index) != nil { count &+= 1 }
+        return count
+    }
+
+    /// True when a comma-separated field called `name` has the member `token`, both given in lower case.
+    package func field(_ name: StaticString, contains token: StaticString) -> Bool {
+        fields.contains(name, token: token, in: bytes)
+    }
+
+    /// The credentials of an `Authorization: Bearer` field (RFC 6750 §2.1).
+    package var bearerToken: UnsafeRawBufferPointer? {
+        guard let value = field("authorization"), value.count > 7 else { return nil }
+        guard value.part(0..<7).equalsIgnoringCase("bearer ") else { return nil }
+        let token = value.part(7..<value.count).trimmingBlanks
+        return token.count > 0 ? token : nil
+    }
+}

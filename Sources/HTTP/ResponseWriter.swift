@@ -1,0 +1,73 @@
+import Bytes
+
+/// How responses are written: a status line, fields, an empty line, a body. Date is left out: a hub's answers are not
+/// cached, and layer 1 has no clock.
+extension ByteWriter {
+    /// Appends the status line.
+    package mutating func append(statusLine status: Status) {
+        append("HTTP/1.1 ")
+        append(decimal: status.code)
+        append(UInt8(ascii: " "))
+        append(status.reason)
+        append("\r\n")
+    }
+
+    /// Appends one field with a literal value.
+    package mutating func append(field name: StaticString, _ value: StaticString) {
+        append(name)
+        append(": ")
+        append(value)
+        append("\r\n")
+    }
+
+    /// Appends one field. Control bytes of `value` become spaces, so that no value can end its line.
+    package mutating func append(field name: StaticString, _ value: UnsafeRawBufferPointer) {
+        append(name)
+        append(": ")
+        append(capacity: value.count) { target in
+            for (index, byte) in value.enumerated() { target[index] = byte < 0x20 || byte == 0x7F ? 0x20 : byte }
+            return value.count
+        }
+        append("\r\n")
+    }
+
+    /// Appends one field. Control bytes of `value` become spaces, so that no value can end its line.
+    package mutating func append(field name: StaticString, _ value: String) {
+        var value = value
+        value.withUTF8 { append(field: name, UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Appends one field with a number.
+    package mutating func append(field name: StaticString, decimal value: Int) {
+        append(name)
+        append(": ")
+        append(decimal: value)
+        append("\r\n")
+    }
+
+    /// Appends a whole response.
+    ///
+    /// `fields` appends further fields. `omitsBody`: the length is told and the body left out, as HEAD wants it; 204
+    /// has neither.
+    package mutating func append(
+        response status: Status, contentType: StaticString = "application/json", keepsAlive: Bool,
+        omitsBody: Bool = false, body: UnsafeRawBufferPointer, fields: (inout ByteWriter) -> Void = { _ in }
+    ) {
+        append(statusLine: status)
+        if status != .noContent {
+            append(field: "Content-Type", contentType)
+            append(field: "Content-Length", decimal: body.count)
+        }
+        append(field: "Connection", keepsAlive ? "keep-alive" : "close")
+        fields(&self)
+        append("\r\n")
+        if !omitsBody, status != .noContent { append(body) }
+    }
+
+    /// Appends the answer to a request that could not be read; the connection is closed behind it.
+    package mutating func append(refusal error: HTTPError) {
+        append(
+            response: error.status, contentType: "text/plain; charset=utf-8", keepsAlive: false,
+            body: error.message.bytes)
+    }
+}

@@ -1,0 +1,186 @@
+import Bytes
+import JSON
+
+/// Why a client's message could not be used. The connection stays: it is answered with `pusher:error`.
+package enum ClientEventError: Error, Equatable, Sendable {
+    /// Not a JSON object within the limits.
+    case malformed(JSONError)
+    /// No `event`, or none that is a string within the limit.
+    case invalidEvent
+    /// `data` is neither an object nor a string that holds one, or lacks what the event needs.
+    case invalidData
+    /// The channel's name is not one.
+    case invalidChannel
+    /// A text is longer than its limit.
+    case tooLong
+
+    /// A line for `pusher:error`: no byte of the client's is in it.
+    package var message: StaticString {
+        switch self {
+        case .malformed: "Invalid JSON"
+        case .invalidEvent: "Invalid event name"
+        case .invalidData: "Invalid event data"
+        case .invalidChannel: "Invalid channel name"
+        case .tooLong: "Event data too long"
+        }
+    }
+}
+
+/// What a client says: one text message, taken apart. Owns all it holds.
+package enum ClientEvent: Equatable, Sendable {
+    /// `pusher:ping`, whatever its data.
+    case ping
+    /// `pusher:pong`, whatever its data.
+    case pong
+    /// `pusher:subscribe`; an empty `auth` is none.
+    case subscribe(ChannelName, auth: String?, channelData: String?)
+    /// `pusher:unsubscribe`.
+    case unsubscribe(ChannelName)
+    /// `pusher:signin`; the user's data exactly as it was signed.
+    case signin(auth: String, userData: String)
+    /// `sync:<name>`: the name without its prefix, the text of the data's JSON object (`{}` where there is none).
+    case sync(name: String, data: [UInt8])
+    /// `client-…` on a channel: the whole name, and the text of the data's JSON value (`null` where there is none).
+    case client(name: String, channel: ChannelName, data: [UInt8])
+    /// Anything else: answered with `pusher:error`.
+    case unknown(name: String)
+
+    /// Reads one text message. Members that we know must not come twice; all others are ignored.
+    package static func decode(
+        _ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()
+    ) throws(ClientEventError) -> ClientEvent {
+        var message = Message()
+        do throws(JSONError) {
+            try message.read(text, limits: limits)
+        } catch {
+            throw .malformed(error)
+        }
+        return try message.event(limits: limits)
+    }
+}
+
+/// The members of a message, pointing into its text.
+private struct Message {
+    var event: JSONValue?
+    var channel: JSONValue?
+    var data: JSONValue?
+
+    mutating func read(_ text: UnsafeRawBufferPointer, limits: PusherLimits) throws(JSONError) {
+        var reader = try JSONObjectReader(text, maxDepth: limits.depth)
+        while let member = try reader.next() {
+            if member.isNamed("event") {
+                try event.takeOnce(member.value)
+            } else if member.isNamed("data") {
+                try data.takeOnce(member.value)
+            } else if member.isNamed("channel") {
+                try channel.takeOnce(member.value)
+            }
+        }
+    }
+
+    func event(limits: PusherLimits) throws(ClientEventError) -> ClientEvent {
+        guard let event, event.kind == .string else { throw .invalidEvent }
+        if event.equals("pusher:ping") { return .ping }
+        if event.equals("pusher:pong") { return .pong }
+        if event.equals("pusher:subscribe") {
+            let members = try dataMembers(limits)
+            return .subscribe(try members.requiredChannel(), auth: members.auth, channelData: members.channelData)
+        }
+        if event.equals("pusher:unsubscribe") { return .unsubscribe(try dataMembers(limits).requiredChannel()) }
+        if event.equals("pusher:signin") {
+            let members = try dataMembers(limits)
+            guard let auth = members.auth, let userData = members.userData else { throw .invalidData }
+            return .signin(auth: auth, userData: userData)
+        }
+        guard let name = event.string, !name.isEmpty, name.utf8.count <= limits.eventNameBytes else {
+            throw .invalidEvent
+        }
+        if name.utf8.starts(with: "sync:".utf8) {
+            return .sync(name: String(name.utf8.dropFirst(5)) ?? "", data: try objectText(limits))
+        }
+        if name.utf8.starts(with: "client-".utf8) {
+            guard let channel = channel?.withCharacters({ ChannelName($0) }) ?? nil else { throw .invalidChannel }
+            return .client(name: name, channel: channel, data: data.map { [UInt8]($0.bytes) } ?? [UInt8]("null".utf8))
+        }
+        return .unknown(name: name)
+    }
+
+    /// The members of `data`, an object or a string that holds one.
+    private func dataMembers(_ limits: PusherLimits) throws(ClientEventError) -> DataMembers {
+        guard let data else { throw .invalidData }
+        if data.kind == .object { return try DataMembers(data.bytes, limits) }
+        let members = data.withCharacters { text in
+            Result { () throws(ClientEventError) in try DataMembers(text, limits) }
+        }
+        guard let members else { throw .invalidData }
+        return try members.get()
+    }
+
+    /// The text of `data`, an object or a string that holds one; an empty object where there is none.
+    private func objectText(_ limits: PusherLimits) throws(ClientEventError) -> [UInt8] {
+        guard let data else { return [UInt8]("{}".utf8) }
+        if data.kind == .object { return [UInt8](data.bytes) }
+        guard let text = data.characters else { throw .invalidData }
+        if text.isEmpty { return [UInt8]("{}".utf8) }
+        let isObject = text.withUnsafeBytes { (try? JSONValue.parse($0, maxDepth: limits.depth))?.kind == .object }
+        guard isObject else { throw .invalidData }
+        return text
+    }
+}
+
+/// What the data of Pusher's own events may hold, as final values within their limits.
+private struct DataMembers {
+    private let channel: ChannelName?
+    let auth: String?
+    let channelData: String?
+    let userData: String?
+
+    init(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) throws(ClientEventError) {
+        var channel: JSONValue?
+        var auth: JSONValue?
+        var channelData: JSONValue?
+        var userData: JSONValue?
+        do throws(JSONError) {
+            var reader = try JSONObjectReader(text, maxDepth: limits.depth)
+            while let member = try reader.next() {
+                if member.isNamed("channel") {
+                    try channel.takeOnce(member.value)
+                } else if member.isNamed("auth") {
+                    try auth.takeOnce(member.value)
+                } else if member.isNamed("channel_data") {
+                    try channelData.takeOnce(member.value)
+                } else if member.isNamed("user_data") {
+                    try userData.takeOnce(member.value)
+                }
+            }
+        } catch {
+            throw error.kind == .wrongKind || error.kind == .unexpectedEnd ? .invalidData : .malformed(error)
+        }
+        self.channel = channel?.withCharacters { ChannelName($0) } ?? nil
+        let credentials = try DataMembers.text(auth, maximum: limits.authBytes)
+        self.auth = credentials?.isEmpty == true ? nil : credentials
+        self.channelData = try DataMembers.text(channelData, maximum: limits.channelDataBytes)
+        self.userData = try DataMembers.text(userData, maximum: limits.userDataBytes)
+    }
+
+    func requiredChannel() throws(ClientEventError) -> ChannelName {
+        guard let channel else { throw .invalidChannel }
+        return channel
+    }
+
+    /// A string within `maximum` bytes; nil where it is missing or null.
+    private static func text(_ value: JSONValue?, maximum: Int) throws(ClientEventError) -> String? {
+        guard let value, value.kind != .null else { return nil }
+        guard let text = value.string else { throw .invalidData }
+        guard text.utf8.count <= maximum else { throw .tooLong }
+        return text
+    }
+}
+
+extension JSONValue? {
+    /// Takes the value of a member that may come once: two would let two readers see two messages.
+    fileprivate mutating func takeOnce(_ value: JSONValue) throws(JSONError) {
+        guard case .none = self else { throw JSONError(.duplicateKey, at: value.offset) }
+        self = value
+    }
+}

@@ -1,0 +1,77 @@
+import Bytes
+
+/// What a client does when a connection is closed with a code (pusher-js 8.6.0 and the protocol page agree on ranges).
+package enum ReconnectAdvice: Sendable {
+    /// 4000–4099: never again with these parameters.
+    case never
+    /// 4100–4199: after a second or more.
+    case later
+    /// 4200–4299: at once.
+    case immediately
+    /// 4300–4399: not for closing; clients would stay away. Sent as `pusher:error` on an open connection.
+    case stays
+}
+
+/// A code of Pusher's, for a close frame or for `pusher:error`, with the text that goes along.
+package struct ErrorCode: Hashable, Sendable {
+    /// The number, 4000–4399.
+    package let rawValue: UInt16
+    /// The text for the close frame or the event.
+    package let message: StaticString
+
+    private init(_ rawValue: UInt16, _ message: StaticString) {
+        self.rawValue = rawValue
+        self.message = message
+    }
+
+    /// By number.
+    package static func == (left: ErrorCode, right: ErrorCode) -> Bool { left.rawValue == right.rawValue }
+
+    /// By number.
+    package func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
+
+    /// What a client makes of it.
+    package var advice: ReconnectAdvice {
+        switch rawValue {
+        case ..<4100: .never
+        case ..<4200: .later
+        case ..<4300: .immediately
+        default: .stays
+        }
+    }
+
+    package static let tlsOnly = ErrorCode(4000, "Application only accepts TLS connections, reconnect using wss://")
+    package static let unknownApp = ErrorCode(4001, "Application does not exist")
+    package static let appDisabled = ErrorCode(4003, "Application disabled")
+    package static let overQuota = ErrorCode(4004, "Application is over connection quota")
+    package static let pathNotFound = ErrorCode(4005, "Path not found")
+    package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
+    package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
+    package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
+    /// For revoked users only: pusher-js never comes back after it.
+    package static let unauthorized = ErrorCode(4009, "Connection is unauthorized")
+    package static let overCapacity = ErrorCode(4100, "Over capacity")
+    /// Only for established connections, spread over the drain: before `connection_established` clients loop on it.
+    package static let reconnect = ErrorCode(4200, "Please reconnect")
+    package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
+    package static let inactive = ErrorCode(4202, "Closed after inactivity")
+    package static let rateLimited = ErrorCode(4301, "Client event rejected due to rate limit")
+    package static let watchlistLimited = ErrorCode(4302, "Watchlist limit exceeded")
+}
+
+/// The versions of the protocol that are served.
+package enum ProtocolVersion {
+    /// From 5 to 7.
+    package static let supported = 5...7
+
+    /// Checks the value of the query's `protocol` parameter, nil where it is missing, which means 7 unless `isStrict`.
+    /// Returns what to close with, nil when all is well.
+    package static func check(_ value: UnsafeRawBufferPointer?, isStrict: Bool = false) -> ErrorCode? {
+        guard let value, value.count > 0 else { return isStrict ? .missingProtocol : nil }
+        guard value.count <= 9, let version = value.decimalValue else { return .invalidVersion }
+        return supported.contains(version) ? nil : .unsupportedProtocol
+    }
+
+    /// The WebSocket subprotocol that pusher-websocket-swift offers; to be echoed where it is.
+    package static let subprotocol: StaticString = "pusher-channels-protocol-7"
+}

@@ -1,0 +1,123 @@
+import Bytes
+import JSON
+
+/// What the hub says: each function appends the JSON text of one message to a writer.
+///
+/// `data` is a string, as pusher-websocket-swift insists, except in `pusher:error`, where it insists on an object.
+package enum ServerEvent {
+    /// `pusher:connection_established`: must be the first message. `activityTimeout` in seconds, never zero.
+    package static func connectionEstablished(
+        _ socketID: SocketID, activityTimeout: Int, to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":"pusher:connection_established","data":"{\"socket_id\":\""#)
+        socketID.append(to: &writer)
+        writer.append(#"\",\"activity_timeout\":"#)
+        writer.append(decimal: max(activityTimeout, 1))
+        writer.append(#"}"}"#)
+    }
+
+    /// `pusher:pong`.
+    package static func pong(to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher:pong","data":"{}"}"#)
+    }
+
+    /// `pusher:ping`.
+    package static func ping(to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher:ping","data":"{}"}"#)
+    }
+
+    /// `pusher_internal:subscription_succeeded`; `data` is JSON, `{}` for a plain channel.
+    package static func subscriptionSucceeded(
+        _ channel: ChannelName, data: UnsafeRawBufferPointer = ("{}" as StaticString).bytes, to writer: inout ByteWriter
+    ) {
+        event("pusher_internal:subscription_succeeded", channel: channel.string, data: data, to: &writer)
+    }
+
+    /// `pusher_internal:subscription_succeeded` of a stream, with the place that its events follow (design §5).
+    package static func subscriptionSucceeded(
+        _ channel: ChannelName, epoch: String, offset: Int64, to writer: inout ByteWriter
+    ) {
+        var data = ByteWriter(capacity: 96)
+        data.append(#"{"sync":{"epoch":"#)
+        data.append(jsonString: epoch)
+        data.append(#","offset":"#)
+        data.append(decimal: offset)
+        data.append("}}")
+        data.withUnsafeBytes { subscriptionSucceeded(channel, data: $0, to: &writer) }
+    }
+
+    /// `pusher:subscription_error`. Only for what is final: pusher-js never asks again on this connection.
+    package static func subscriptionError(
+        channel: String, type: StaticString = "AuthError", error: StaticString, status: Int, to writer: inout ByteWriter
+    ) {
+        var data = ByteWriter(capacity: 96)
+        data.append(#"{"type":"#)
+        data.append(jsonString: type.bytes)
+        data.append(#","error":"#)
+        data.append(jsonString: error.bytes)
+        data.append(#","status":"#)
+        data.append(decimal: status)
+        data.append("}")
+        data.withUnsafeBytes { event("pusher:subscription_error", channel: channel, data: $0, to: &writer) }
+    }
+
+    /// `pusher:error` with a null code.
+    package static func error(_ message: StaticString, to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher:error","data":{"code":null,"message":"#)
+        writer.append(jsonString: message.bytes)
+        writer.append("}}")
+    }
+
+    /// `pusher:error` with one of Pusher's codes.
+    package static func error(_ code: ErrorCode, to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher:error","data":{"code":"#)
+        writer.append(decimal: Int(code.rawValue))
+        writer.append(#","message":"#)
+        writer.append(jsonString: code.message.bytes)
+        writer.append("}}")
+    }
+
+    /// `pusher:signin_success`, with the user's data exactly as it was signed.
+    package static func signinSuccess(userData: String, to writer: inout ByteWriter) {
+        var data = ByteWriter(capacity: userData.utf8.count + 32)
+        data.append(#"{"user_data":"#)
+        data.append(jsonString: userData)
+        data.append("}")
+        data.withUnsafeBytes { event("pusher:signin_success", data: $0, to: &writer) }
+    }
+
+    /// An event with a name of ours and without a channel, such as `sync:auth_ok`; `data` is JSON.
+    package static func event(_ name: StaticString, data: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
+        writer.append(#"{"event":""#)
+        writer.append(name)
+        writer.append(#"","data":""#)
+        writer.append(jsonEscaping: data)
+        writer.append(#""}"#)
+    }
+
+    /// An event with a name of ours on a channel; `data` is JSON.
+    package static func event(
+        _ name: StaticString, channel: String, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":""#)
+        writer.append(name)
+        writer.append(#"","channel":"#)
+        writer.append(jsonString: channel)
+        writer.append(#","data":""#)
+        writer.append(jsonEscaping: data)
+        writer.append(#""}"#)
+    }
+
+    /// An event on a channel. `data` is JSON text; it becomes a string, as publishers and clients expect.
+    package static func event(
+        _ name: String, channel: String, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":"#)
+        writer.append(jsonString: name)
+        writer.append(#","channel":"#)
+        writer.append(jsonString: channel)
+        writer.append(#","data":""#)
+        writer.append(jsonEscaping: data)
+        writer.append(#""}"#)
+    }
+}

@@ -1,0 +1,43 @@
+import Bytes
+
+/// A connection's id on the wire: `123.456`, digits on both sides (server libraries check `^\d+\.\d+$`).
+///
+/// Unguessable and unique over nodes because the caller draws both halves at random: 106 bits in all,
+/// and each half stays below 2^53, so that clients may take them for numbers.
+package struct SocketID: Hashable, Sendable {
+    /// The number before the dot, below 2^53.
+    package let high: UInt64
+    /// The number behind the dot, below 2^53.
+    package let low: UInt64
+
+    /// An id of two random words, of which 53 bits each are used.
+    package init(random high: UInt64, _ low: UInt64) {
+        self.high = high >> 11
+        self.low = low >> 11
+    }
+
+    /// Reads an id as `append` writes it; nil for leading zeros, other characters and numbers from 2^53 on.
+    package init?(_ text: UnsafeRawBufferPointer) {
+        guard let dot = text.firstIndex(of: UInt8(ascii: "."), from: 0),
+            let high = SocketID.number(text.part(0..<dot)), let low = SocketID.number(text.part(dot + 1..<text.count))
+        else { return nil }
+        self.high = high
+        self.low = low
+    }
+
+    /// Appends the id to `writer`, 33 bytes at most.
+    package func append(to writer: inout ByteWriter) {
+        writer.append(decimal: high)
+        writer.append(UInt8(ascii: "."))
+        writer.append(decimal: low)
+    }
+
+    /// The id as text.
+    package var string: String { "\(high).\(low)" }
+
+    private static func number(_ digits: UnsafeRawBufferPointer) -> UInt64? {
+        guard let value = digits.decimalValue, value >> 53 == 0 else { return nil }
+        guard digits.count == 1 || digits[0] != UInt8(ascii: "0") else { return nil }
+        return UInt64(value)
+    }
+}

@@ -1,0 +1,50 @@
+// Sync: streams of events, their names on the wire and the places in them.
+//
+// Purpose: one vocabulary for hub and client. A stream belongs to one user and one topic; its name is a Pusher channel
+// name, and no two users can share one, whatever their ids hold. Invariant: `StreamName.parse` accepts exactly what
+// `format` writes. Depends on Bytes.
+
+/// A stream of events: those of one topic for one user.
+package struct StreamID: Hashable, Sendable {
+    /// The user's id, any non-empty text.
+    package let user: String
+    /// The topic, `[a-z_]+`.
+    package let topic: String
+
+    /// The stream of `topic` for `user`; whether it has a name is for `StreamName.format` to say.
+    package init(user: String, topic: String) {
+        self.user = user
+        self.topic = topic
+    }
+
+    // Swift compares text by canonical equivalence, PostgreSQL and the channel names by bytes: "é" in two spellings is
+    // two users there, and must be two here.
+
+    /// Byte for byte.
+    package static func == (left: StreamID, right: StreamID) -> Bool {
+        left.user.utf8.elementsEqual(right.user.utf8) && left.topic.utf8.elementsEqual(right.topic.utf8)
+    }
+
+    /// Byte for byte.
+    package func hash(into hasher: inout Hasher) {
+        var user = user
+        var topic = topic
+        user.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(0xFF as UInt8)
+        topic.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}
+
+/// A place in a stream. Offsets of different epochs cannot be compared.
+package struct StreamPosition: Hashable, Sendable {
+    /// Which life of the stream the offset belongs to.
+    package let epoch: String
+    /// Number of the last event, 0 before the first.
+    package let offset: Int64
+
+    /// The place behind event `offset` of `epoch`.
+    package init(epoch: String, offset: Int64) {
+        self.epoch = epoch
+        self.offset = offset
+    }
+}

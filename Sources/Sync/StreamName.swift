@@ -1,0 +1,153 @@
+import Bytes
+
+/// The two forms of a stream's channel name.
+package enum StreamForm: Hashable, Sendable, CaseIterable {
+    /// `user.<id>.<topic>`: a public channel to stock clients, guarded by name in the hub.
+    case user
+    /// `private-user.<id>.<topic>`: what clients that insist on an auth endpoint use.
+    case privateUser
+
+    /// What stands before the id.
+    package var prefix: StaticString {
+        switch self {
+        case .user: "user."
+        case .privateUser: "private-user."
+        }
+    }
+}
+
+/// Why a name that begins like a stream's is refused.
+package enum StreamNameError: Error, Equatable, Sendable {
+    /// Longer than `StreamName.maximumBytes`.
+    case tooLong
+    /// No topic, or one with other characters than `a`…`z` and underscore.
+    case invalidTopic
+    /// Nothing between the prefix and the topic.
+    case emptyUser
+    /// Not what `format` would write: lower-case digits, a needless escape, a broken one, a bare odd character.
+    case notCanonical
+    /// The escapes do not make UTF-8.
+    case invalidUTF8
+}
+
+/// A stream as the name of a channel: `user.<id>.<topic>`, in one of two forms.
+///
+/// In the id, `=` itself and every UTF-8 byte outside `[-A-Za-z0-9_@,.;]` is written `=XX`, upper case. The topic is
+/// what follows the LAST dot, so ids may hold dots. Only the canonical spelling is a name: otherwise two channels would
+/// be one stream, or two users one channel.
+package struct StreamName: Hashable, Sendable {
+    /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
+    package static let maximumBytes = 200
+
+    /// Which form it is.
+    package let form: StreamForm
+    /// The stream.
+    package let stream: StreamID
+
+    /// The name of `stream` in `form`; `format()` tells whether it can be written.
+    package init(form: StreamForm, stream: StreamID) {
+        self.form = form
+        self.stream = stream
+    }
+
+    /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
+    package static func parse(_ name: UnsafeRawBufferPointer) throws(StreamNameError) -> StreamName? {
+        for form in StreamForm.allCases where name.hasPrefix(form.prefix) {
+            guard name.count <= maximumBytes else { throw .tooLong }
+            let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
+            guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
+            let topic = rest.part(dot + 1..<rest.count)
+            guard isTopic(topic) else { throw .invalidTopic }
+            guard dot > 0 else { throw .emptyUser }
+            let user = try unescape(rest.part(0..<dot))
+            return StreamName(form: form, stream: StreamID(user: user, topic: topic.string))
+        }
+        return nil
+    }
+
+    /// Reads a channel's name, as above.
+    package static func parse(_ name: String) throws(StreamNameError) -> StreamName? {
+        var name = name
+        let result: Result<StreamName?, StreamNameError> = name.withUTF8 { bytes in
+            do throws(StreamNameError) {
+                return .success(try parse(UnsafeRawBufferPointer(bytes)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    /// The name; nil when the user is empty, the topic is none, or the name would be too long.
+    package func format() -> String? {
+        var topic = stream.topic
+        guard topic.withUTF8({ StreamName.isTopic(UnsafeRawBufferPointer($0)) }), !stream.user.isEmpty else {
+            return nil
+        }
+        guard stream.user.utf8.count <= StreamName.maximumBytes else { return nil }
+        var writer = ByteWriter(capacity: 64)
+        writer.append(form.prefix)
+        StreamName.append(escaping: stream.user, to: &writer)
+        writer.append(UInt8(ascii: "."))
+        writer.append(topic)
+        return writer.count <= StreamName.maximumBytes ? writer.string : nil
+    }
+
+    /// True for `[a-z_]+`.
+    package static func isTopic(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard bytes.count > 0 else { return false }
+        for byte in bytes { guard byte &- 0x61 < 26 || byte == UInt8(ascii: "_") else { return false } }
+        return true
+    }
+
+    /// Appends a user's id as it stands in a name.
+    package static func append(escaping user: String, to writer: inout ByteWriter) {
+        for byte in user.utf8 {
+            if isUnreserved(byte) {
+                writer.append(byte)
+            } else {
+                writer.append(UInt8(ascii: "="))
+                writer.append(Hex.upperDigit(byte >> 4))
+                writer.append(Hex.upperDigit(byte & 0xF))
+            }
+        }
+    }
+
+    /// The user's id that `text` stands for, if it is its canonical spelling.
+    package static func unescape(_ text: UnsafeRawBufferPointer) throws(StreamNameError) -> String {
+        var user: [UInt8] = []
+        user.reserveCapacity(text.count)
+        var at = 0
+        while at < text.count {
+            let byte = text[at]
+            if isUnreserved(byte) {
+                user.append(byte)
+                at &+= 1
+                continue
+            }
+            guard byte == UInt8(ascii: "="), text.count - at >= 3, let high = upperHex(text[at &+ 1]),
+                let low = upperHex(text[at &+ 2])
+            else { throw .notCanonical }
+            let escaped = high << 4 | low
+            guard !isUnreserved(escaped) else { throw .notCanonical }
+            user.append(escaped)
+            at &+= 3
+        }
+        guard user.withUnsafeBytes({ UTF8Validator.isValid($0) }) else { throw .invalidUTF8 }
+        return String(decoding: user, as: UTF8.self)
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "@"), UInt8(ascii: ","), UInt8(ascii: "."),
+            UInt8(ascii: ";"):
+            true
+        default: false
+        }
+    }
+
+    private static func upperHex(_ byte: UInt8) -> UInt8? {
+        byte &- 0x61 < 6 ? nil : byte.hexValue
+    }
+}

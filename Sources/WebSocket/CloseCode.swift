@@ -1,0 +1,93 @@
+// WebSocket: RFC 6455 as pure, bounded state machines: the handshake of both sides, a reader of messages, a writer of
+// frames.
+//
+// Purpose: bytes of one connection in, whole messages out, and the other way round. Invariants: the reader leaves at
+// most an incomplete frame header unread, and owns memory only while a message is unfinished; the first byte that
+// breaks a rule ends the connection with the right close code. Depends on Bytes, Digests (the accept key) and HTTP.
+
+/// A close code (RFC 6455 §7.4, and Pusher's 4000–4999).
+package struct CloseCode: RawRepresentable, Hashable, Sendable {
+    /// The number on the wire.
+    package let rawValue: UInt16
+
+    /// A code by its number.
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    package static let normal = CloseCode(rawValue: 1000)
+    package static let goingAway = CloseCode(rawValue: 1001)
+    package static let protocolError = CloseCode(rawValue: 1002)
+    package static let unsupportedData = CloseCode(rawValue: 1003)
+    package static let invalidPayload = CloseCode(rawValue: 1007)
+    package static let policyViolation = CloseCode(rawValue: 1008)
+    package static let messageTooBig = CloseCode(rawValue: 1009)
+    package static let internalError = CloseCode(rawValue: 1011)
+
+    /// True for codes that an endpoint may send (RFC 6455 §7.4.1, §7.4.2, and the IANA registry up to 1014).
+    package var isValidOnWire: Bool {
+        switch rawValue {
+        case 1000...1003, 1007...1014, 3000...4999: true
+        default: false
+        }
+    }
+}
+
+/// Why a connection is ended.
+package enum WebSocketError: Error, Equatable, Sendable {
+    case reservedBits, unknownOpcode, notMasked, masked, lengthNotMinimal, lengthNegative
+    case controlTooLong, controlFragmented, unexpectedContinuation, expectedContinuation
+    case closePayload, closeCode
+    case invalidUTF8
+    case messageTooBig, tooManyFragments
+
+    /// What to close with.
+    package var closeCode: CloseCode {
+        switch self {
+        case .invalidUTF8: .invalidPayload
+        case .messageTooBig: .messageTooBig
+        case .tooManyFragments: .policyViolation
+        default: .protocolError
+        }
+    }
+
+    /// A reason for the close frame: no byte of the peer is in it.
+    package var reason: StaticString {
+        switch self {
+        case .reservedBits: "reserved bits set"
+        case .unknownOpcode: "unknown opcode"
+        case .notMasked: "frame not masked"
+        case .masked: "frame masked"
+        case .lengthNotMinimal: "length not minimal"
+        case .lengthNegative: "length out of range"
+        case .controlTooLong: "control frame too long"
+        case .controlFragmented: "control frame fragmented"
+        case .unexpectedContinuation: "nothing to continue"
+        case .expectedContinuation: "expected a continuation"
+        case .closePayload: "close payload malformed"
+        case .closeCode: "close code invalid"
+        case .invalidUTF8: "invalid UTF-8"
+        case .messageTooBig: "message too big"
+        case .tooManyFragments: "too many fragments"
+        }
+    }
+}
+
+/// The bounds of a message that is read.
+package struct MessageLimits: Sendable, Equatable {
+    /// Bytes of one message, all fragments together: 1009 beyond it, before a byte of the excess is kept.
+    package var messageBytes = 65_536
+    /// Fragments of one message: 1008 beyond it.
+    package var fragments = 1024
+
+    /// The defaults.
+    package init() {}
+}
+
+/// The operation codes (RFC 6455 §5.2).
+package enum Opcode {
+    package static let continuation: UInt8 = 0
+    package static let text: UInt8 = 1
+    package static let binary: UInt8 = 2
+    package static let close: UInt8 = 8
+    package static let ping: UInt8 = 9
+    package static let pong: UInt8 = 10
+}

@@ -1,0 +1,124 @@
+import Bytes
+
+/// Writes frames (RFC 6455 §5): a server's bare, a client's masked.
+package enum FrameWriter {
+    /// Longest header of a bare frame.
+    package static let maximumHeaderBytes = 10
+    /// Longest payload of a control frame (RFC 6455 §5.5).
+    package static let maximumControlBytes = 125
+
+    /// A server's text frame as one block: `write` appends the payload, and the header is put before it afterwards.
+    ///
+    /// `capacity`: a guess at the payload's bytes.
+    package static func text(capacity: Int, _ write: (inout ByteWriter) -> Void) -> SharedBytes {
+        var writer = ByteWriter(capacity: capacity + maximumHeaderBytes)
+        appendZeros(maximumHeaderBytes, to: &writer)
+        write(&writer)
+        let start = finishText(in: &writer, reservedFrom: 0)
+        return writer.finish(from: start)
+    }
+
+    /// A server's text frame around `payload`, which is copied.
+    package static func text(_ payload: UnsafeRawBufferPointer) -> SharedBytes {
+        text(capacity: payload.count) { $0.append(payload) }
+    }
+
+    /// Appends a server's text frame to `writer`; its payload is what `write` appends.
+    ///
+    /// For replies that go to one connection, many to a writer. The payload moves once if its header is short.
+    package static func appendText(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
+        let start = writer.count
+        let reserved = 4
+        appendZeros(reserved, to: &writer)
+        write(&writer)
+        let payloadCount = writer.count - start - reserved
+        let headerCount = headerCount(payloadCount)
+        if headerCount > reserved { appendZeros(headerCount - reserved, to: &writer) }
+        writer.withUnsafeMutableBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
+            if headerCount != reserved {
+                (base + start + headerCount).copyMemory(from: base + start + reserved, byteCount: payloadCount)
+            }
+            writeHeader(Opcode.text, payloadCount, endingAt: start + headerCount, in: bytes)
+        }
+        writer.truncate(to: start + headerCount + payloadCount)
+    }
+
+    /// Appends a server's control frame. A payload beyond 125 bytes is cut: ours is never longer.
+    package static func append(control opcode: UInt8, _ payload: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
+        let payload = payload.part(0..<min(payload.count, maximumControlBytes))
+        writer.append(0x80 | opcode)
+        writer.append(UInt8(truncatingIfNeeded: payload.count))
+        writer.append(payload)
+    }
+
+    /// Appends a server's close frame; the reason is cut at 123 bytes. No code: an empty frame.
+    package static func appendClose(_ code: CloseCode?, reason: StaticString = "", to writer: inout ByteWriter) {
+        guard let code else { return append(control: Opcode.close, .init(start: nil, count: 0), to: &writer) }
+        let reason = reason.bytes.part(0..<min(reason.utf8CodeUnitCount, maximumControlBytes - 2))
+        writer.append(0x80 | Opcode.close)
+        writer.append(UInt8(truncatingIfNeeded: reason.count + 2))
+        writer.append(UInt8(truncatingIfNeeded: code.rawValue >> 8))
+        writer.append(UInt8(truncatingIfNeeded: code.rawValue))
+        writer.append(reason)
+    }
+
+    /// Appends a client's frame, masked with `mask`, which the caller draws anew for each frame (RFC 6455 §5.3).
+    package static func append(
+        masked opcode: UInt8, _ payload: UnsafeRawBufferPointer, mask: UInt32, isFinal: Bool = true,
+        to writer: inout ByteWriter
+    ) {
+        let headerCount = headerCount(payload.count)
+        let start = writer.count
+        appendZeros(headerCount, to: &writer)
+        writer.withUnsafeMutableBytes { bytes in
+            writeHeader(opcode, payload.count, endingAt: start + headerCount, in: bytes)
+            if !isFinal { bytes[start] &= 0x7F }
+            bytes[start + 1] |= 0x80
+        }
+        withUnsafeBytes(of: mask) { writer.append($0) }
+        let payloadStart = writer.count
+        writer.append(payload)
+        writer.withUnsafeMutableBytes { bytes in
+            _ = Masking.apply(mask, to: UnsafeMutableRawBufferPointer(rebasing: bytes[payloadStart...]))
+        }
+    }
+
+    /// Bytes of a bare header for a payload of `count` bytes.
+    package static func headerCount(_ count: Int) -> Int { count < 126 ? 2 : count < 65_536 ? 4 : 10 }
+
+    /// Writes the header of a text frame whose payload follows `maximumHeaderBytes` reserved at `start`; returns where
+    /// the frame begins.
+    private static func finishText(in writer: inout ByteWriter, reservedFrom start: Int) -> Int {
+        let payloadStart = start + maximumHeaderBytes
+        let payloadCount = writer.count - payloadStart
+        writer.withUnsafeMutableBytes { bytes in
+            writeHeader(Opcode.text, payloadCount, endingAt: payloadStart, in: bytes)
+        }
+        return payloadStart - headerCount(payloadCount)
+    }
+
+    private static func appendZeros(_ count: Int, to writer: inout ByteWriter) {
+        writer.append(capacity: count) { room in
+            room.initializeMemory(as: UInt8.self, repeating: 0)
+            return count
+        }
+    }
+
+    private static func writeHeader(
+        _ opcode: UInt8, _ count: Int, endingAt end: Int, in bytes: UnsafeMutableRawBufferPointer
+    ) {
+        let start = end - headerCount(count)
+        bytes[start] = 0x80 | opcode
+        switch end - start {
+        case 2: bytes[start + 1] = UInt8(truncatingIfNeeded: count)
+        case 4:
+            bytes[start + 1] = 126
+            bytes[start + 2] = UInt8(truncatingIfNeeded: count >> 8)
+            bytes[start + 3] = UInt8(truncatingIfNeeded: count)
+        default:
+            bytes[start + 1] = 127
+            for index in 0..<8 { bytes[start + 2 + index] = UInt8(truncatingIfNeeded: count >> (56 - 8 * index)) }
+        }
+    }
+}

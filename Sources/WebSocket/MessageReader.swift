@@ -1,0 +1,256 @@
+import Bytes
+
+/// Where the payload of a message is.
+package enum MessagePayload {
+    /// In the buffer just read, at these offsets: valid until the buffer changes.
+    case inPlace(Range<Int>)
+    /// Put together from several reads or fragments.
+    case assembled([UInt8])
+
+    /// Calls `body` with the payload; `buffer` is the one that was read.
+    package func withUnsafeBytes<Result>(
+        in buffer: UnsafeMutableRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        switch self {
+        case .inPlace(let range): body(UnsafeRawBufferPointer(buffer).part(range))
+        case .assembled(let bytes): bytes.withUnsafeBytes { body($0) }
+        }
+    }
+}
+
+/// What a reader found.
+package enum MessageEvent {
+    /// A whole text message, valid UTF-8.
+    case text(MessagePayload)
+    /// A whole binary message.
+    case binary(MessagePayload)
+    /// A ping: answer with a pong of the same payload (RFC 6455 §5.5.2).
+    case ping(MessagePayload)
+    /// A pong, asked for or not.
+    case pong(MessagePayload)
+    /// The peer closes; nil when it gave no code. Nothing is read after it.
+    case close(CloseCode?)
+}
+
+/// Reads the frames of one direction of a connection (RFC 6455 §5), a whole message at a time.
+///
+/// A frame that lies whole in the buffer is handed out where it lies. Otherwise its bytes are unmasked and taken as they
+/// come, so that nothing but an incomplete header (13 bytes at most) stays with the caller. Text is validated as it
+/// comes. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
+/// Kept small on purpose (see the tests): a hub holds one for each of its connections.
+package struct MessageReader: Sendable {
+    /// Which side reads: a server insists on masked frames, a client on bare ones (RFC 6455 §5.1).
+    package enum Role: Sendable {
+        case server, client
+    }
+
+    private enum Phase: Sendable {
+        case header, payload, closed
+    }
+
+    private struct Header {
+        var opcode: UInt8
+        var isFinal: Bool
+        var mask: UInt32
+        var headerCount: Int
+        var payloadCount: Int
+        var isControl: Bool { opcode & 8 != 0 }
+    }
+
+    /// The message so far; empty (and without memory) between messages.
+    private var message: [UInt8] = []
+    /// The control frame so far; empty outside of one.
+    private var control: [UInt8] = []
+    /// Bytes of the current frame still to come.
+    private var remaining = 0
+    private var mask: UInt32 = 0
+    /// Frames of the unfinished message so far.
+    private var fragments: UInt32 = 0
+    /// Opcode of the unfinished message, 0 when there is none.
+    private var messageOpcode: UInt8 = 0
+    private var frameOpcode: UInt8 = 0
+    private var frameIsFinal = false
+    private var phase = Phase.header
+    private let role: Role
+    private var validator = UTF8Validator()
+
+    /// A reader at the beginning of the frames.
+    package init(role: Role) { self.role = role }
+
+    /// True while a message is unfinished, and memory held for it.
+    package var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
+
+    /// Bytes held for an unfinished message.
+    package var heldBytes: Int { message.count + control.count }
+
+    /// Reads on in `bytes` from `consumed`, which moves forward: call again until nil, then keep what is not consumed
+    /// and come back with more. Unmasks in place.
+    package mutating func read(
+        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits
+    ) throws(WebSocketError) -> MessageEvent? {
+        precondition(consumed >= 0 && consumed <= bytes.count, "consumed more than there is")
+        while true {
+            switch phase {
+            case .closed:
+                // What follows a close frame is not looked at (RFC 6455 §5.5.1).
+                consumed = bytes.count
+                return nil
+            case .header:
+                let view = UnsafeRawBufferPointer(bytes)
+                guard let header = try parseHeader(view.part(consumed..<view.count)) else { return nil }
+                try accept(header, limits: limits)
+                consumed += header.headerCount
+                if header.payloadCount <= bytes.count - consumed, isWhole(header) {
+                    let range = consumed..<consumed + header.payloadCount
+                    consumed = range.upperBound
+                    if let event = try takeWhole(header, bytes, range) { return event }
+                    continue
+                }
+                remaining = header.payloadCount
+                mask = header.mask
+                frameOpcode = header.opcode
+                frameIsFinal = header.isFinal
+                phase = .payload
+            case .payload:
+                let count = min(remaining, bytes.count - consumed)
+                try takePayload(UnsafeMutableRawBufferPointer(rebasing: bytes[consumed..<consumed + count]))
+                consumed += count
+                remaining -= count
+                guard remaining == 0 else { return nil }
+                phase = .header
+                if let event = try finishFrame() { return event }
+            }
+        }
+    }
+
+    // MARK: Headers
+
+    /// The header at the beginning of `bytes`, nil when it is incomplete: all that can be wrong in its bytes is told
+    /// as soon as they are there.
+    private func parseHeader(_ bytes: UnsafeRawBufferPointer) throws(WebSocketError) -> Header? {
+        guard bytes.count > 0 else { return nil }
+        let first = bytes[0]
+        guard first & 0x70 == 0 else { throw .reservedBits }
+        let opcode = first & 0xF
+        guard opcode <= Opcode.binary || (Opcode.close...Opcode.pong).contains(opcode) else { throw .unknownOpcode }
+        let isFinal = first & 0x80 != 0
+        let isControl = opcode & 8 != 0
+        if isControl, !isFinal { throw .controlFragmented }
+        guard bytes.count > 1 else { return nil }
+        let isMasked = bytes[1] & 0x80 != 0
+        if role == .server, !isMasked { throw .notMasked }
+        if role == .client, isMasked { throw .masked }
+        var length = UInt64(bytes[1] & 0x7F)
+        if isControl, length > 125 { throw .controlTooLong }
+        var at = 2
+        if length >= 126 {
+            let size = length == 126 ? 2 : 8
+            guard bytes.count >= at + size else { return nil }
+            let least: UInt64 = size == 2 ? 126 : 65_536
+            length = 0
+            for index in at..<at + size { length = length << 8 | UInt64(bytes[index]) }
+            guard length >> 63 == 0 else { throw .lengthNegative }
+            guard length >= least else { throw .lengthNotMinimal }
+            at += size
+        }
+        var mask: UInt32 = 0
+        if isMasked {
+            guard bytes.count >= at + 4 else { return nil }
+            mask = UnsafeRawBufferPointer(rebasing: bytes[at..<at + 4]).loadUnaligned(as: UInt32.self)
+            at += 4
+        }
+        return Header(opcode: opcode, isFinal: isFinal, mask: mask, headerCount: at, payloadCount: Int(length))
+    }
+
+    /// Checks a header against the state, before a byte of its payload is kept.
+    private mutating func accept(_ header: Header, limits: MessageLimits) throws(WebSocketError) {
+        guard !header.isControl else { return }
+        if header.opcode == Opcode.continuation {
+            guard messageOpcode != 0 else { throw .unexpectedContinuation }
+        } else {
+            guard messageOpcode == 0 else { throw .expectedContinuation }
+            fragments = 0
+        }
+        guard header.payloadCount <= limits.messageBytes - message.count else { throw .messageTooBig }
+        fragments += 1
+        guard fragments <= limits.fragments else { throw .tooManyFragments }
+        if header.opcode != Opcode.continuation { messageOpcode = header.opcode }
+    }
+
+    /// True when a frame can be handed out where it lies: a control frame, or a message that has no other fragment.
+    private func isWhole(_ header: Header) -> Bool {
+        header.isControl || (header.isFinal && header.opcode != Opcode.continuation)
+    }
+
+    // MARK: Payloads
+
+    private mutating func takeWhole(
+        _ header: Header, _ bytes: UnsafeMutableRawBufferPointer, _ range: Range<Int>
+    ) throws(WebSocketError) -> MessageEvent? {
+        let payload = UnsafeMutableRawBufferPointer(rebasing: bytes[range])
+        if role == .server { _ = Masking.apply(header.mask, to: payload) }
+        if header.isControl {
+            let closing = MessageReader.closeCode(header.opcode, UnsafeRawBufferPointer(payload))
+            return try controlEvent(header.opcode, closing, .inPlace(range))
+        }
+        messageOpcode = 0
+        guard header.opcode == Opcode.text else { return .binary(.inPlace(range)) }
+        guard UTF8Validator.isValid(UnsafeRawBufferPointer(payload)) else { throw .invalidUTF8 }
+        return .text(.inPlace(range))
+    }
+
+    private mutating func takePayload(_ payload: UnsafeMutableRawBufferPointer) throws(WebSocketError) {
+        if role == .server { mask = Masking.apply(mask, to: payload) }
+        let plain = UnsafeRawBufferPointer(payload)
+        guard frameOpcode & 8 == 0 else {
+            control.append(contentsOf: plain)
+            return
+        }
+        if messageOpcode == Opcode.text {
+            guard validator.accept(plain) else { throw .invalidUTF8 }
+        }
+        message.append(contentsOf: plain)
+    }
+
+    /// The end of a frame that came in pieces, or of a fragment.
+    private mutating func finishFrame() throws(WebSocketError) -> MessageEvent? {
+        if frameOpcode & 8 != 0 {
+            let payload = control
+            control = []
+            let opcode = frameOpcode
+            let closing = payload.withUnsafeBytes { MessageReader.closeCode(opcode, $0) }
+            return try controlEvent(opcode, closing, .assembled(payload))
+        }
+        guard frameIsFinal else { return nil }
+        guard validator.isComplete else { throw .invalidUTF8 }
+        let payload = message
+        let opcode = messageOpcode
+        message = []
+        messageOpcode = 0
+        return opcode == Opcode.text ? .text(.assembled(payload)) : .binary(.assembled(payload))
+    }
+
+    private mutating func controlEvent(
+        _ opcode: UInt8, _ closing: Result<CloseCode?, WebSocketError>, _ payload: MessagePayload
+    ) throws(WebSocketError) -> MessageEvent {
+        switch opcode {
+        case Opcode.ping: return .ping(payload)
+        case Opcode.pong: return .pong(payload)
+        default:
+            phase = .closed
+            return .close(try closing.get())
+        }
+    }
+
+    /// The code in the payload of a close frame; nil for an empty one, and for other frames (RFC 6455 §5.5.1).
+    private static func closeCode(
+        _ opcode: UInt8, _ payload: UnsafeRawBufferPointer
+    ) -> Result<CloseCode?, WebSocketError> {
+        guard opcode == Opcode.close, payload.count > 0 else { return .success(nil) }
+        guard payload.count > 1 else { return .failure(.closePayload) }
+        let code = CloseCode(rawValue: UInt16(payload[0]) << 8 | UInt16(payload[1]))
+        guard code.isValidOnWire else { return .failure(.closeCode) }
+        guard UTF8Validator.isValid(payload.part(2..<payload.count)) else { return .failure(.invalidUTF8) }
+        return .success(code)
+    }
+}
