@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 
@@ -17,40 +18,12 @@ struct ChildProcess {
     ///   - arguments: the program, looked up in PATH, and its arguments.
     ///   - output: descriptor that becomes its standard output and standard error; `/dev/null` where nil.
     static func start(_ arguments: [String], output: Int32? = nil) throws(Failure) -> ChildProcess {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        for descriptor: Int32 in [1, 2] {
-            if let output {
-                posix_spawn_file_actions_adddup2(&actions, output, descriptor)
-            } else {
-                posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
-            }
-        }
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
-        // Our folder may be closed to the user that the program runs as.
-        posix_spawn_file_actions_addchdir_np(&actions, "/")
-
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        var every = sigset_t()
-        sigemptyset(&none)
-        sigfillset(&every)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &every)
-        let newSession: Int32 = 0x80  // POSIX_SPAWN_SETSID, which glibc shows only under _GNU_SOURCE.
-        posix_spawnattr_setflags(
-            &attributes, Int16(newSession | Int32(POSIX_SPAWN_SETSIGMASK) | Int32(POSIX_SPAWN_SETSIGDEF)))
-
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"
         let environment = ["PATH=\(path):/usr/sbin:/sbin", "LC_ALL=C.UTF-8", "TZ=UTC"]
         var child: pid_t = 0
         let code = withStringList(arguments) { argumentList in
             withStringList(environment) { environmentList in
-                posix_spawnp(&child, arguments[0], &actions, &attributes, argumentList, environmentList)
+                cl_spawn(&child, argumentList, environmentList, output ?? -1)
             }
         }
         guard code == 0 else {

@@ -84,7 +84,7 @@ final class Postmaster {
         let launch = Launch()
         ended = launch.ended
         Thread.detachNewThread {
-            do {
+            do throws(Failure) {
                 let child = try ChildProcess.start(arguments, output: log)
                 close(log)
                 launch.started.set()

@@ -138,8 +138,12 @@ struct Migrator {
     /// Lays the demonstration into a migrated database; again is allowed, and adds today's doses.
     func demonstrate() throws(Failure) {
         try becomeOwner()
-        try transaction(files.demonstration.path) { () throws(StatementError) in
+        do {
+            // The file has its own BEGIN and COMMIT.
             try connection.execute(files.demonstration.text)
+        } catch {
+            try? connection.execute("rollback")
+            throw Failure("sql/\(files.demonstration.path) failed: \(error)")
         }
     }
 

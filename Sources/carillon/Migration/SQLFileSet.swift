@@ -14,12 +14,7 @@ struct SQLFileSet: Sendable {
         let file: File
         let checksum: String
 
-        /// - Returns: nil where the name does not begin with a number and an underscore.
-        init?(_ file: File) {
-            let name = file.path.split(separator: "/").last ?? ""
-            guard let underscore = name.firstIndex(of: "_"), let version = Int(name[..<underscore]), version > 0 else {
-                return nil
-            }
+        init(version: Int, file: File) {
             self.version = version
             self.file = file
             checksum = carillon.checksum(of: file.text)
@@ -46,29 +41,34 @@ struct SQLFileSet: Sendable {
 
     /// The files built into the program.
     static func embedded() throws(Failure) -> SQLFileSet {
-        let files = embeddedFiles()
-        func file(_ path: String) throws(Failure) -> File {
-            guard let file = files.first(where: { $0.path == path }) else {
-                throw Failure("this program was built without sql/\(path)")
-            }
+        var texts: [UInt32: [(version: Int, file: File)]] = [:]
+        for index in 0..<carillon_sql_file_count {
+            let entry = carillon_sql_file_at(index).pointee
+            let file = File(path: folder(of: entry.kind) + String(cString: entry.name), text: String(cString: entry.bytes))
+            texts[entry.kind.rawValue, default: []].append((Int(entry.version), file))
+        }
+        func all(_ kind: carillon_sql_kind) -> [(version: Int, file: File)] { texts[kind.rawValue] ?? [] }
+        func only(_ kind: carillon_sql_kind, _ name: String) throws(Failure) -> File {
+            guard let file = all(kind).first?.file else { throw Failure("this program was built without sql/\(name)") }
             return file
         }
-        let numbered = files.filter { $0.path.hasPrefix("migrations/") }
-        let migrations = numbered.compactMap { Migration($0) }.sorted { $0.version < $1.version }
-        guard migrations.count == numbered.count, Set(migrations.map(\.version)).count == migrations.count else {
-            throw Failure("this program was built with two files of one number, or one without, in sql/migrations")
+        let migrations = all(carillon_sql_migration).map { Migration(version: $0.version, file: $0.file) }
+        guard Set(migrations.map(\.version)).count == migrations.count else {
+            throw Failure("this program was built with two files of one number in sql/migrations")
         }
         return SQLFileSet(
-            roles: try file("roles.sql"), bootstrap: try file("bootstrap.sql"), migrations: migrations,
-            functions: files.filter { $0.path.hasPrefix("functions/") }.sorted { $0.path < $1.path },
-            demonstration: try file("demo.sql"))
+            roles: try only(carillon_sql_roles, "roles.sql"),
+            bootstrap: try only(carillon_sql_bootstrap, "bootstrap.sql"),
+            migrations: migrations.sorted { $0.version < $1.version },
+            functions: all(carillon_sql_function).map(\.file).sorted { $0.path < $1.path },
+            demonstration: try only(carillon_sql_demo, "demo.sql"))
     }
 
-    private static func embeddedFiles() -> [File] {
-        (0..<carillon_sql_file_count).map { index in
-            let file = carillon_sql_file_at(index).pointee
-            let bytes = UnsafeBufferPointer(start: file.bytes, count: file.length)
-            return File(path: String(cString: file.path), text: String(decoding: bytes, as: UTF8.self))
+    private static func folder(of kind: carillon_sql_kind) -> String {
+        switch kind {
+        case carillon_sql_migration: "migrations/"
+        case carillon_sql_function: "functions/"
+        default: ""
         }
     }
 }
