@@ -73,6 +73,7 @@ let package = Package(
             name: "carillon",
             dependencies: [
                 "API", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),

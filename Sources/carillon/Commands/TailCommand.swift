@@ -1,0 +1,7 @@
+import ArgumentParser
+
+/// `carillon tail`: a device on the command line.
+struct TailCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "tail", abstract: "Print events.")
+    func run() throws {}
+}
