@@ -45,7 +45,7 @@ final class ClientLoop {
         let configuration = context.configuration
         hub = Hub(appCount: configuration.apps.count, limits: configuration.channelLimits)
         streamApp = configuration.apps.first { $0.ownsDatabase }
-        readBuffer = .allocate(byteCount: HTTPLimits().messageBytes + Self.readRoom, alignment: 64)
+        readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax

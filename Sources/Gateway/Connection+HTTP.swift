@@ -18,7 +18,7 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits = HTTPLimits()) {
+    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits) {
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
@@ -127,8 +127,8 @@ extension Connection {
         let response = writer.finish()
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
-        let key = Percent.decodeString(request.path.part(5..<request.path.count))
-        guard let app = owner.configuration.apps.first(where: { $0.key == key }) else {
+        let key = request.path.part(5..<request.path.count)
+        guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
             return refuse(.unknownApp, after: response)
         }
         if let complaint { return refuse(complaint, after: response) }

@@ -26,7 +26,7 @@ extension Connection {
             while phase == .open || phase == .closing,
                 let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
             {
-                received(event, in: UnsafeRawBufferPointer(bytes))
+                received(event, in: bytes)
             }
         } catch {
             guard phase == .open else {
@@ -41,7 +41,7 @@ extension Connection {
         return consumed
     }
 
-    private func received(_ event: MessageEvent, in buffer: UnsafeRawBufferPointer) {
+    private func received(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
         if phase == .closing {
             if case .close = event { finish() }
             return
@@ -59,7 +59,7 @@ extension Connection {
             }
         case .pong:
             break
-        case .close(let code, _):
+        case .close(let code):
             leaveChannels()
             var writer = ByteWriter(capacity: 16)
             FrameWriter.appendClose(code, to: &writer)

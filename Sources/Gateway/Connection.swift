@@ -48,7 +48,7 @@ final class Connection: EventSource {
         self.address = address
         self.owner = owner
         lastInbound = owner.loop.now
-        conversation = HTTPConversation(refusal: refusal)
+        conversation = HTTPConversation(refusal: refusal, limits: owner.configuration.httpLimits)
         super.init()
     }
 

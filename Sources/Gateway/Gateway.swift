@@ -43,7 +43,7 @@ final class HubContext: Sendable {
     }
 
     func requestFeed(_ request: FeedRequest) {
-        feed?.post(request)
+        feed?.requests.post(request)
     }
 }
 

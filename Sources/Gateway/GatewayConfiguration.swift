@@ -1,4 +1,5 @@
 import Channels
+import HTTP
 
 /// What the gateway is told: where to listen, for which apps, and within which bounds and times.
 package struct GatewayConfiguration: Sendable {
@@ -11,6 +12,7 @@ package struct GatewayConfiguration: Sendable {
     package var origins = AllowedOrigins.any
     package var limits = GatewayLimits()
     package var channelLimits = ChannelLimits()
+    package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false

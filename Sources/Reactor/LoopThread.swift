@@ -14,7 +14,7 @@ public final class LoopThread: Sendable {
         name: String, handle: LoopHandle? = nil, body: @escaping @Sendable (EventLoop) -> AnyObject?
     ) throws(ReactorError) {
         // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
-        let loop = try EventLoop(handle: handle ?? LoopHandle())
+        let loop = if let handle { try EventLoop(handle: handle) } else { try EventLoop() }
         self.handle = loop.handle
         let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
         var thread = pthread_t()
