@@ -1,3 +1,4 @@
+import Bytes
 import Postgres
 import Sync
 
@@ -75,7 +76,7 @@ struct ReplayRows: EventPage {
 
 extension Rows {
     fileprivate func event(_ row: Int, _ stream: StreamID, _ offset: Int64, nameColumn: Int) -> StreamEvent? {
-        guard let name = string(row, nameColumn), let data = withBytes(row, nameColumn + 1, { [UInt8]($0) }) else {
+        guard let name = string(row, nameColumn), let data = withBytes(row, nameColumn + 1, SharedBytes.copy) else {
             return nil
         }
         return StreamEvent(stream: stream, offset: offset, name: name, data: data)
