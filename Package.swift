@@ -80,5 +80,15 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: settings),
+
+        // Tests: one target for each of the above, in the same order
+        layer("TestSupport", path: "Tests/TestSupport"),
+        tests("BytesTests", ["Bytes", "TestSupport"]),
+        tests("DigestsTests", ["Bytes", "Digests"]),
+        tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
+        tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
+        tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
+        tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
     ]
 )
