@@ -90,5 +90,13 @@ let package = Package(
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
+        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests(
+            "GatewayTests",
+            [
+                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
     ]
 )
