@@ -73,7 +73,7 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
         (upgrade, [Summary(.get, "/app/key", query: "protocol=7&client=js", consumed: upgrade.utf8.count)]),
         ("\r\nGET / HTTP/1.0\r\n\r\n", [Summary(.get, "/", consumed: 20, keepsAlive: false)]),
         ("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", [Summary(.get, "/", consumed: 42)]),
-        ("GET / HTTP/1.1\r\nhost:\r\nConnection: x ,close\r\n\r\n", [Summary(.get, "/", consumed: 48, keepsAlive: false)]),
+        ("GET / HTTP/1.1\r\nhost:\r\nConnection: x ,close\r\n\r\n", [Summary(.get, "/", consumed: 47, keepsAlive: false)]),
         ("GET http://h/p?q HTTP/1.1\r\nHost: h\r\n\r\n", [Summary(.get, "/p", query: "q", consumed: 38)]),
         ("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", [Summary(.options, "*", consumed: 31)]),
         (
