@@ -31,29 +31,40 @@ import Testing
             try decode(#"{"event":"pusher:subscribe","data":{"channel":"user.1.adherence"}}"#)
                 == .subscribe(user, auth: nil, channelData: nil))
         #expect(
-            try decode(#"{"event":"pusher:subscribe","data":{"auth":"K:ab","channel_data":"{\"a\":1}","channel":"private-x"}}"#)
+            try decode(
+                #"{"event":"pusher:subscribe","data":{"auth":"K:ab","channel_data":"{\"a\":1}","channel":"private-x"}}"#
+            )
                 == .subscribe(secret, auth: "K:ab", channelData: #"{"a":1}"#))
         #expect(
             try decode(#"{"event":"pusher:subscribe","data":"{\"auth\":\"K:ab\",\"channel\":\"private-x\"}"}"#)
                 == .subscribe(secret, auth: "K:ab", channelData: nil))
         #expect(
-            try decode(#"{"event":"pusher\u003asubscribe","data":{"\u0063hannel":"private\u002dx","auth":null,"more":[]}}"#)
+            try decode(
+                #"{"event":"pusher\u003asubscribe","data":{"\u0063hannel":"private\u002dx","auth":null,"more":[]}}"#)
                 == .subscribe(secret, auth: nil, channelData: nil))
     }
 
     @Test func unsubscribesAndSignsIn() throws {
-        #expect(try decode(#"{"event":"pusher:unsubscribe","data":{"channel":"x"}}"#) == .unsubscribe(ClientEventTests.channel("x")))
+        #expect(
+            try decode(#"{"event":"pusher:unsubscribe","data":{"channel":"x"}}"#)
+                == .unsubscribe(ClientEventTests.channel("x")))
         #expect(
             try decode(#"{"event":"pusher:signin","data":{"auth":"K:ab","user_data":"{\"id\":\"u1\"}"}}"#)
                 == .signin(auth: "K:ab", userData: #"{"id":"u1"}"#))
     }
 
     @Test func carriesOurOwnEvents() throws {
-        #expect(try decode(#"{"event":"sync:auth","data":{"token":"a.b.c"}}"#) == .sync(name: "auth", data: Array(#"{"token":"a.b.c"}"#.utf8)))
-        #expect(try decode(#"{"event":"sync:auth","data":"{\"token\":\"t\"}"}"#) == .sync(name: "auth", data: Array(#"{"token":"t"}"#.utf8)))
+        #expect(
+            try decode(#"{"event":"sync:auth","data":{"token":"a.b.c"}}"#)
+                == .sync(name: "auth", data: Array(#"{"token":"a.b.c"}"#.utf8)))
+        #expect(
+            try decode(#"{"event":"sync:auth","data":"{\"token\":\"t\"}"}"#)
+                == .sync(name: "auth", data: Array(#"{"token":"t"}"#.utf8)))
         #expect(try decode(#"{"event":"sync:status"}"#) == .sync(name: "status", data: Array("{}".utf8)))
         #expect(try decode(#"{"event":"sync:status","data":""}"#) == .sync(name: "status", data: Array("{}".utf8)))
-        for data in ["[]", "1", #""[]""#, #""{""#] { #expect(failure(#"{"event":"sync:x","data":\#(data)}"#) == .invalidData) }
+        for data in ["[]", "1", #""[]""#, #""{""#] {
+            #expect(failure(#"{"event":"sync:x","data":\#(data)}"#) == .invalidData)
+        }
     }
 
     @Test func clientEventsKeepTheirData() throws {
@@ -73,18 +84,25 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (#"{}"#, .invalidEvent), (#"{"event":7}"#, .invalidEvent), (#"{"event":""}"#, .invalidEvent),
-        (#"[]"#, .malformed(JSONError(.wrongKind, at: 0))), ("", .malformed(JSONError(.unexpectedEnd, at: 0))),
-        (#"{"event":"a","event":"b"}"#, .malformed(JSONError(.duplicateKey, at: 21))),
-        (#"{"event":"pusher:subscribe"}"#, .invalidData), (#"{"event":"pusher:subscribe","data":[]}"#, .invalidData),
-        (#"{"event":"pusher:subscribe","data":""}"#, .invalidData), (#"{"event":"pusher:subscribe","data":{}}"#, .invalidChannel),
-        (#"{"event":"pusher:subscribe","data":{"channel":"a b"}}"#, .invalidChannel),
-        (#"{"event":"pusher:subscribe","data":{"channel":"a","auth":7}}"#, .invalidData),
-        (#"{"event":"pusher:subscribe","data":"{\"channel\":\"a\",\"channel\":\"b\"}"}"#, .malformed(JSONError(.duplicateKey, at: 25))),
-        (#"{"event":"pusher:signin","data":{"auth":"K:ab"}}"#, .invalidData),
-        (#"{"event":"pusher:signin","data":{"auth":"","user_data":"{}"}}"#, .invalidData),
-    ] as [(String, ClientEventError)]) func refuses(text: String, error: ClientEventError) { #expect(failure(text) == error) }
+    @Test(
+        arguments: [
+            (#"{}"#, .invalidEvent), (#"{"event":7}"#, .invalidEvent), (#"{"event":""}"#, .invalidEvent),
+            (#"[]"#, .malformed(JSONError(.wrongKind, at: 0))), ("", .malformed(JSONError(.unexpectedEnd, at: 0))),
+            (#"{"event":"a","event":"b"}"#, .malformed(JSONError(.duplicateKey, at: 21))),
+            (#"{"event":"pusher:subscribe"}"#, .invalidData),
+            (#"{"event":"pusher:subscribe","data":[]}"#, .invalidData),
+            (#"{"event":"pusher:subscribe","data":""}"#, .invalidData),
+            (#"{"event":"pusher:subscribe","data":{}}"#, .invalidChannel),
+            (#"{"event":"pusher:subscribe","data":{"channel":"a b"}}"#, .invalidChannel),
+            (#"{"event":"pusher:subscribe","data":{"channel":"a","auth":7}}"#, .invalidData),
+            (
+                #"{"event":"pusher:subscribe","data":"{\"channel\":\"a\",\"channel\":\"b\"}"}"#,
+                .malformed(JSONError(.duplicateKey, at: 25))
+            ),
+            (#"{"event":"pusher:signin","data":{"auth":"K:ab"}}"#, .invalidData),
+            (#"{"event":"pusher:signin","data":{"auth":"","user_data":"{}"}}"#, .invalidData),
+        ] as [(String, ClientEventError)]) func refuses(text: String, error: ClientEventError)
+    { #expect(failure(text) == error) }
 
     @Test func limitsAtTheBoundAndOnePast() throws {
         var limits = PusherLimits()

@@ -4,14 +4,19 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct NameTests {
-    @Test(arguments: [
-        ("news", .public), ("user.1.adherence", .public), ("private-x", .private), ("private-user.1.a", .private),
-        ("presence-x", .presence), ("private-encrypted-x", .privateEncrypted), ("cache-x", .cache), ("private-cache-x", .privateCache),
-        ("presence-cache-x", .presenceCache), ("private-encrypted-cache-x", .privateEncryptedCache),
-        ("#server-to-user-7", .serverToUser), ("cached-news", .public), ("privatex", .public), ("presencex", .public),
-        ("private-", .private), ("private-cachex", .private), ("private-encryptedx", .private), ("private-encrypted-cachex", .privateEncrypted),
-        ("-aZ09_=@,.;", .public),
-    ] as [(String, ChannelName.Kind)]) func kinds(name: String, kind: ChannelName.Kind) {
+    @Test(
+        arguments: [
+            ("news", .public), ("user.1.adherence", .public), ("private-x", .private), ("private-user.1.a", .private),
+            ("presence-x", .presence), ("private-encrypted-x", .privateEncrypted), ("cache-x", .cache),
+            ("private-cache-x", .privateCache),
+            ("presence-cache-x", .presenceCache), ("private-encrypted-cache-x", .privateEncryptedCache),
+            ("#server-to-user-7", .serverToUser), ("cached-news", .public), ("privatex", .public),
+            ("presencex", .public),
+            ("private-", .private), ("private-cachex", .private), ("private-encryptedx", .private),
+            ("private-encrypted-cachex", .privateEncrypted),
+            ("-aZ09_=@,.;", .public),
+        ] as [(String, ChannelName.Kind)]) func kinds(name: String, kind: ChannelName.Kind)
+    {
         let channel = ChannelName(name)
         #expect(channel?.kind == kind)
         #expect(channel?.string == name)
@@ -26,7 +31,9 @@ import Testing
         #expect(ChannelName("") == nil)
         #expect(ChannelName(String(repeating: "a", count: 200)) != nil)
         #expect(ChannelName(String(repeating: "a", count: 201)) == nil)
-        for bad in ["#", "#server-to-user-", "#server-to-user-a b", "#other", "a#b"] { #expect(ChannelName(bad) == nil) }
+        for bad in ["#", "#server-to-user-", "#server-to-user-a b", "#other", "a#b"] {
+            #expect(ChannelName(bad) == nil)
+        }
     }
 
     @Test func whatKindsAllow() {
@@ -34,7 +41,10 @@ import Testing
         #expect(guarded.count == 7)
         #expect(ChannelName.Kind.allCases.filter(\.isPresence) == [.presence, .presenceCache])
         #expect(ChannelName.Kind.allCases.filter(\.isCache).count == 4)
-        #expect(ChannelName.Kind.allCases.filter(\.allowsClientEvents) == [.private, .presence, .privateCache, .presenceCache])
+        #expect(
+            ChannelName.Kind.allCases.filter(\.allowsClientEvents) == [
+                .private, .presence, .privateCache, .presenceCache,
+            ])
     }
 
     @Test func socketIDsRoundTrip() throws {
@@ -51,6 +61,9 @@ import Testing
         #expect(SocketID(random: .max, .max).string == "9007199254740991.9007199254740991")
     }
 
-    @Test(arguments: ["", ".", "1", "1.", ".1", "1.2.3", "01.2", "a.b", "1.2 ", "-1.2", "9007199254740992.1", "1.99999999999999999999"])
+    @Test(arguments: [
+        "", ".", "1", "1.", ".1", "1.2.3", "01.2", "a.b", "1.2 ", "-1.2", "9007199254740992.1",
+        "1.99999999999999999999",
+    ])
     func refusesOtherSocketIDs(text: String) { #expect(withBytes(text) { SocketID($0) } == nil) }
 }

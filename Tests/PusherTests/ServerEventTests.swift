@@ -17,7 +17,8 @@ import Testing
         let id = try #require(withBytes("123.456") { SocketID($0) })
         #expect(
             write { ServerEvent.connectionEstablished(id, activityTimeout: 120, to: &$0) }
-                == #"{"event":"pusher:connection_established","data":"{\"socket_id\":\"123.456\",\"activity_timeout\":120}"}"#)
+                == #"{"event":"pusher:connection_established","data":"{\"socket_id\":\"123.456\",\"activity_timeout\":120}"}"#
+        )
         #expect(write { ServerEvent.connectionEstablished(id, activityTimeout: 0, to: &$0) }.contains(#"timeout\":1}"#))
         #expect(write { ServerEvent.pong(to: &$0) } == #"{"event":"pusher:pong","data":"{}"}"#)
         #expect(write { ServerEvent.ping(to: &$0) } == #"{"event":"pusher:ping","data":"{}"}"#)
@@ -26,10 +27,12 @@ import Testing
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{}"}"#)
         #expect(
             write { ServerEvent.subscriptionSucceeded(channel, epoch: "e1", offset: 1288, to: &$0) }
-                == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{\"sync\":{\"epoch\":\"e1\",\"offset\":1288}}"}"#)
+                == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{\"sync\":{\"epoch\":\"e1\",\"offset\":1288}}"}"#
+        )
         #expect(
             write { ServerEvent.subscriptionError(channel: "x\"y", error: "No", status: 401, to: &$0) }
-                == #"{"event":"pusher:subscription_error","channel":"x\"y","data":"{\"type\":\"AuthError\",\"error\":\"No\",\"status\":401}"}"#)
+                == #"{"event":"pusher:subscription_error","channel":"x\"y","data":"{\"type\":\"AuthError\",\"error\":\"No\",\"status\":401}"}"#
+        )
         #expect(
             write { ServerEvent.signinSuccess(userData: #"{"id":"u1"}"#, to: &$0) }
                 == #"{"event":"pusher:signin_success","data":"{\"user_data\":\"{\\\"id\\\":\\\"u1\\\"}\"}"}"#)
@@ -38,7 +41,8 @@ import Testing
                 == #"{"event":"pusher:error","data":{"code":null,"message":"Oh \"no\""}}"#)
         #expect(
             write { ServerEvent.error(.rateLimited, to: &$0) }
-                == #"{"event":"pusher:error","data":{"code":4301,"message":"Client event rejected due to rate limit"}}"#)
+                == #"{"event":"pusher:error","data":{"code":4301,"message":"Client event rejected due to rate limit"}}"#
+        )
         let name: StaticString = "sync:auth_ok"
         #expect(
             write { ServerEvent.event(name, data: (#"{"userId":"1"}"# as StaticString).bytes, to: &$0) }
@@ -65,7 +69,8 @@ import Testing
 
     @Test func codesCarryTheirAdvice() {
         let expected: [(ErrorCode, UInt16, ReconnectAdvice)] = [
-            (.tlsOnly, 4000, .never), (.unknownApp, 4001, .never), (.unauthorized, 4009, .never), (.overCapacity, 4100, .later),
+            (.tlsOnly, 4000, .never), (.unknownApp, 4001, .never), (.unauthorized, 4009, .never),
+            (.overCapacity, 4100, .later),
             (.reconnect, 4200, .immediately), (.pongTimeout, 4201, .immediately), (.rateLimited, 4301, .stays),
         ]
         for (code, number, advice) in expected {
@@ -74,10 +79,14 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (nil, nil), ("", nil), ("5", nil), ("6", nil), ("7", nil), ("4", .unsupportedProtocol), ("8", .unsupportedProtocol),
-        ("x", .invalidVersion), ("7.0", .invalidVersion), ("-7", .invalidVersion), ("99999999999999999999", .invalidVersion),
-    ] as [(String?, ErrorCode?)]) func checksTheVersion(value: String?, code: ErrorCode?) {
+    @Test(
+        arguments: [
+            (nil, nil), ("", nil), ("5", nil), ("6", nil), ("7", nil), ("4", .unsupportedProtocol),
+            ("8", .unsupportedProtocol),
+            ("x", .invalidVersion), ("7.0", .invalidVersion), ("-7", .invalidVersion),
+            ("99999999999999999999", .invalidVersion),
+        ] as [(String?, ErrorCode?)]) func checksTheVersion(value: String?, code: ErrorCode?)
+    {
         let result = value.map { text in withBytes(text) { ProtocolVersion.check($0) } } ?? ProtocolVersion.check(nil)
         #expect(result == code)
         #expect(ProtocolVersion.check(nil, isStrict: true) == .missingProtocol)

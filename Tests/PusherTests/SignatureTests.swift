@@ -16,7 +16,10 @@ import Testing
         let presence = try #require(ChannelName("presence-foobar"))
         let cases: [(AppCredentials.Subject, String)] = [
             (.channel(foobar, channelData: nil), "58df8b0c36d6982b82c3ecf6b4662e34fe8c25bba48f5369f135bf843651c3a4"),
-            (.channel(presence, channelData: presenceData), "31935e7d86dba64c2a90aed31fdc61869f9b22ba9d8863bba239c03ca481bc80"),
+            (
+                .channel(presence, channelData: presenceData),
+                "31935e7d86dba64c2a90aed31fdc61869f9b22ba9d8863bba239c03ca481bc80"
+            ),
             (.user(userData: #"{"id":"12345"}"#), "4708d583dada6a56435fb8bc611c77c359a31eebde13337c16ab43aa6de336ba"),
         ]
         for (subject, code) in cases {
@@ -39,7 +42,10 @@ import Testing
         #expect(!AppCredentials(key: "278d425bdf160c739803", secret: "x").verify(good, of: subject, socketID: socket))
         #expect(!AppCredentials(key: "x", secret: "7ad3773142a6692b25b8").verify(good, of: subject, socketID: socket))
         let code = String(good.suffix(64))
-        for bad in ["", ":", code, ":" + code, "x:" + code, good + "0", String(good.dropLast()), good + ":", "278d425bdf160c739803:" + String(repeating: "é", count: 32)] {
+        for bad in [
+            "", ":", code, ":" + code, "x:" + code, good + "0", String(good.dropLast()), good + ":",
+            "278d425bdf160c739803:" + String(repeating: "é", count: 32),
+        ] {
             #expect(!app.verify(bad, of: subject, socketID: socket), "\(bad)")
         }
     }
@@ -50,12 +56,16 @@ import Testing
         #expect(!withBytes("") { app.isKey($0) })
     }
 
-    @Test(arguments: [
-        (#"{"id":"u1"}"#, "u1"), (#"{"user_info":{"id":7},"id":"é\n"}"#, "é\n"), (#"{"id":7}"#, nil), (#"{"id":""}"#, nil),
-        (#"{"id":null}"#, nil), (#"{}"#, nil), (#"[]"#, nil), (#""u1""#, nil), ("", nil), (#"{"id":"a","id":"b"}"#, nil),
-        (#"{"id":"\#(String(repeating: "a", count: 128))"}"#, String(repeating: "a", count: 128)),
-        (#"{"id":"\#(String(repeating: "a", count: 129))"}"#, nil),
-    ] as [(String, String?)]) func readsUserData(text: String, id: String?) {
+    @Test(
+        arguments: [
+            (#"{"id":"u1"}"#, "u1"), (#"{"user_info":{"id":7},"id":"é\n"}"#, "é\n"), (#"{"id":7}"#, nil),
+            (#"{"id":""}"#, nil),
+            (#"{"id":null}"#, nil), (#"{}"#, nil), (#"[]"#, nil), (#""u1""#, nil), ("", nil),
+            (#"{"id":"a","id":"b"}"#, nil),
+            (#"{"id":"\#(String(repeating: "a", count: 128))"}"#, String(repeating: "a", count: 128)),
+            (#"{"id":"\#(String(repeating: "a", count: 129))"}"#, nil),
+        ] as [(String, String?)]) func readsUserData(text: String, id: String?)
+    {
         #expect((try? UserData(text))?.id == id)
     }
 

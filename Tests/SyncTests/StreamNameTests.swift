@@ -15,29 +15,40 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("user.1.adherence", .user, "1", "adherence"), ("private-user.1.reminders", .privateUser, "1", "reminders"),
-        ("user.a.b.c.x_y", .user, "a.b.c", "x_y"), ("user...a", .user, ".", "a"), ("user.-A9_@,.;.a", .user, "-A9_@,.;", "a"),
-        ("user.=3D.a", .user, "=", "a"), ("user.=C3=A9.a", .user, "é", "a"), ("user.e=CC=81.a", .user, "e\u{301}", "a"),
-        ("user.=20=00=2F.a", .user, " \u{0}/", "a"), ("user.user.1.b.a", .user, "user.1.b", "a"),
-    ] as [(String, StreamForm, String, String)])
+    @Test(
+        arguments: [
+            ("user.1.adherence", .user, "1", "adherence"), ("private-user.1.reminders", .privateUser, "1", "reminders"),
+            ("user.a.b.c.x_y", .user, "a.b.c", "x_y"), ("user...a", .user, ".", "a"),
+            ("user.-A9_@,.;.a", .user, "-A9_@,.;", "a"),
+            ("user.=3D.a", .user, "=", "a"), ("user.=C3=A9.a", .user, "é", "a"),
+            ("user.e=CC=81.a", .user, "e\u{301}", "a"),
+            ("user.=20=00=2F.a", .user, " \u{0}/", "a"), ("user.user.1.b.a", .user, "user.1.b", "a"),
+        ] as [(String, StreamForm, String, String)])
     func parses(name: String, form: StreamForm, user: String, topic: String) throws {
         let expected = StreamName(form: form, stream: StreamID(user: user, topic: topic))
         #expect(try StreamName.parse(name) == expected)
         #expect(expected.format() == name)
     }
 
-    @Test(arguments: ["", "news", "user", "users.1.a", "private-users.1.a", "User.1.a", "presence-user.1.a", "private-", "#server-to-user-1"])
+    @Test(arguments: [
+        "", "news", "user", "users.1.a", "private-users.1.a", "User.1.a", "presence-user.1.a", "private-",
+        "#server-to-user-1",
+    ])
     func leavesOtherChannelsAlone(name: String) throws { #expect(try StreamName.parse(name) == nil) }
 
-    @Test(arguments: [
-        ("user.", .invalidTopic), ("user.a", .invalidTopic), ("user.1.", .invalidTopic), ("user.1.A", .invalidTopic),
-        ("user.1.a1", .invalidTopic), ("user.1.a-b", .invalidTopic), ("user..a", .emptyUser),
-        ("user.=3d.a", .notCanonical), ("user.=41.a", .notCanonical), ("user.=2E.a", .notCanonical), ("user.=.a", .notCanonical),
-        ("user.=2.a", .notCanonical), ("user.=G0.a", .notCanonical), ("user.é.a", .notCanonical), ("user.a b.a", .notCanonical),
-        ("user.=C3.a", .invalidUTF8), ("user.=ED=A0=80.a", .invalidUTF8), ("user.=FF.a", .invalidUTF8),
-        ("user.=C0=AF.a", .invalidUTF8),
-    ] as [(String, StreamNameError)]) func refusesNonCanonicalNames(name: String, error: StreamNameError) {
+    @Test(
+        arguments: [
+            ("user.", .invalidTopic), ("user.a", .invalidTopic), ("user.1.", .invalidTopic),
+            ("user.1.A", .invalidTopic),
+            ("user.1.a1", .invalidTopic), ("user.1.a-b", .invalidTopic), ("user..a", .emptyUser),
+            ("user.=3d.a", .notCanonical), ("user.=41.a", .notCanonical), ("user.=2E.a", .notCanonical),
+            ("user.=.a", .notCanonical),
+            ("user.=2.a", .notCanonical), ("user.=G0.a", .notCanonical), ("user.é.a", .notCanonical),
+            ("user.a b.a", .notCanonical),
+            ("user.=C3.a", .invalidUTF8), ("user.=ED=A0=80.a", .invalidUTF8), ("user.=FF.a", .invalidUTF8),
+            ("user.=C0=AF.a", .invalidUTF8),
+        ] as [(String, StreamNameError)]) func refusesNonCanonicalNames(name: String, error: StreamNameError)
+    {
         #expect(failure(Array(name.utf8)) == error)
         #expect(failure(Array("private-\(name)".utf8)) == error)
     }
@@ -48,9 +59,13 @@ import Testing
         #expect(name.utf8.count == 200)
         #expect(try StreamName.parse(name) == longest)
         #expect(failure(Array(name.utf8) + [0x62]) == .tooLong)
-        #expect(StreamName(form: .user, stream: StreamID(user: String(repeating: "a", count: 194), topic: "b")).format() == nil)
+        #expect(
+            StreamName(form: .user, stream: StreamID(user: String(repeating: "a", count: 194), topic: "b")).format()
+                == nil)
         #expect(StreamName(form: .privateUser, stream: longest.stream).format() == nil)
-        #expect(StreamName(form: .user, stream: StreamID(user: String(repeating: "é", count: 33), topic: "b")).format() == nil)
+        #expect(
+            StreamName(form: .user, stream: StreamID(user: String(repeating: "é", count: 33), topic: "b")).format()
+                == nil)
     }
 
     @Test func whatHasNoName() {
@@ -67,7 +82,8 @@ import Testing
         #expect("\u{E9}" == "e\u{301}")
         #expect(composed != decomposed)
         #expect(Set([composed, decomposed]).count == 2)
-        #expect(StreamName(form: .user, stream: composed).format() != StreamName(form: .user, stream: decomposed).format())
+        #expect(
+            StreamName(form: .user, stream: composed).format() != StreamName(form: .user, stream: decomposed).format())
     }
 
     @Test func everyUserHasOneNameAndEveryNameOneUser() throws {

@@ -17,7 +17,11 @@ import WebSocket
     ) throws -> String {
         var text = requestLine + "\r\n"
         for field in HandshakeTests.fields {
-            if field.0 != name { text += "\(field.0): \(field.1)\r\n" } else if let value { text += "\(name): \(value)\r\n" }
+            if field.0 != name {
+                text += "\(field.0): \(field.1)\r\n"
+            } else if let value {
+                text += "\(name): \(value)\r\n"
+            }
         }
         return try withMutableBytes(Array((text + "\r\n").utf8)) { buffer throws(HTTPError) in
             var parser = RequestParser()
@@ -46,13 +50,17 @@ import WebSocket
         #expect(try answer(subprotocol: "pusher") == expected + "\r\n")
     }
 
-    @Test(arguments: [
-        ("Upgrade", nil, 426), ("Upgrade", "h2c", 426), ("Connection", "close", 426), ("Sec-WebSocket-Version", nil, 426),
-        ("Sec-WebSocket-Version", "8", 426), ("Sec-WebSocket-Key", nil, 400), ("Sec-WebSocket-Key", "", 400),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZR==", 400), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ", 400),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZXMu", 400),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", 400),
-    ] as [(String, String?, Int)]) func refuses(name: String, value: String?, status: Int) throws {
+    @Test(
+        arguments: [
+            ("Upgrade", nil, 426), ("Upgrade", "h2c", 426), ("Connection", "close", 426),
+            ("Sec-WebSocket-Version", nil, 426),
+            ("Sec-WebSocket-Version", "8", 426), ("Sec-WebSocket-Key", nil, 400), ("Sec-WebSocket-Key", "", 400),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZR==", 400),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ", 400),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZXMu", 400),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", 400),
+        ] as [(String, String?, Int)]) func refuses(name: String, value: String?, status: Int) throws
+    {
         let text = try answer(replacing: name, with: value)
         #expect(text.hasPrefix("HTTP/1.1 \(status) "))
         #expect(text.contains("Connection: close\r\n"))
@@ -69,13 +77,17 @@ import WebSocket
         for _ in 0..<50 {
             let client = ClientHandshake(random: (random.next(), random.next()))
             var request = ByteWriter()
-            client.append(host: "h:1", target: "/app/k?protocol=7", to: &request) { $0.append(field: "Authorization", "Bearer t") }
+            client.append(host: "h:1", target: "/app/k?protocol=7", to: &request) {
+                $0.append(field: "Authorization", "Bearer t")
+            }
             let response = try withMutableBytes(request.array) { buffer throws(HTTPError) in
                 var parser = RequestParser()
                 var writer = ByteWriter()
                 guard let request = try parser.parse(buffer) else { return writer.array }
                 #expect(request.bearerToken?.string == "t")
-                do throws(HandshakeError) { try Handshake(request).accept(to: &writer) } catch { Issue.record("\(error)") }
+                do throws(HandshakeError) { try Handshake(request).accept(to: &writer) } catch {
+                    Issue.record("\(error)")
+                }
                 return writer.array
             }
             try withBytes(response) { bytes throws(HTTPError) in

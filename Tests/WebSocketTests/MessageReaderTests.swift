@@ -20,46 +20,59 @@ import WebSocket
         #expect(read([0x82, 0x7F, 0, 0, 0, 0, 0, 1, 0, 0] + longer, role: .client) == [.binary(longer)])
     }
 
-    @Test(arguments: [
-        (frame(1, "Hello"), [.text("Hello")]), (frame(1, ""), [.text("")]), (frame(2, [0, 0xFF]), [.binary([0, 0xFF])]),
-        (frame(9, "") + frame(10, "x") + frame(1, "é€𝄞 and more than a word"), [.ping(""), .pong("x"), .text("é€𝄞 and more than a word")]),
-        (
-            frame(1, "κό", fin: false) + frame(9, "mid") + frame(0, "", fin: false) + frame(10, "") + frame(0, "σμε"),
-            [.ping("mid"), .pong(""), .text("κόσμε")]
-        ),
-        (frame(1, [0xE2], fin: false) + frame(0, [0x82], fin: false) + frame(0, [0xAC]) + frame(1, "x"), [.text("€"), .text("x")]),
-        (frame(1, "", fin: false) + frame(0, ""), [.text("")]),
-        (frame(2, [0xFF], fin: false) + frame(0, [0xFE]), [.binary([0xFF, 0xFE])]),
-        (frame(8, []), [.close(nil)]), (frame(8, [0x03, 0xE8]) + [0xFF, 0xFF], [.close(1000)]),
-        (frame(8, [0x0F, 0xA0] + Array("bye é".utf8)) + frame(1, "late"), [.close(4000)]),
-        (frame(1, "a", fin: false) + frame(8, [0x03, 0xE9]), [.close(1001)]),
-        (frame(9, [UInt8](repeating: 0x61, count: 125)), [.ping(String(repeating: "a", count: 125))]),
-        (frame(1, String(repeating: "b", count: 126)), [.text(String(repeating: "b", count: 126))]),
-    ] as [([UInt8], [Seen])]) func readsAtEverySplit(bytes: [UInt8], expected: [Seen]) {
+    @Test(
+        arguments: [
+            (frame(1, "Hello"), [.text("Hello")]), (frame(1, ""), [.text("")]),
+            (frame(2, [0, 0xFF]), [.binary([0, 0xFF])]),
+            (
+                frame(9, "") + frame(10, "x") + frame(1, "é€𝄞 and more than a word"),
+                [.ping(""), .pong("x"), .text("é€𝄞 and more than a word")]
+            ),
+            (
+                frame(1, "κό", fin: false) + frame(9, "mid") + frame(0, "", fin: false) + frame(10, "")
+                    + frame(0, "σμε"),
+                [.ping("mid"), .pong(""), .text("κόσμε")]
+            ),
+            (
+                frame(1, [0xE2], fin: false) + frame(0, [0x82], fin: false) + frame(0, [0xAC]) + frame(1, "x"),
+                [.text("€"), .text("x")]
+            ),
+            (frame(1, "", fin: false) + frame(0, ""), [.text("")]),
+            (frame(2, [0xFF], fin: false) + frame(0, [0xFE]), [.binary([0xFF, 0xFE])]),
+            (frame(8, []), [.close(nil)]), (frame(8, [0x03, 0xE8]) + [0xFF, 0xFF], [.close(1000)]),
+            (frame(8, [0x0F, 0xA0] + Array("bye é".utf8)) + frame(1, "late"), [.close(4000)]),
+            (frame(1, "a", fin: false) + frame(8, [0x03, 0xE9]), [.close(1001)]),
+            (frame(9, [UInt8](repeating: 0x61, count: 125)), [.ping(String(repeating: "a", count: 125))]),
+            (frame(1, String(repeating: "b", count: 126)), [.text(String(repeating: "b", count: 126))]),
+        ] as [([UInt8], [Seen])]) func readsAtEverySplit(bytes: [UInt8], expected: [Seen])
+    {
         #expect(read(bytes) == expected)
         for split in 0...bytes.count { #expect(read(bytes, splits: [split]) == expected, "split \(split)") }
         #expect(read(bytes, splits: Array(0..<bytes.count)) == expected)
     }
 
-    @Test(arguments: [
-        (frame(1, [], rsv: 4), .reservedBits), (frame(1, [], rsv: 1), .reservedBits), (frame(3, []), .unknownOpcode),
-        (frame(7, []), .unknownOpcode), (frame(11, []), .unknownOpcode), (frame(15, []), .unknownOpcode),
-        (frame(1, [1], mask: nil), .notMasked), (frame(9, [], fin: false), .controlFragmented),
-        (frame(9, [UInt8](repeating: 0, count: 126)), .controlTooLong), (frame(0, []), .unexpectedContinuation),
-        (frame(0, [], fin: false), .unexpectedContinuation),
-        (frame(1, "a", fin: false) + frame(1, "b"), .expectedContinuation),
-        (frame(1, "a", fin: false) + frame(2, [], fin: false), .expectedContinuation),
-        (frame(1, [1], lengthBytes: 2), .lengthNotMinimal), (frame(1, [1], lengthBytes: 8), .lengthNotMinimal),
-        (frame(1, [UInt8](repeating: 0, count: 125), lengthBytes: 2), .lengthNotMinimal),
-        (frame(2, [UInt8](repeating: 0, count: 65_535), lengthBytes: 8), .lengthNotMinimal),
-        (frame(2, [], length: 1 << 63), .lengthNegative), (frame(2, [], length: UInt64.max), .lengthNegative),
-        (frame(2, [], length: 1 << 30), .messageTooBig), (frame(2, [], length: UInt64(Int64.max)), .messageTooBig),
-        (frame(8, [0x03]), .closePayload), (frame(8, [0x03, 0xED]), .closeCode), (frame(8, [0, 0]), .closeCode),
-        (frame(8, [0x03, 0xE8, 0xFF]), .invalidUTF8), (frame(8, [0x03, 0xE8, 0xC3]), .invalidUTF8),
-        (frame(1, [0xFF]), .invalidUTF8), (frame(1, [0xC3]), .invalidUTF8),
-        (frame(1, [0xE2, 0x82], fin: false) + frame(0, []), .invalidUTF8),
-        (frame(1, [0xE2], fin: false) + frame(0, [0x28]), .invalidUTF8),
-    ] as [([UInt8], WebSocketError)]) func failsAtEverySplit(bytes: [UInt8], error: WebSocketError) {
+    @Test(
+        arguments: [
+            (frame(1, [], rsv: 4), .reservedBits), (frame(1, [], rsv: 1), .reservedBits),
+            (frame(3, []), .unknownOpcode),
+            (frame(7, []), .unknownOpcode), (frame(11, []), .unknownOpcode), (frame(15, []), .unknownOpcode),
+            (frame(1, [1], mask: nil), .notMasked), (frame(9, [], fin: false), .controlFragmented),
+            (frame(9, [UInt8](repeating: 0, count: 126)), .controlTooLong), (frame(0, []), .unexpectedContinuation),
+            (frame(0, [], fin: false), .unexpectedContinuation),
+            (frame(1, "a", fin: false) + frame(1, "b"), .expectedContinuation),
+            (frame(1, "a", fin: false) + frame(2, [], fin: false), .expectedContinuation),
+            (frame(1, [1], lengthBytes: 2), .lengthNotMinimal), (frame(1, [1], lengthBytes: 8), .lengthNotMinimal),
+            (frame(1, [UInt8](repeating: 0, count: 125), lengthBytes: 2), .lengthNotMinimal),
+            (frame(2, [UInt8](repeating: 0, count: 65_535), lengthBytes: 8), .lengthNotMinimal),
+            (frame(2, [], length: 1 << 63), .lengthNegative), (frame(2, [], length: UInt64.max), .lengthNegative),
+            (frame(2, [], length: 1 << 30), .messageTooBig), (frame(2, [], length: UInt64(Int64.max)), .messageTooBig),
+            (frame(8, [0x03]), .closePayload), (frame(8, [0x03, 0xED]), .closeCode), (frame(8, [0, 0]), .closeCode),
+            (frame(8, [0x03, 0xE8, 0xFF]), .invalidUTF8), (frame(8, [0x03, 0xE8, 0xC3]), .invalidUTF8),
+            (frame(1, [0xFF]), .invalidUTF8), (frame(1, [0xC3]), .invalidUTF8),
+            (frame(1, [0xE2, 0x82], fin: false) + frame(0, []), .invalidUTF8),
+            (frame(1, [0xE2], fin: false) + frame(0, [0x28]), .invalidUTF8),
+        ] as [([UInt8], WebSocketError)]) func failsAtEverySplit(bytes: [UInt8], error: WebSocketError)
+    {
         for split in 0...bytes.count where bytes.count < 1000 || split % 997 == 0 {
             #expect(read(bytes, splits: [split]).last == .failed(error), "split \(split)")
         }
@@ -79,7 +92,9 @@ import WebSocket
     }
 
     @Test func closeCodesOfTheWire() {
-        let valid: Set<Int> = [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 4000, 4999]
+        let valid: Set<Int> = [
+            1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 4000, 4999,
+        ]
         for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535] + valid {
             let expected: Seen = valid.contains(code) ? .close(UInt16(code)) : .failed(.closeCode)
             #expect(read(frame(8, [UInt8(code >> 8), UInt8(code & 0xFF)])) == [expected])
@@ -104,7 +119,9 @@ import WebSocket
     }
 
     @Test func leavesOnlyHeadersUnread() {
-        let bytes = frame(1, String(repeating: "x", count: 300), fin: false) + frame(9, "ping") + frame(0, "end") + frame(1, "next")
+        let bytes =
+            frame(1, String(repeating: "x", count: 300), fin: false) + frame(9, "ping") + frame(0, "end")
+            + frame(1, "next")
         for split in 0...bytes.count {
             _ = read(bytes, splits: [split]) { pending, held in
                 #expect(pending < 14)
