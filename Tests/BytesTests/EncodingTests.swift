@@ -13,7 +13,9 @@ import Testing
         #expect(withBytes(encoded) { Base64.decodedCount($0) } == plain.utf8.count)
     }
 
-    @Test(arguments: ["Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "=m9v", "Zm=v", "====", "Zm-_", "Z==="])
+    @Test(arguments: [
+        "Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "=m9v", "Zm=v", "====", "Zm-_", "Z===",
+    ])
     func refusesOtherBase64(text: String) {
         #expect(withBytes(text) { Base64.decode($0) } == nil)
         #expect(withBytes(text) { Base64.decodedCount($0) } == nil)

@@ -3,7 +3,9 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct UTF8ValidatorTests {
-    @Test(arguments: ["", "plain", "é", "€", "𝄞", "\u{0}", "\u{D7FF}\u{E000}\u{FFFF}\u{10000}\u{10FFFF}", "12345678é", "ꀀκόσμε"])
+    @Test(arguments: [
+        "", "plain", "é", "€", "𝄞", "\u{0}", "\u{D7FF}\u{E000}\u{FFFF}\u{10000}\u{10FFFF}", "12345678é", "ꀀκόσμε",
+    ])
     func acceptsAtEverySplit(text: String) {
         let bytes = Array(text.utf8)
         for first in 0...bytes.count {
@@ -18,11 +20,13 @@ import Testing
     }
 
     /// Ill-formed sequences, and the byte at which no continuation could help any more.
-    @Test(arguments: [
-        ([0x80], 0), ([0xC0, 0xAF], 0), ([0xC1, 0xBF], 0), ([0xC2, 0x20], 1), ([0xE0, 0x9F, 0xBF], 1),
-        ([0xED, 0xA0, 0x80], 1), ([0xF0, 0x8F, 0xBF, 0xBF], 1), ([0xF4, 0x90, 0x80, 0x80], 1), ([0xF5, 0x80], 0),
-        ([0xE2, 0x82, 0xC0], 2), ([0xF0, 0x9D, 0x84, 0x41], 3), ([0x41, 0xFF], 1),
-    ] as [([UInt8], Int)]) func failsAtTheFirstWrongByte(bytes: [UInt8], at index: Int) {
+    @Test(
+        arguments: [
+            ([0x80], 0), ([0xC0, 0xAF], 0), ([0xC1, 0xBF], 0), ([0xC2, 0x20], 1), ([0xE0, 0x9F, 0xBF], 1),
+            ([0xED, 0xA0, 0x80], 1), ([0xF0, 0x8F, 0xBF, 0xBF], 1), ([0xF4, 0x90, 0x80, 0x80], 1), ([0xF5, 0x80], 0),
+            ([0xE2, 0x82, 0xC0], 2), ([0xF0, 0x9D, 0x84, 0x41], 3), ([0x41, 0xFF], 1),
+        ] as [([UInt8], Int)]) func failsAtTheFirstWrongByte(bytes: [UInt8], at index: Int)
+    {
         var validator = UTF8Validator()
         #expect(withBytes(Array(bytes[..<index])) { validator.accept($0) })
         #expect(withBytes([bytes[index]]) { validator.accept($0) } == false)

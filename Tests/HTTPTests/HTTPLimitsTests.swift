@@ -4,7 +4,9 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct HTTPLimitsTests {
-    private func target(_ count: Int) -> String { "GET /" + String(repeating: "a", count: count - 16) + " HTTP/1.1\r\n" }
+    private func target(_ count: Int) -> String {
+        "GET /" + String(repeating: "a", count: count - 16) + " HTTP/1.1\r\n"
+    }
 
     @Test func requestLine() {
         #expect(failure(target(4096) + "Host: h\r\n\r\n") == nil)
@@ -45,14 +47,17 @@ import Testing
         limits.headBytes = 100
         let start = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
         #expect(failure(start + String(repeating: "1\r\na\r\n", count: 350) + "0\r\n\r\n", limits: limits) == nil)
-        #expect(failure(start + String(repeating: "1\r\na\r\n", count: 351) + "0\r\n\r\n", limits: limits) == .bodyTooLarge)
+        #expect(
+            failure(start + String(repeating: "1\r\na\r\n", count: 351) + "0\r\n\r\n", limits: limits) == .bodyTooLarge)
         let extended = String(repeating: "e", count: 252)
-        #expect(failure(start + "1;" + extended + "x\r\na\r\n0\r\n\r\n", limits: limits) == nil)
-        #expect(failure(start + "1;" + extended + "xx\r\na", limits: limits) == .malformedChunk)
-        #expect(failure(start + "1;" + extended + "xx", limits: limits) == nil)
-        #expect(failure(start + "1;" + extended + "xxx", limits: limits) == .malformedChunk)
+        #expect(failure(start + "1;" + extended + "\r\na\r\n0\r\n\r\n", limits: limits) == nil)
+        #expect(failure(start + "1;" + extended + "x\r\na", limits: limits) == .malformedChunk)
+        #expect(failure(start + "1;" + extended + "x", limits: limits) == nil)
+        #expect(failure(start + "1;" + extended + "xx", limits: limits) == .malformedChunk)
         #expect(failure(start + "0\r\nA: " + String(repeating: "b", count: 93) + "\r\n\r\n", limits: limits) == nil)
-        #expect(failure(start + "0\r\nA: " + String(repeating: "b", count: 94) + "\r\n\r\n", limits: limits) == .headTooLarge)
+        #expect(
+            failure(start + "0\r\nA: " + String(repeating: "b", count: 94) + "\r\n\r\n", limits: limits)
+                == .headTooLarge)
     }
 
     @Test func errorsHaveTheirStatus() {

@@ -37,7 +37,8 @@ import Testing
     }
 
     @Test func readsHeadsAtEveryTruncation() throws {
-        let text = Array("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nrest".utf8)
+        let text = Array(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nrest".utf8)
         for count in 0...text.count {
             try withBytes(Array(text[..<count])) { bytes throws(HTTPError) in
                 let head = try ResponseHead.parse(bytes)
@@ -58,7 +59,9 @@ import Testing
 
     @Test func boundsHeads() {
         #expect(throws: HTTPError.headTooLarge) {
-            try withBytes([UInt8](repeating: 0x61, count: 8193)) { bytes throws(HTTPError) in _ = try ResponseHead.parse(bytes) }
+            try withBytes([UInt8](repeating: 0x61, count: 8193)) { bytes throws(HTTPError) in
+                _ = try ResponseHead.parse(bytes)
+            }
         }
     }
 

@@ -26,27 +26,36 @@ import Testing
         #""\"\\\/\b\f\n\r\t\u0000\u20ac\uD834\uDD1E""#, "[\"12345678\\n12345678é12345678\"]",
     ]) func acceptsValidText(text: String) { #expect(failure(text) == nil) }
 
-    @Test(arguments: [
-        ("", .unexpectedEnd, 0), ("  ", .unexpectedEnd, 2), ("tru", .unexpectedEnd, 3), ("trux", .unexpectedByte, 3),
-        ("nul", .unexpectedEnd, 3), ("[", .unexpectedEnd, 1), ("[1", .unexpectedEnd, 2), ("[1,", .unexpectedEnd, 3),
-        ("[1,]", .unexpectedByte, 3), ("[,1]", .unexpectedByte, 1), ("[1 2]", .unexpectedByte, 3),
-        ("[1}", .unexpectedByte, 2), ("{", .unexpectedEnd, 1), ("{]", .unexpectedByte, 1),
-        ("{\"a\"", .unexpectedEnd, 4), ("{\"a\":", .unexpectedEnd, 5), ("{\"a\":1", .unexpectedEnd, 6),
-        ("{\"a\":1,}", .unexpectedByte, 7), ("{\"a\" 1}", .unexpectedByte, 5), ("{a:1}", .unexpectedByte, 1),
-        ("{1:2}", .unexpectedByte, 1), ("{\"a\":1]", .unexpectedByte, 6), ("1 2", .trailingBytes, 2),
-        ("{} x", .trailingBytes, 3), ("[]]", .trailingBytes, 2), ("01", .invalidNumber, 1), ("-", .unexpectedEnd, 1),
-        ("1.", .unexpectedEnd, 2), ("1.x", .invalidNumber, 2), ("1e", .unexpectedEnd, 2), ("1e+", .unexpectedEnd, 3),
-        ("+1", .unexpectedByte, 0), (".5", .unexpectedByte, 0), ("-x", .invalidNumber, 1), ("NaN", .unexpectedByte, 0),
-        ("'a'", .unexpectedByte, 0), ("\"a", .unexpectedEnd, 2), ("\"\\", .unexpectedEnd, 2),
-        ("\"\\x\"", .invalidEscape, 1), ("\"\\u12\"", .invalidEscape, 5), ("\"\\u12", .unexpectedEnd, 5),
-        ("\"\\uD834\"", .loneSurrogate, 1), ("\"\\uD834x\"", .loneSurrogate, 1), ("\"\\uDD1E\"", .loneSurrogate, 1),
-        ("\"\\uD834\\n\"", .loneSurrogate, 1), ("\"\\uD834\\uD834\"", .loneSurrogate, 1), ("\"a\nb\"", .controlByte, 2),
-        ("\"12345678\u{1}\"", .controlByte, 9), ("// x\n1", .unexpectedByte, 0), ("\u{FEFF}1", .unexpectedByte, 0),
-    ] as [(String, JSONError.Kind, Int)]) func refusesInvalidText(text: String, kind: JSONError.Kind, offset: Int) {
+    @Test(
+        arguments: [
+            ("", .unexpectedEnd, 0), ("  ", .unexpectedEnd, 2), ("tru", .unexpectedEnd, 3),
+            ("trux", .unexpectedByte, 3),
+            ("nul", .unexpectedEnd, 3), ("[", .unexpectedEnd, 1), ("[1", .unexpectedEnd, 2), ("[1,", .unexpectedEnd, 3),
+            ("[1,]", .unexpectedByte, 3), ("[,1]", .unexpectedByte, 1), ("[1 2]", .unexpectedByte, 3),
+            ("[1}", .unexpectedByte, 2), ("{", .unexpectedEnd, 1), ("{]", .unexpectedByte, 1),
+            ("{\"a\"", .unexpectedEnd, 4), ("{\"a\":", .unexpectedEnd, 5), ("{\"a\":1", .unexpectedEnd, 6),
+            ("{\"a\":1,}", .unexpectedByte, 7), ("{\"a\" 1}", .unexpectedByte, 5), ("{a:1}", .unexpectedByte, 1),
+            ("{1:2}", .unexpectedByte, 1), ("{\"a\":1]", .unexpectedByte, 6), ("1 2", .trailingBytes, 2),
+            ("{} x", .trailingBytes, 3), ("[]]", .trailingBytes, 2), ("01", .invalidNumber, 1),
+            ("-", .unexpectedEnd, 1),
+            ("1.", .unexpectedEnd, 2), ("1.x", .invalidNumber, 2), ("1e", .unexpectedEnd, 2),
+            ("1e+", .unexpectedEnd, 3),
+            ("+1", .unexpectedByte, 0), (".5", .unexpectedByte, 0), ("-x", .invalidNumber, 1),
+            ("NaN", .unexpectedByte, 0),
+            ("'a'", .unexpectedByte, 0), ("\"a", .unexpectedEnd, 2), ("\"\\", .unexpectedEnd, 2),
+            ("\"\\x\"", .invalidEscape, 1), ("\"\\u12\"", .invalidEscape, 5), ("\"\\u12", .unexpectedEnd, 5),
+            ("\"\\uD834\"", .loneSurrogate, 1), ("\"\\uD834x\"", .loneSurrogate, 1), ("\"\\uDD1E\"", .loneSurrogate, 1),
+            ("\"\\uD834\\n\"", .loneSurrogate, 1), ("\"\\uD834\\uD834\"", .loneSurrogate, 1),
+            ("\"a\nb\"", .controlByte, 2),
+            ("\"12345678\u{1}\"", .controlByte, 9), ("// x\n1", .unexpectedByte, 0), ("\u{FEFF}1", .unexpectedByte, 0),
+        ] as [(String, JSONError.Kind, Int)]) func refusesInvalidText(text: String, kind: JSONError.Kind, offset: Int)
+    {
         #expect(failure(text) == JSONError(kind, at: offset))
     }
 
-    @Test(arguments: [[0x80], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x22], [0xFF]] as [[UInt8]])
+    @Test(
+        arguments: [[0x80], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xE2, 0x22], [0xFF]]
+            as [[UInt8]])
     func refusesInvalidUTF8(bytes: [UInt8]) {
         #expect(failure([0x22] + bytes + [0x22])?.kind == .invalidUTF8)
         #expect(failure(Array("[\"12345678".utf8) + bytes + Array("\"]".utf8))?.kind == .invalidUTF8)
@@ -58,14 +67,17 @@ import Testing
             for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
                 let inner = open == "[" ? "" : "1"
                 let exact = String(repeating: open, count: limit) + inner + String(repeating: close, count: limit)
-                let past = String(repeating: open, count: limit + 1) + inner + String(repeating: close, count: limit + 1)
+                let past =
+                    String(repeating: open, count: limit + 1) + inner + String(repeating: close, count: limit + 1)
                 #expect(failure(exact, maxDepth: limit) == nil)
                 #expect(failure(past, maxDepth: limit)?.kind == .tooDeep)
             }
         }
         #expect(failure(String(repeating: "[", count: 10_000))?.kind == .tooDeep)
         #expect(failure(String(repeating: "{\"a\":", count: 10_000))?.kind == .tooDeep)
-        #expect(failure(String(repeating: "[", count: 65) + String(repeating: "]", count: 65), maxDepth: 1000)?.kind == .tooDeep)
+        #expect(
+            failure(String(repeating: "[", count: 65) + String(repeating: "]", count: 65), maxDepth: 1000)?.kind
+                == .tooDeep)
     }
 
     @Test func readersCountTheirOwnLevel() throws {
@@ -85,7 +97,8 @@ import Testing
     }
 
     @Test func walksMembers() throws {
-        let text = #" {"event":"pusher:subscribe", "n": -42 ,"data":{"auth":"","list":[1,"two",null]},"\u0065":"\u00e9\n"} "#
+        let text =
+            #" {"event":"pusher:subscribe", "n": -42 ,"data":{"auth":"","list":[1,"two",null]},"\u0065":"\u00e9\n"} "#
         try withBytes(text) { bytes throws(JSONError) in
             var reader = try JSONObjectReader(bytes)
             let event = try reader.next()
@@ -126,10 +139,12 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("9223372036854775807", Int64.max), ("-9223372036854775807", -Int64.max), ("9223372036854775808", nil),
-        ("1.0", nil), ("1e2", nil), ("\"1\"", nil), ("-0", 0),
-    ] as [(String, Int64?)]) func integers(text: String, value: Int64?) throws {
+    @Test(
+        arguments: [
+            ("9223372036854775807", Int64.max), ("-9223372036854775807", -Int64.max), ("9223372036854775808", nil),
+            ("1.0", nil), ("1e2", nil), ("\"1\"", nil), ("-0", 0),
+        ] as [(String, Int64?)]) func integers(text: String, value: Int64?) throws
+    {
         try withBytes(text) { bytes throws(JSONError) in #expect(try JSONValue.parse(bytes).integer == value) }
     }
 

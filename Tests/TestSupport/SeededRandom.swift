@@ -26,7 +26,9 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     }
 
     /// `count` random bytes.
-    package mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }
+    package mutating func bytes(_ count: Int) -> [UInt8] {
+        (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
+    }
 
     /// Text of up to `count` characters from all of Unicode, dots and odd characters more often than chance has them.
     package mutating func text(upTo count: Int) -> String {
