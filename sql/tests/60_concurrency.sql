@@ -59,10 +59,12 @@ select test.is('and goes through without', (select note from care.dose_occurrenc
 -- NOTIFY: once per transaction, empty, and not where it is switched off.
 select dblink_exec('two', 'listen sync') \g /dev/null
 begin; update care.dose_occurrence set note = 'n1' where id = 'c1'; update care.dose_occurrence set note = 'n2' where id = 'c2'; commit;
+select * from dblink('two', 'select 1') as round_trip(one int) \g /dev/null
 select test.is('one empty notification a transaction', (select count(*) || '[' || string_agg(extra, ',') || ']' from dblink_get_notify('two') where notify_name = 'sync'), '1[]');
 set sync.notify = off;
 update care.dose_occurrence set note = 'n3' where id = 'c1';
 reset sync.notify;
+select * from dblink('two', 'select 1') as round_trip(one int) \g /dev/null
 select test.is('none when switched off', (select count(*) from dblink_get_notify('two')), 0::bigint);
 
 select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null
