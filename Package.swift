@@ -67,7 +67,8 @@ let package = Package(
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
 
         // 6: the command
-        .target(name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests"], sources: ["embed"],
+        .target(
+            name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests"], sources: ["embed"],
             publicHeadersPath: "embed/include"),
         .executableTarget(
             name: "carillon",
@@ -80,5 +81,11 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: settings),
+        tests(
+            "CarillonTests",
+            [
+                "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
     ]
 )
