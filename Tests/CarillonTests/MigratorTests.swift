@@ -35,7 +35,10 @@ struct MigratorTests {
         let files = try files()
         let before = try Migrator(url: url, files: files).status()
         #expect(before.pending.map(\.version) == [1, 2])
-        #expect(MigrateCommand.plan(before) == ["would apply 0001_one", "would apply 0002_two", "would apply the functions"])
+        #expect(
+            MigrateCommand.plan(before) == [
+                "would apply 0001_one", "would apply 0002_two", "would apply the functions",
+            ])
         #expect(try place.query("select to_regclass('sync.migration')", in: "one").first?.first == .some(nil))
 
         #expect(try lines(url, files).count == 3)
@@ -131,7 +134,8 @@ struct MigratorTests {
         for _ in 0..<2 {
             try migrator.demonstrate()
             let doses = try place.query(
-                "select user_id, count(*) from care.dose_occurrence group by 1 order by 1", as: DevelopmentCluster.owner)
+                "select user_id, count(*) from care.dose_occurrence group by 1 order by 1", as: DevelopmentCluster.owner
+            )
             #expect(doses.map(\.first) == ["demo", "demo2"])
             #expect(doses.allSatisfy { Int($0[1] ?? "") ?? 0 >= 6 })
         }

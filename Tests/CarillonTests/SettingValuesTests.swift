@@ -4,27 +4,31 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct SettingValuesTests {
-    @Test(arguments: [
-        ("127.0.0.1:6001", "127.0.0.1", 6001, "127.0.0.1:6001"), ("[::1]:1", "::1", 1, "[::1]:1"),
-        ("*:80", "0.0.0.0", 80, "0.0.0.0:80"), ("localhost:0", "localhost", 0, "localhost:0"),
-        ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535, "[fe80::1%eth0]:65535"),
-    ] as [(String, String, UInt16, String)])
+    @Test(
+        arguments: [
+            ("127.0.0.1:6001", "127.0.0.1", 6001, "127.0.0.1:6001"), ("[::1]:1", "::1", 1, "[::1]:1"),
+            ("*:80", "0.0.0.0", 80, "0.0.0.0:80"), ("localhost:0", "localhost", 0, "localhost:0"),
+            ("[fe80::1%eth0]:65535", "fe80::1%eth0", 65535, "[fe80::1%eth0]:65535"),
+        ] as [(String, String, UInt16, String)])
     func readsAddresses(_ text: String, _ host: String, _ port: UInt16, _ printed: String) throws {
         let address = try ListenAddress(text)
         #expect(address == ListenAddress(host: host, port: port))
         #expect(address.description == printed)
     }
 
-    @Test(arguments: ["", ":", "6001", ":6001", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:6001", "[1]:1",
-        "[::1]", "a b:1", "host:-1", "host:1 "])
+    @Test(arguments: [
+        "", ":", "6001", ":6001", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:6001", "[1]:1",
+        "[::1]", "a b:1", "host:-1", "host:1 ",
+    ])
     func refusesAddresses(_ text: String) {
         #expect(throws: BadValue.self) { try ListenAddress(text) }
     }
 
-    @Test(arguments: [
-        ("30", .seconds(30)), ("30s", .seconds(30)), ("1.5s", .milliseconds(1500)), ("500ms", .milliseconds(500)),
-        ("2m", .seconds(120)), ("1h", .seconds(3600)), ("0", .zero),
-    ] as [(String, Duration)])
+    @Test(
+        arguments: [
+            ("30", .seconds(30)), ("30s", .seconds(30)), ("1.5s", .milliseconds(1500)), ("500ms", .milliseconds(500)),
+            ("2m", .seconds(120)), ("1h", .seconds(3600)), ("0", .zero),
+        ] as [(String, Duration)])
     func readsDurations(_ text: String, _ duration: Duration) {
         #expect(SettingValues.duration(of: text) == duration)
     }
@@ -58,7 +62,8 @@ struct SettingValuesTests {
     }
 
     @Test(arguments: [
-        #"[{"id":"1","key":"k"}]"#, #"[{"id":"1","key":"k","secret":""}]"#, #"[{"id":"1","key":"k","secret":"s","x":1}]"#,
+        #"[{"id":"1","key":"k"}]"#, #"[{"id":"1","key":"k","secret":""}]"#,
+        #"[{"id":"1","key":"k","secret":"s","x":1}]"#,
         #"[{"id":"1","key":"k","secret":"s"},{"id":"1","key":"l","secret":"s"}]"#,
         #"[{"id":"1","key":"k","secret":"s"},{"id":"2","key":"k","secret":"s"}]"#,
         #"[{"id":"1/2","key":"k","secret":"s"}]"#, #"[{"id":"1","key":"a:b","secret":"s"}]"#, "1", "[1]", "",

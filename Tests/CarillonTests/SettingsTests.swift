@@ -84,22 +84,23 @@ struct SettingsTests {
         #expect(try Settings(effective(environment: ["CARILLON_APPS": two])).databaseApp == nil)
     }
 
-    @Test(arguments: [
-        (["--listen"], [:], ["--listen needs a value"]),
-        (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
-        (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 256"]),
-        ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=\"x\"", "did you mean CARILLON_LISTEN?"]),
-        ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
-        ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
-        ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
-        ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
-        ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
-        ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
-        ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
-        ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
-        ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
-        ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
-    ] as [([String], [String: String], [String])])
+    @Test(
+        arguments: [
+            (["--listen"], [:], ["--listen needs a value"]),
+            (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
+            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 256"]),
+            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=\"x\"", "did you mean CARILLON_LISTEN?"]),
+            ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
+            ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
+            ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
+            ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
+            ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
+            ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
+            ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
+            ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
+            ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
+            ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
+        ] as [([String], [String: String], [String])])
     func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {
         let failure = try #require(refusal(arguments, environment: environment))
         #expect(failure.lines.count == 1)
@@ -109,7 +110,8 @@ struct SettingsTests {
 
     @Test func noSecretIsInAnError() throws {
         let secret = "hunter2hunter2"
-        for name in ["CARILLON_JWT_SECRET", "CARILLON_APPS", "DATABASE_URL", "CARILLON_JWT_SECRT", "CARILLON_PASSWORD"] {
+        for name in ["CARILLON_JWT_SECRET", "CARILLON_APPS", "DATABASE_URL", "CARILLON_JWT_SECRT", "CARILLON_PASSWORD"]
+        {
             let failure = try #require(refusal(environment: [name: secret]))
             #expect(!failure.description.contains(secret))
         }
