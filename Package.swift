@@ -45,7 +45,7 @@ let package = Package(
         layer("Sync", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "Digests", "Pusher", "Sync", "WebSocket"]),
+        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"]),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"]),
@@ -67,13 +67,12 @@ let package = Package(
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
 
         // 6: the command
-        .target(
-            name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests"], sources: ["embed"],
+        .target(name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate"], sources: ["embed"],
             publicHeadersPath: "embed/include"),
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
                 "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -81,6 +80,24 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: settings),
+
+        // Tests: one target for each of the above, in the same order
+        layer("TestSupport", path: "Tests/TestSupport"),
+        tests("BytesTests", ["Bytes", "TestSupport"]),
+        tests("DigestsTests", ["Bytes", "Digests"]),
+        tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
+        tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
+        tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
+        tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
+        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests(
+            "GatewayTests",
+            [
+                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
         tests(
             "CarillonTests",
             [

@@ -32,6 +32,11 @@ package final class Rows {
         return body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, row, column))))
     }
 
+    /// Whether there is no value, or no such place.
+    package func isNull(_ row: Int, _ column: Int) -> Bool {
+        withBytes(row, column) { _ in false } ?? true
+    }
+
     /// The value as text. Bytes that are not UTF-8, which the server's encoding rules out, become U+FFFD.
     package func string(_ row: Int, _ column: Int) -> String? {
         withBytes(row, column) { String(decoding: $0, as: UTF8.self) }

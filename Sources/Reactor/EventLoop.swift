@@ -28,8 +28,8 @@ public final class EventLoop {
     /// Events taken from the kernel at a time.
     private static let eventsPerWait = 512
 
-    public init() throws(ReactorError) {
-        let handle = try LoopHandle()
+    /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
+    public init(handle: LoopHandle) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
         guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {
@@ -41,6 +41,11 @@ public final class EventLoop {
         self.epoll = epoll
         now = Instant.read()
         events = .allocate(capacity: Self.eventsPerWait)
+    }
+
+    /// A loop with a handle of its own.
+    public convenience init() throws(ReactorError) {
+        try self.init(handle: LoopHandle())
     }
 
     deinit {
@@ -83,6 +88,11 @@ public final class EventLoop {
     public func source(slot: UInt32) -> EventSource? {
         guard Int(slot) < sources.count else { return nil }
         return sources[Int(slot)]
+    }
+
+    /// Every source the loop looks after; `body` may remove it.
+    package func forEachSource(_ body: (EventSource) -> Void) {
+        for case let source? in sources { body(source) }
     }
 
     /// How many sources the loop looks after.

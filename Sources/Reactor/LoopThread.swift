@@ -9,10 +9,13 @@ public final class LoopThread: Sendable {
     /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
     ///
     /// `body` gets the loop, whose handle is `handle`; what it returns is kept alive for as long as the loop runs.
-    public init(name: String, body: @escaping @Sendable (EventLoop) -> AnyObject?) throws(ReactorError) {
+    /// A handle made beforehand lets mailboxes of several loops be made before any of them runs.
+    public init(
+        name: String, handle: LoopHandle? = nil, body: @escaping @Sendable (EventLoop) -> AnyObject?
+    ) throws(ReactorError) {
         // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
-        let loop = try EventLoop()
-        handle = loop.handle
+        let loop = if let handle { try EventLoop(handle: handle) } else { try EventLoop() }
+        self.handle = loop.handle
         let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
         var thread = pthread_t()
         let code = pthread_create(&thread, nil, runLoopThread, start.toOpaque())
@@ -26,6 +29,11 @@ public final class LoopThread: Sendable {
     /// Stops the loop and waits until its thread has ended.
     public func stopAndJoin() {
         handle.stop()
+        join()
+    }
+
+    /// Waits until the thread has ended. Once.
+    public func join() {
         pthread_join(thread, nil)
     }
 }

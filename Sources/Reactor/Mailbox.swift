@@ -42,7 +42,7 @@ public final class LoopHandle: Sendable {
     package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
 
-    init() throws(ReactorError) {
+    public init() throws(ReactorError) {
         waker = try Waker()
     }
 

@@ -9,7 +9,7 @@ enum SettingsTable {
 
     static let loops = Setting(
         "loops", takes: "count", fallback: "0", "Event loops, one thread each; 0 is one for each core.",
-        parse: SettingValues.count(0...256))
+        parse: SettingValues.count(0...64))
 
     static let apps = Setting(
         "apps", takes: "JSON array", fallback: nil,

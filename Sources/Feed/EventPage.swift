@@ -1,0 +1,84 @@
+import Bytes
+import Postgres
+import Sync
+
+/// Rows of events, in the order of their streams and offsets, looked at where they lie: a hub sees the events of all users and
+/// copies only those of its own.
+package protocol EventPage {
+    /// How many rows.
+    var count: Int { get }
+    /// Whether the row is of the same stream as the row before it.
+    func isSameStream(_ row: Int) -> Bool
+    /// The row's stream; `nil` where the row has none, which our functions never return.
+    func stream(_ row: Int) -> StreamID?
+    /// The row's offset, likewise.
+    func offset(_ row: Int) -> Int64?
+    /// The event, copied out, likewise.
+    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent?
+}
+
+/// An answer that is not of the shape which the functions in `sql/` return.
+package struct MalformedAnswer: Error {
+    package init() {}
+}
+
+/// A page of `sync.tail`: snapshot, user_id, topic, o, name, data.
+struct TailRows: EventPage {
+    private let rows: Rows
+    let count: Int
+    /// The snapshot of the statement: text of type `pg_snapshot`.
+    let snapshot: String
+
+    /// Where there are no events there is one row, of a snapshot and NULLs.
+    init(_ rows: Rows) throws(MalformedAnswer) {
+        guard rows.columns == 6, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
+        self.rows = rows
+        self.snapshot = snapshot
+        count = rows.count == 1 && rows.isNull(0, 1) ? 0 : rows.count
+    }
+
+    func isSameStream(_ row: Int) -> Bool {
+        row > 0 && rows.equal(row, row - 1, column: 1) && rows.equal(row, row - 1, column: 2)
+    }
+
+    func stream(_ row: Int) -> StreamID? {
+        guard let user = rows.string(row, 1), let topic = rows.string(row, 2) else { return nil }
+        return StreamID(user: user, topic: topic)
+    }
+
+    func offset(_ row: Int) -> Int64? { rows.integer(row, 3) }
+
+    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
+        rows.event(row, stream, offset, nameColumn: 4)
+    }
+}
+
+/// A page of `sync.replay` of one stream: o, name, data.
+struct ReplayRows: EventPage {
+    private let rows: Rows
+    private let stream: StreamID
+
+    init(_ rows: Rows, of stream: StreamID) throws(MalformedAnswer) {
+        guard rows.columns == 3 else { throw MalformedAnswer() }
+        self.rows = rows
+        self.stream = stream
+    }
+
+    var count: Int { rows.count }
+    func isSameStream(_ row: Int) -> Bool { row > 0 }
+    func stream(_ row: Int) -> StreamID? { stream }
+    func offset(_ row: Int) -> Int64? { rows.integer(row, 0) }
+
+    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
+        rows.event(row, stream, offset, nameColumn: 1)
+    }
+}
+
+extension Rows {
+    fileprivate func event(_ row: Int, _ stream: StreamID, _ offset: Int64, nameColumn: Int) -> StreamEvent? {
+        guard let name = string(row, nameColumn), let data = withBytes(row, nameColumn + 1, SharedBytes.copy) else {
+            return nil
+        }
+        return StreamEvent(stream: stream, offset: offset, name: name, data: data)
+    }
+}

@@ -1,0 +1,55 @@
+// Feed: what PostgreSQL commits, handed to the hub in order, once, without a gap.
+//
+// Lifecycle: `Feed.start` makes a thread with two connections, one that listens and one that reads, and keeps them up
+// until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
+// Invariants: those of `Tail`, which decides everything; the rest carries out.
+// NOTIFY is only a wake-up: with all of them lost, the poll delivers.
+// Depends on Postgres (libpq on the loop) and on the hub functions of `sql/`.
+
+import Logging
+import Postgres
+import Reactor
+
+/// A running feed. One for each hub.
+package final class Feed: Sendable {
+    /// Where home loops post their requests.
+    package let requests: Mailbox<FeedRequest>
+    private let thread: LoopThread
+
+    /// Starts the feed's thread. The database need not be there: the feed tries until it is.
+    ///
+    /// - Throws: `PostgresError` for a connection string that cannot be read, `ReactorError` where the system has no
+    ///   thread or descriptor left.
+    package static func start(
+        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger
+    ) throws -> Feed {
+        let defaults = ConnectionParameters.keepalive + ConnectionParameters.primaryOnly
+        let reading = try ConnectionParameters(configuration.connectionString, defaults: defaults)
+        let listening = try ConnectionParameters(
+            configuration.notifyConnectionString ?? configuration.connectionString, defaults: defaults)
+        let handle = try LoopHandle()
+        let requests = Mailbox<FeedRequest>(handle)
+        let thread = try LoopThread(name: "feed", handle: handle) { loop in
+            do {
+                let feed = try FeedLoop(
+                    loop, configuration, reading: reading, listening: listening, sink, logger)
+                loop.attach(requests) { [weak feed] in feed?.received($0) }
+                return feed
+            } catch {
+                logger.critical("feed: \(error)")
+                return nil
+            }
+        }
+        return Feed(requests, thread)
+    }
+
+    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread) {
+        self.requests = requests
+        self.thread = thread
+    }
+
+    /// Closes both connections and ends the thread. No output comes after it.
+    package func stop() {
+        thread.stopAndJoin()
+    }
+}

@@ -1,0 +1,32 @@
+/// The settings of a feed.
+package struct FeedConfiguration: Sendable {
+    /// The hub's connection string; of a role that may execute the hub functions.
+    package var connectionString: String
+    /// The connection string of the LISTEN connection, where the other leads through a pooler that pools transactions.
+    package var notifyConnectionString: String?
+    /// How often the tail is read without a notification: the most that a lost one costs.
+    package var pollInterval = Duration.milliseconds(1_500)
+    /// The same while the listening connection is down.
+    package var pollIntervalUnheard = Duration.milliseconds(250)
+    /// The shortest time from one read of the tail to the next; notifications between them are answered together.
+    package var tailInterval = Duration.zero
+    /// How often the listening connection is asked whether it still listens.
+    package var heartbeatInterval = Duration.seconds(10)
+    /// How long it may take to say so.
+    package var heartbeatTimeout = Duration.seconds(5)
+    /// How long connecting may take.
+    package var connectTimeout = Duration.seconds(10)
+    /// How long a statement may take.
+    package var statementTimeout = Duration.seconds(10)
+    /// Streams watched at a time.
+    package var streamsMax = FeedLimits.streamsMax
+    /// Messages before the loops above which no events are read.
+    package var backlogMax = FeedLimits.backlogMax
+
+    package init(connectionString: String) {
+        self.connectionString = connectionString
+    }
+
+    /// The newest migration that the statements here rely on.
+    package static let schemaVersionNeeded: Int64 = 2
+}

@@ -1,0 +1,193 @@
+import Logging
+import Postgres
+import Reactor
+import Sync
+
+/// The feed on its loop: joins the two connections, the tail machine and the sink.
+///
+/// Whatever happens in a tick only changes state and collects outputs; when the tick ends, the outputs leave in one
+/// call, in their order, and the next query is sent. So all notifications of a tick cost one read.
+final class FeedLoop: EventSource {
+    /// How long reading pauses before it looks again whether the receivers have caught up.
+    private static let backlogPause = Duration.milliseconds(2)
+
+    private let loop: EventLoop
+    private let configuration: FeedConfiguration
+    private let sink: FeedSink
+    private let logger: Logger
+    private var tail: Tail
+    private var outputs: [FeedOutput] = []
+    private var status = FeedStatus.away
+    private var lastTail = Instant(nanoseconds: 0)
+    /// Whether a notification from the reader was heard by the listener, nil while that is not known.
+    private var isProbeHeard: Bool?
+    private var reader: Reader?
+    private var listener: Listener?
+    private var poll: Alarm?
+    private var resume: Alarm?
+    private var probe: Alarm?
+
+    init(
+        _ loop: EventLoop, _ configuration: FeedConfiguration, reading: ConnectionParameters,
+        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger
+    ) throws(ReactorError) {
+        self.loop = loop
+        self.configuration = configuration
+        self.sink = sink
+        self.logger = logger
+        tail = Tail(streamsMax: configuration.streamsMax)
+        super.init()
+        try loop.add(self)
+        reader = try Reader(
+            loop, reading, configuration, logger, connected: { [weak self] in self?.connected($0) },
+            lost: { [weak self] in self?.readerLost() })
+        listener = try Listener(
+            loop, listening, configuration, logger, woken: { [weak self] in self?.woken() },
+            changed: { [weak self] in self?.listenerChanged() })
+        poll = try Alarm(loop) { [weak self] in self?.pollDue() }
+        resume = try Alarm(loop) { [weak self] in self?.mark() }
+        probe = try Alarm(loop) { [weak self] in self?.probeUnheard() }
+        listener?.start()
+        reader?.start()
+    }
+
+    /// A request from a home loop.
+    func received(_ request: FeedRequest) {
+        switch request {
+        case .watch(let stream, let serial): tail.watch(stream, serial: serial, &outputs)
+        case .unwatch(let stream): tail.unwatch(stream)
+        }
+        mark()
+    }
+
+    override func tickEnded() {
+        pump()
+        refreshStatus()
+        guard !outputs.isEmpty else { return }
+        let batch = outputs
+        outputs = []
+        sink.deliver(batch)
+    }
+
+    // MARK: Inputs
+
+    private func connected(_ snapshot: String) {
+        tail.connected(snapshot: snapshot)
+        schedulePoll()
+        sendProbe()
+        mark()
+    }
+
+    private func readerLost() {
+        tail.disconnected()
+        poll?.unset()
+        mark()
+    }
+
+    private func woken() {
+        tail.wake()
+        mark()
+    }
+
+    private func listenerChanged() {
+        isProbeHeard = nil
+        schedulePoll()
+        sendProbe()
+        mark()
+    }
+
+    private func pollDue() {
+        schedulePoll()
+        woken()
+    }
+
+    private func answered(_ answer: Reader.Answer) {
+        do throws(MalformedAnswer) {
+            switch answer {
+            case .positions(let positions): try tail.positionsReceived(positions, &outputs)
+            case .tail(let page): try tail.tailReceived(page, snapshot: page.snapshot, &outputs)
+            case .replay(let page): try tail.replayReceived(page, &outputs)
+            }
+        } catch {
+            reader?.drop(.malformedAnswer)
+        }
+        mark()
+    }
+
+    // MARK: Steps
+
+    private func mark() {
+        loop.markDirty(self)
+    }
+
+    private func pump() {
+        guard let reader, reader.isUp, !tail.isBusy else { return }
+        var permit: Tail.Permit = [.tail, .replay]
+        if sink.backlog() > configuration.backlogMax {
+            permit = []
+            resume?.set(after: Self.backlogPause)
+        } else if tail.wantsTail, configuration.tailInterval > .zero {
+            let elapsed = loop.now.duration(since: lastTail)
+            if elapsed < configuration.tailInterval {
+                permit.remove(.tail)
+                resume?.set(after: configuration.tailInterval - elapsed)
+            }
+        }
+        guard let query = tail.nextQuery(permit) else { return }
+        if case .tail = query { lastTail = loop.now }
+        reader.send(query) { [weak self] in self?.answered($0) }
+    }
+
+    private func schedulePoll() {
+        guard reader?.isUp == true else { return }
+        let isHeard = listener?.isListening == true && isProbeHeard != false
+        poll?.set(after: isHeard ? configuration.pollInterval : min(configuration.pollInterval, configuration.pollIntervalUnheard))
+    }
+
+    private func refreshStatus() {
+        let next: FeedStatus
+        if reader?.isUp != true {
+            next = .away
+        } else if !tail.isCaughtUp, status == .away || status == .catchingUp {
+            next = .catchingUp
+        } else if listener?.isListening == true, isProbeHeard != false {
+            next = .live
+        } else {
+            next = .polling
+        }
+        guard next != status else { return }
+        logger.info("feed: \(next)")
+        status = next
+        outputs.append(.status(next))
+    }
+
+    // MARK: The probe
+
+    /// LISTEN through a pooler of transactions succeeds and hears nothing. So once both connections are up, one tells
+    /// the other something.
+    private func sendProbe() {
+        guard isProbeHeard == nil, let listener, listener.isListening, let reader, reader.isUp else { return }
+        let token = String(UInt64.random(in: .min ... .max), radix: 16)
+        listener.expect(token) { [weak self] in self?.probeHeard() }
+        reader.sendProbe(token)
+        probe?.set(after: configuration.heartbeatTimeout)
+    }
+
+    private func probeHeard() {
+        probe?.unset()
+        isProbeHeard = true
+        mark()
+    }
+
+    private func probeUnheard() {
+        guard isProbeHeard == nil, listener?.isListening == true, reader?.isUp == true else { return }
+        isProbeHeard = false
+        logger.error(
+            """
+            PostgreSQL: the listening connection hears no notifications, so events come by polling; does the connection \
+            string lead through a pooler of transactions?
+            """)
+        schedulePoll()
+        mark()
+    }
+}

@@ -1,0 +1,55 @@
+import Sync
+
+/// What a home loop asks of the feed. Of one stream, all requests come from one loop, in order.
+package enum FeedRequest: Sendable {
+    /// Answer with the stream's position, read after this request, and hand over all events above it.
+    ///
+    /// A second watch of a stream begins anew: only the answer that carries the newest `serial` is given.
+    case watch(StreamID, serial: UInt32)
+    /// Hand over no more of the stream.
+    case unwatch(StreamID)
+}
+
+/// What the feed hands over. Of one stream: `positioned`, then its events in order, each offset one above the one
+/// before, unless a `reset` comes between.
+package enum FeedOutput: Sendable, Equatable {
+    /// The answer to the watch of that serial.
+    case positioned(StreamID, serial: UInt32, StreamPosition)
+    /// A watch that cannot be answered: too many streams, or a name that no database can hold.
+    case refused(StreamID, serial: UInt32)
+    /// The next event of a watched stream.
+    case event(StreamEvent)
+    /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
+    /// kept. What comes next counts from there; clients must fetch anew.
+    case reset(StreamID, StreamPosition)
+    /// The feed's own state has changed.
+    case status(FeedStatus)
+}
+
+/// How the feed is doing.
+package enum FeedStatus: Sendable, Equatable {
+    /// No database: watches wait for their answer, and nothing comes.
+    case away
+    /// The database is there and what was missed is being read.
+    case catchingUp
+    /// Events come as they are committed.
+    case live
+    /// Events come, but late, by polling: the listening connection is down, or a pooler eats its notifications.
+    case polling
+}
+
+/// Where the feed's outputs go. Called on the feed's thread.
+package struct FeedSink: Sendable {
+    let deliver: @Sendable ([FeedOutput]) -> Void
+    let backlog: @Sendable () -> Int
+
+    /// - Parameters:
+    ///   - deliver: takes outputs in their order; must not wait.
+    ///   - backlog: messages that the slowest receiver has not looked at; above the limit the feed reads no events.
+    package init(
+        deliver: @escaping @Sendable ([FeedOutput]) -> Void, backlog: @escaping @Sendable () -> Int
+    ) {
+        self.deliver = deliver
+        self.backlog = backlog
+    }
+}

@@ -1,0 +1,112 @@
+import Logging
+import Postgres
+import Reactor
+
+/// The LISTEN connection. It does nothing else: no transaction, or notifications would wait for its end and the
+/// server's queue for us; no back-pressure, or a full socket would hold back vacuum for the whole database.
+///
+/// A heartbeat asks it whether it still listens: a failover or a firewall can leave it open and deaf. Losing it
+/// costs latency, until the next poll, and no event.
+final class Listener {
+    private static let channel = "sync"
+    /// Where the probe is sent, see `expect`; apart from `sync`, to wake no other hub.
+    static let probeChannel = "sync_probe"
+
+    private let configuration: FeedConfiguration
+    private let woken: () -> Void
+    private let changed: () -> Void
+    private var slot: ConnectionSlot?
+    private var heartbeat: Alarm?
+    private var probe: (token: String, heard: () -> Void)?
+    /// Whether notifications come.
+    private(set) var isListening = false
+
+    /// - Parameters:
+    ///   - woken: something was committed, or may have been while nobody listened.
+    ///   - changed: `isListening` has changed.
+    init(
+        _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
+        woken: @escaping () -> Void, changed: @escaping () -> Void
+    ) throws(ReactorError) {
+        self.configuration = configuration
+        self.woken = woken
+        self.changed = changed
+        slot = try ConnectionSlot(
+            "the listening connection", loop: loop, parameters: parameters,
+            connectTimeout: configuration.connectTimeout, logger: logger,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] in self?.opened($0) },
+                notified: { [weak self] in self?.notified($0) },
+                lost: { [weak self] in self?.lost() }))
+        heartbeat = try Alarm(loop) { [weak self] in self?.beat() }
+    }
+
+    func start() {
+        slot?.connect()
+    }
+
+    /// Calls `heard` once when `token` comes as a notification of `probeChannel`.
+    func expect(_ token: String, heard: @escaping () -> Void) {
+        probe = (token, heard)
+    }
+
+    private func opened(_ connection: Connection) {
+        let timeout = configuration.statementTimeout
+        let failed: (PostgresError) -> Void = { [weak self] in self?.slot?.drop($0) }
+        connection.query("SELECT set_config('idle_session_timeout', '0', false)", timeout: timeout) {
+            if case .failure(let error) = $0 { failed(error) }
+        }
+        connection.query("LISTEN \(Self.probeChannel)", timeout: timeout) {
+            if case .failure(let error) = $0 { failed(error) }
+        }
+        connection.query("LISTEN \(Self.channel)", timeout: timeout) { [weak self] answer in
+            switch answer {
+            case .failure(let error): failed(error)
+            case .success: self?.listening()
+            }
+        }
+    }
+
+    private func listening() {
+        isListening = true
+        slot?.established()
+        heartbeat?.set(after: configuration.heartbeatInterval)
+        // What was committed before LISTEN took effect was told to nobody: look now. Were the tail read before LISTEN
+        // and not after it, a commit between the two would wait for the poll.
+        woken()
+        changed()
+    }
+
+    private func notified(_ notification: Connection.Notification) {
+        if notification.channel == Self.channel {
+            woken()
+        } else if let probe, notification.channel == Self.probeChannel,
+            notification.payload.utf8.prefix(FeedLimits.probeBytes + 1).elementsEqual(probe.token.utf8)
+        {
+            self.probe = nil
+            probe.heard()
+        }
+    }
+
+    private func beat() {
+        guard let connection = slot?.connection, isListening else { return }
+        connection.query("SELECT pg_listening_channels()", timeout: configuration.heartbeatTimeout) { [weak self] in
+            guard let self else { return }
+            switch $0 {
+            case .failure(let error):
+                slot?.drop(error)
+            case .success(let rows) where (0..<rows.count).contains { rows.string($0, 0) == Self.channel }:
+                heartbeat?.set(after: configuration.heartbeatInterval)
+            case .success:
+                slot?.drop(PostgresError(.unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
+            }
+        }
+    }
+
+    private func lost() {
+        heartbeat?.unset()
+        guard isListening else { return }
+        isListening = false
+        changed()
+    }
+}

@@ -1,0 +1,194 @@
+import Logging
+import Postgres
+import Reactor
+import Sync
+
+/// The connection on which the outbox is read: hello, then what `Tail` asks, one query at a time.
+///
+/// Any failure ends the connection: another begins with a fresh snapshot and all positions, which is right whatever
+/// had happened.
+final class Reader {
+    /// What a query brought.
+    enum Answer {
+        case positions([StreamPosition])
+        case tail(TailRows)
+        case replay(ReplayRows)
+    }
+
+    private let configuration: FeedConfiguration
+    private let logger: Logger
+    private let connected: (String) -> Void
+    private let lost: () -> Void
+    private var slot: ConnectionSlot?
+    /// The epoch read last: nearly all streams have the same one, and share its text.
+    private var epoch = ""
+    /// Whether hello was said and queries may be sent.
+    private(set) var isUp = false
+
+    /// - Parameters:
+    ///   - connected: hello was answered, with this snapshot: the first thing read on the connection.
+    ///   - lost: the connection is gone, and the answer to the query under way with it.
+    init(
+        _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
+        connected: @escaping (String) -> Void, lost: @escaping () -> Void
+    ) throws(ReactorError) {
+        self.configuration = configuration
+        self.logger = logger
+        self.connected = connected
+        self.lost = lost
+        slot = try ConnectionSlot(
+            "the reading connection", loop: loop, parameters: parameters,
+            connectTimeout: configuration.connectTimeout, logger: logger,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] in self?.opened($0) }, notified: { _ in },
+                lost: { [weak self] in self?.wasLost() }))
+    }
+
+    func start() {
+        slot?.connect()
+    }
+
+    /// Drops the connection, whose answers make no sense.
+    func drop(_ error: PostgresError) {
+        slot?.drop(error)
+    }
+
+    /// Sends what the tail asks. `answered` is called at most once, and not after `lost`.
+    func send(_ query: Tail.Query, answered: @escaping (Answer) -> Void) {
+        switch query {
+        case .positions(let tickets):
+            var users = TextArray()
+            var topics = TextArray()
+            for ticket in tickets {
+                users.append(ticket.stream.user)
+                topics.append(ticket.stream.topic)
+            }
+            ask(
+                "SELECT epoch, top FROM sync.positions($1::text[], $2::text[])", [users.closed(), topics.closed()]
+            ) { [weak self] rows throws(MalformedAnswer) in
+                answered(.positions(try self?.positions(rows) ?? []))
+            }
+        case .replay(let ticket, let after):
+            ask(
+                "SELECT o, name, data FROM sync.replay($1::text, $2::text, $3::bigint, $4::int)",
+                [ticket.stream.user, ticket.stream.topic, String(after), String(FeedLimits.pageRows)]
+            ) { rows throws(MalformedAnswer) in
+                answered(.replay(try ReplayRows(rows, of: ticket.stream)))
+            }
+        case .tail(let previous, let place):
+            ask(
+                """
+                SELECT snapshot, user_id, topic, o, name, data \
+                FROM sync.tail($1::pg_snapshot, $2::text, $3::text, $4::bigint, $5::int)
+                """,
+                [
+                    previous, place?.stream.user, place?.stream.topic, place.map { String($0.offset) },
+                    String(FeedLimits.pageRows),
+                ]
+            ) { rows throws(MalformedAnswer) in
+                answered(.tail(try TailRows(rows)))
+            }
+        }
+    }
+
+    /// Sends `token` by NOTIFY, from this connection to the listening one: a pooler of transactions would keep it.
+    func sendProbe(_ token: String) {
+        slot?.connection?.query("SELECT pg_notify($1, $2)", [Listener.probeChannel, token]) { [weak self] in
+            if case .failure(let error) = $0 { self?.drop(error) }
+        }
+    }
+
+    // MARK: Hello
+
+    private func opened(_ connection: Connection) {
+        let serverTimeout = configuration.statementTimeout.components.seconds * 1000
+        ask(
+            "SELECT set_config('idle_session_timeout', '0', false), set_config('statement_timeout', $1, false)",
+            [String(max(serverTimeout, 1000))]
+        ) { _ in }
+        // Nearly always nothing to do; after a restore, one pass over the restored events.
+        ask("SELECT sync.repair_after_restore()") { [weak self] rows in
+            if let repaired = rows.integer(0, 0), repaired > 0 {
+                self?.logger.notice(
+                    "the database was restored: positions begin a new epoch", metadata: ["events": "\(repaired)"])
+            }
+        }
+        ask(
+            """
+            SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding') \
+            FROM sync.hub_hello()
+            """
+        ) { [weak self] rows throws(MalformedAnswer) in
+            try self?.greeted(rows)
+        }
+    }
+
+    private func greeted(_ rows: Rows) throws(MalformedAnswer) {
+        guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2)
+        else { throw MalformedAnswer() }
+        if let complaint = Self.complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
+            return drop(complaint)
+        }
+        isUp = true
+        slot?.established(["database": "\(rows.string(0, 3) ?? "")", "schema": "\(version)"])
+        connected(snapshot)
+    }
+
+    private static func complaint(_ version: Int64, _ inRecovery: Bool, encoding: String) -> PostgresError? {
+        if version < FeedConfiguration.schemaVersionNeeded {
+            let needed = FeedConfiguration.schemaVersionNeeded
+            return PostgresError(
+                .unexpectedResult, "the schema is at version \(version) and must be at \(needed): run carillon migrate")
+        }
+        if inRecovery {
+            return PostgresError(.statement, "the server is a standby", sqlstate: "25006")
+        }
+        if encoding != "UTF8" {
+            return PostgresError(.unexpectedResult, "the database's encoding is \(encoding) and must be UTF8")
+        }
+        return nil
+    }
+
+    // MARK: Steps
+
+    private func ask(
+        _ sql: String, _ parameters: [String?] = [], _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
+    ) {
+        // The server's own timeout comes first and says so.
+        let timeout = configuration.statementTimeout + .seconds(1)
+        slot?.connection?.query(sql, parameters, timeout: timeout) { [weak self] answer in
+            switch answer {
+            case .failure(let error):
+                self?.drop(error)
+            case .success(let rows):
+                do throws(MalformedAnswer) {
+                    try answered(rows)
+                } catch {
+                    self?.drop(.malformedAnswer)
+                }
+            }
+        }
+    }
+
+    private func positions(_ rows: Rows) throws(MalformedAnswer) -> [StreamPosition] {
+        var positions: [StreamPosition] = []
+        positions.reserveCapacity(rows.count)
+        for row in 0..<rows.count {
+            guard let epoch = rows.string(row, 0), let top = rows.integer(row, 1) else { throw MalformedAnswer() }
+            if epoch != self.epoch { self.epoch = epoch }
+            positions.append(StreamPosition(epoch: self.epoch, offset: top))
+        }
+        return positions
+    }
+
+    private func wasLost() {
+        isUp = false
+        lost()
+    }
+}
+
+extension PostgresError {
+    /// The functions of `sql/` in the database are not those of this program.
+    static let malformedAnswer = PostgresError(
+        .unexpectedResult, "the functions in the database are not those of this version: run carillon migrate")
+}

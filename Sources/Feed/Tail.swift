@@ -1,0 +1,229 @@
+import Sync
+
+/// Decides what to read from the outbox and what to hand over. Performs no I/O: `nextQuery` says what to send, one
+/// query at a time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
+///
+/// Three reads, all on one connection, so that the snapshot of each contains that of every one before it:
+/// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams;
+/// - the **positions** of streams that are newly watched, or watched again after a reconnect;
+/// - a **replay**: a stream's events above what has been delivered of it.
+///
+/// Invariant: everything at or below a watch's `delivered` has been handed over or lies before the position it was
+/// answered with, and what lies above is visible to a read to come: the next tail, where the stream is live; else
+/// the position or replay for which a ticket is drawn.
+///
+/// A stream's numbers become visible in their order, for its row in `sync.stream` stays locked from numbering to
+/// commit, so of each stream any snapshot shows a whole beginning of the log.
+///
+/// The worst interleavings, each with its test (`TailTranscripts`), besides the random ones (`TailHistories`):
+/// - a writer that began long ago commits after others: its events have an old `xid`, and `previous` lists it as
+///   running (histories);
+/// - a commit between the fresh `previous` and the positions read after a connect: seen by both, delivered once
+///   (`commitBetweenSnapshotAndPositionsIsDroppedOnce`); were `previous` read after the positions, it would be lost;
+/// - a notification while a tail is being read, whose snapshot may be older: read again (`wakeDuringTailReadsAgain`);
+/// - positions answered between two pages of one tail (`watchBetweenPages`);
+/// - unwatched and watched again while the position read or the replay is under way: the answer is of an older serial
+///   (`staleAnswersAreIgnored`);
+/// - rows of a stream that is being replayed: the replay's last page is read later than they were, and covers them
+///   (`rowsDuringHealingAreCoveredByTheReplay`).
+package struct Tail {
+    /// What to send to the database.
+    package enum Query: Sendable, Equatable {
+        /// `sync.positions`, at most `FeedLimits.positionsPerQuery` of them.
+        case positions([Ticket])
+        /// `sync.replay`, one page of it.
+        case replay(Ticket, after: Int64)
+        /// `sync.tail`, one page of it; after `place` within the same read.
+        case tail(previous: String, after: Place?)
+    }
+
+    /// The last row of a page.
+    package struct Place: Sendable, Equatable {
+        package let stream: StreamID
+        package let offset: Int64
+
+        package init(stream: StreamID, offset: Int64) {
+            self.stream = stream
+            self.offset = offset
+        }
+    }
+
+    /// Which reads may be sent now. Positions always may: they answer requests one by one and bring no events.
+    package struct Permit: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) {
+            self.rawValue = rawValue
+        }
+
+        package static let tail = Permit(rawValue: 1)
+        package static let replay = Permit(rawValue: 2)
+    }
+
+    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live;
+    /// at a reconnect live, healing → checking, and from there live or healing.
+    enum Phase {
+        /// Newly watched; rows are covered by the position to come.
+        case positioning
+        /// After a reconnect; rows are covered by the position to come and the replay up to it.
+        case checking
+        /// Rows of the tail are delivered.
+        case live
+        /// Being replayed; rows are covered by the replay.
+        case healing
+        /// What should come next is not in the log any more: starts anew at its position, with a reset.
+        case lapsed
+    }
+
+    struct Watch {
+        let serial: UInt32
+        var phase = Phase.positioning
+        var delivered: Int64 = 0
+        /// The highest offset known of while healing: a replay that ends below it found the log cut.
+        var target: Int64 = 0
+        var epoch = ""
+    }
+
+    /// A read of the tail in pages. `first` is the snapshot of its first page: the next `previous`, for events that a
+    /// later page could see may belong to streams whose pages were already past.
+    struct Run {
+        let first: String
+        let after: Place
+    }
+
+    private let streamsMax: Int
+    let pageRows: Int
+    var watches: [StreamID: Watch] = [:]
+    var toPosition = TicketQueue()
+    var toHeal = TicketQueue()
+    /// The snapshot up to which the tail has been read; nil while there is no connection.
+    var previous: String?
+    var run: Run?
+    /// Something may have been committed since the snapshot of the tail read last, or under way.
+    var isWoken = false
+    var underWay: Query?
+    private var tailWasLast = false
+
+    /// - Parameters:
+    ///   - streamsMax: watches at a time; one more is refused.
+    ///   - pageRows: rows that a full page has; fewer mean that a read has come to its end.
+    package init(streamsMax: Int = FeedLimits.streamsMax, pageRows: Int = FeedLimits.pageRows) {
+        self.streamsMax = streamsMax
+        self.pageRows = pageRows
+    }
+
+    /// Streams watched.
+    package var streamCount: Int { watches.count }
+    /// Whether a query's answer is awaited.
+    package var isBusy: Bool { underWay != nil }
+    /// Whether a tail would be read now, if that were permitted.
+    package var wantsTail: Bool { previous != nil && (isWoken || run != nil) }
+    /// Whether all that was watched has been compared with the database and healed since the connect.
+    package var isCaughtUp: Bool {
+        guard previous != nil, toPosition.isEmpty, toHeal.isEmpty else { return false }
+        guard case .tail? = underWay else { return underWay == nil }
+        return true
+    }
+
+    // MARK: Requests
+
+    /// A home loop wants the stream, from the position that the answer will carry.
+    package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
+        // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
+        let isNameable = !stream.user.utf8.contains(0) && !stream.topic.utf8.contains(0)
+        guard isNameable, watches[stream] != nil || watches.count < streamsMax else {
+            outputs.append(.refused(stream, serial: serial))
+            return
+        }
+        watches[stream] = Watch(serial: serial)
+        // Without a connection there is no queue to wait in: `connected` asks for all.
+        if previous != nil { draw(Ticket(stream, serial), \.toPosition) }
+    }
+
+    /// The home loop has nobody left who wants it.
+    package mutating func unwatch(_ stream: StreamID) {
+        watches[stream] = nil
+    }
+
+    // MARK: The connection
+
+    /// A connection is there and has told its present snapshot, before anything else was read on it.
+    package mutating func connected(snapshot: String) {
+        disconnected()
+        previous = snapshot
+        isWoken = true
+        for (stream, watch) in watches {
+            if watch.phase == .live || watch.phase == .healing { watches[stream]?.phase = .checking }
+            toPosition.append(Ticket(stream, watch.serial))
+        }
+    }
+
+    /// The connection is gone, and with it the answer to the query under way.
+    package mutating func disconnected() {
+        previous = nil
+        run = nil
+        underWay = nil
+        isWoken = false
+        tailWasLast = false
+        toPosition.removeAll()
+        toHeal.removeAll()
+    }
+
+    /// A notification has come, or the time to look without one.
+    package mutating func wake() {
+        // Also while a tail is under way: its snapshot may be older than the commit that woke us.
+        isWoken = true
+    }
+
+    /// What to send next; `nil` while an answer is awaited, or where nothing is to be read.
+    ///
+    /// Positions before replays before the tail, except that a tail that is wanted gets every other turn: neither a
+    /// rush of new watches nor a long healing delays the live streams by more than one query.
+    package mutating func nextQuery(_ permit: Permit) -> Query? {
+        guard underWay == nil, let previous else { return nil }
+        let tailIsDue = wantsTail && permit.contains(.tail)
+        if !(tailIsDue && !tailWasLast) {
+            tailWasLast = false
+            if let query = nextPositions() ?? (permit.contains(.replay) ? nextReplay() : nil) {
+                underWay = query
+                return query
+            }
+        }
+        guard tailIsDue else { return nil }
+        if run == nil { isWoken = false }
+        tailWasLast = true
+        underWay = .tail(previous: previous, after: run?.after)
+        return underWay
+    }
+
+    // MARK: Steps
+
+    private mutating func nextPositions() -> Query? {
+        var tickets: [Ticket] = []
+        while tickets.count < FeedLimits.positionsPerQuery, let ticket = toPosition.popFirst() {
+            if isGood(ticket) { tickets.append(ticket) }
+        }
+        return tickets.isEmpty ? nil : .positions(tickets)
+    }
+
+    private mutating func nextReplay() -> Query? {
+        while let ticket = toHeal.popFirst() {
+            if let watch = watches[ticket.stream], watch.serial == ticket.serial {
+                return .replay(ticket, after: watch.delivered)
+            }
+        }
+        return nil
+    }
+
+    mutating func draw(_ ticket: Ticket, _ queue: WritableKeyPath<Tail, TicketQueue>) {
+        if self[keyPath: queue].count > 2 * watches.count + FeedLimits.positionsPerQuery {
+            let watches = self.watches
+            self[keyPath: queue].sweep { watches[$0.stream]?.serial == $0.serial }
+        }
+        self[keyPath: queue].append(ticket)
+    }
+
+    private func isGood(_ ticket: Ticket) -> Bool {
+        watches[ticket.stream]?.serial == ticket.serial
+    }
+}

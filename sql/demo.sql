@@ -1,0 +1,52 @@
+-- A small demonstration: two users in different zones, a few products, a stack, schedules, today's doses (today in each
+-- user's zone; a later run adds that day's) and reminder rules. Run as carillon_owner; safe to run again.
+begin;
+
+insert into care.user_settings (user_id, zone) values
+    ('demo', 'Europe/Berlin'),
+    ('demo2', 'America/New_York')
+on conflict (user_id) do nothing;
+
+insert into care.product (id, user_id, name, strength, form) values
+    ('magnesium', null, 'Magnesium', '200 mg', 'capsule'),
+    ('vitamin-d', null, 'Vitamin D3', '1000 IU', 'drops'),
+    ('omega-3', null, 'Omega-3', '500 mg', 'capsule'),
+    ('iron', null, 'Iron', '14 mg', 'tablet'),
+    ('zinc', null, 'Zinc', '10 mg', 'tablet')
+on conflict (id) do nothing;
+
+insert into care.stack (id, user_id, name) values ('demo-morning', 'demo', 'Morning'), ('demo2-morning', 'demo2', 'Morning')
+on conflict (id) do nothing;
+insert into care.stack_item (stack_id, product_id, position, dose) values
+    ('demo-morning', 'vitamin-d', 1, '2 drops'), ('demo-morning', 'omega-3', 2, '1 capsule'),
+    ('demo2-morning', 'iron', 1, '1 tablet'), ('demo2-morning', 'vitamin-d', 2, '2 drops')
+on conflict (stack_id, product_id) do nothing;
+
+insert into care.schedule (id, user_id, product_id, stack_id, time, dose) values
+    ('demo-morning-stack', 'demo', null, 'demo-morning', '08:00', null),
+    ('demo-magnesium-noon', 'demo', 'magnesium', null, '12:00', '1 capsule'),
+    ('demo-zinc-noon', 'demo', 'zinc', null, '12:30', '1 tablet'),
+    ('demo-omega-evening', 'demo', 'omega-3', null, '19:00', '1 capsule'),
+    ('demo-magnesium-night', 'demo', 'magnesium', null, '22:00', '2 capsules'),
+    ('demo2-morning-stack', 'demo2', null, 'demo2-morning', '07:30', null),
+    ('demo2-zinc-noon', 'demo2', 'zinc', null, '12:00', '1 tablet'),
+    ('demo2-omega-noon', 'demo2', 'omega-3', null, '13:00', '1 capsule'),
+    ('demo2-magnesium-evening', 'demo2', 'magnesium', null, '18:30', '1 capsule'),
+    ('demo2-magnesium-night', 'demo2', 'magnesium', null, '22:30', '1 capsule')
+on conflict (id) do nothing;
+
+insert into care.reminder_rule (id, user_id, product_id, stack_id, applies_to, preset, label, time, repeat, repeat_on,
+                                snooze_minutes, delivery) values
+    ('demo-reminder-morning', 'demo', null, 'demo-morning', 'stack', 'AM_WITH_FOOD', 'Morning, with food', '08:00',
+     'daily', null, 10, 'local'),
+    ('demo-reminder-night', 'demo', 'magnesium', null, 'item', 'BEDTIME', 'Before sleep', '22:00', 'daily', null, 10, 'both'),
+    ('demo-reminder-zinc', 'demo', 'zinc', null, 'item', 'LUNCH', 'Zinc', '12:30', 'custom', '{1,3,5}', 5, 'local'),
+    ('demo2-reminder-morning', 'demo2', null, 'demo2-morning', 'stack', 'WITH_BREAKFAST', 'Breakfast', '07:30',
+     'weekdays', null, 10, 'local'),
+    ('demo2-reminder-night', 'demo2', 'magnesium', null, 'item', 'BEDTIME', 'Before sleep', '22:30', 'daily', null, 10, 'push')
+on conflict (id) do nothing;
+
+select care.plan_day(user_id, (now() at time zone zone)::date)
+from care.user_settings where user_id in ('demo', 'demo2') order by user_id;
+
+commit;

@@ -1,0 +1,160 @@
+// Written by embed/generate. #embed is C23; clang accepts it in every mode of the language.
+#include "SQLFiles.h"
+
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wc23-extensions"
+
+static const char roles[] = {
+#embed "../roles.sql" suffix(, )
+    0};
+static const char bootstrap[] = {
+#embed "../bootstrap.sql" suffix(, )
+    0};
+static const char migrations_0001_sync[] = {
+#embed "../migrations/0001_sync.sql" suffix(, )
+    0};
+static const char migrations_0002_care[] = {
+#embed "../migrations/0002_care.sql" suffix(, )
+    0};
+static const char functions_10_sync_camel[] = {
+#embed "../functions/10_sync_camel.sql" suffix(, )
+    0};
+static const char functions_19_sync_sealed[] = {
+#embed "../functions/19_sync_sealed.sql" suffix(, )
+    0};
+static const char functions_20_sync_flush[] = {
+#embed "../functions/20_sync_flush.sql" suffix(, )
+    0};
+static const char functions_21_sync_refuse_truncate[] = {
+#embed "../functions/21_sync_refuse_truncate.sql" suffix(, )
+    0};
+static const char functions_30_sync_generate_recorder[] = {
+#embed "../functions/30_sync_generate_recorder.sql" suffix(, )
+    0};
+static const char functions_31_sync_generate_builder[] = {
+#embed "../functions/31_sync_generate_builder.sql" suffix(, )
+    0};
+static const char functions_32_sync_generate_drafts[] = {
+#embed "../functions/32_sync_generate_drafts.sql" suffix(, )
+    0};
+static const char functions_33_sync_unpublishable[] = {
+#embed "../functions/33_sync_unpublishable.sql" suffix(, )
+    0};
+static const char functions_34_sync_enroll[] = {
+#embed "../functions/34_sync_enroll.sql" suffix(, )
+    0};
+static const char functions_35_sync_publish_changes[] = {
+#embed "../functions/35_sync_publish_changes.sql" suffix(, )
+    0};
+static const char functions_36_sync_attach[] = {
+#embed "../functions/36_sync_attach.sql" suffix(, )
+    0};
+static const char functions_37_sync_unpublish_changes[] = {
+#embed "../functions/37_sync_unpublish_changes.sql" suffix(, )
+    0};
+static const char functions_38_sync_regenerate[] = {
+#embed "../functions/38_sync_regenerate.sql" suffix(, )
+    0};
+static const char functions_39_sync_check_published[] = {
+#embed "../functions/39_sync_check_published.sql" suffix(, )
+    0};
+static const char functions_40_sync_lineage[] = {
+#embed "../functions/40_sync_lineage.sql" suffix(, )
+    0};
+static const char functions_41_sync_tail[] = {
+#embed "../functions/41_sync_tail.sql" suffix(, )
+    0};
+static const char functions_42_sync_positions[] = {
+#embed "../functions/42_sync_positions.sql" suffix(, )
+    0};
+static const char functions_43_sync_replay[] = {
+#embed "../functions/43_sync_replay.sql" suffix(, )
+    0};
+static const char functions_44_sync_hub_hello[] = {
+#embed "../functions/44_sync_hub_hello.sql" suffix(, )
+    0};
+static const char functions_45_sync_new_epoch[] = {
+#embed "../functions/45_sync_new_epoch.sql" suffix(, )
+    0};
+static const char functions_46_sync_retain[] = {
+#embed "../functions/46_sync_retain.sql" suffix(, )
+    0};
+static const char functions_50_care_zone[] = {
+#embed "../functions/50_care_zone.sql" suffix(, )
+    0};
+static const char functions_51_care_occurrence_id[] = {
+#embed "../functions/51_care_occurrence_id.sql" suffix(, )
+    0};
+static const char functions_52_care_before_write[] = {
+#embed "../functions/52_care_before_write.sql" suffix(, )
+    0};
+static const char functions_53_care_next_occurrences[] = {
+#embed "../functions/53_care_next_occurrences.sql" suffix(, )
+    0};
+static const char functions_54_care_sum_day[] = {
+#embed "../functions/54_care_sum_day.sql" suffix(, )
+    0};
+static const char functions_55_care_occurrence_events[] = {
+#embed "../functions/55_care_occurrence_events.sql" suffix(, )
+    0};
+static const char functions_56_care_reminder_events[] = {
+#embed "../functions/56_care_reminder_events.sql" suffix(, )
+    0};
+static const char functions_57_care_reminder_occurrence_events[] = {
+#embed "../functions/57_care_reminder_occurrence_events.sql" suffix(, )
+    0};
+static const char functions_58_care_plan_day[] = {
+#embed "../functions/58_care_plan_day.sql" suffix(, )
+    0};
+static const char functions_80_publish_care[] = {
+#embed "../functions/80_publish_care.sql" suffix(, )
+    0};
+static const char functions_90_grants[] = {
+#embed "../functions/90_grants.sql" suffix(, )
+    0};
+static const char demo[] = {
+#embed "../demo.sql" suffix(, )
+    0};
+
+#pragma clang diagnostic pop
+
+const struct carillon_sql_file carillon_sql_files[] = {
+    {carillon_sql_roles, 0, "roles.sql", roles, sizeof roles - 1},
+    {carillon_sql_bootstrap, 0, "bootstrap.sql", bootstrap, sizeof bootstrap - 1},
+    {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
+    {carillon_sql_migration, 2, "0002_care.sql", migrations_0002_care, sizeof migrations_0002_care - 1},
+    {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
+    {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
+    {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
+    {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
+    {carillon_sql_function, 0, "30_sync_generate_recorder.sql", functions_30_sync_generate_recorder, sizeof functions_30_sync_generate_recorder - 1},
+    {carillon_sql_function, 0, "31_sync_generate_builder.sql", functions_31_sync_generate_builder, sizeof functions_31_sync_generate_builder - 1},
+    {carillon_sql_function, 0, "32_sync_generate_drafts.sql", functions_32_sync_generate_drafts, sizeof functions_32_sync_generate_drafts - 1},
+    {carillon_sql_function, 0, "33_sync_unpublishable.sql", functions_33_sync_unpublishable, sizeof functions_33_sync_unpublishable - 1},
+    {carillon_sql_function, 0, "34_sync_enroll.sql", functions_34_sync_enroll, sizeof functions_34_sync_enroll - 1},
+    {carillon_sql_function, 0, "35_sync_publish_changes.sql", functions_35_sync_publish_changes, sizeof functions_35_sync_publish_changes - 1},
+    {carillon_sql_function, 0, "36_sync_attach.sql", functions_36_sync_attach, sizeof functions_36_sync_attach - 1},
+    {carillon_sql_function, 0, "37_sync_unpublish_changes.sql", functions_37_sync_unpublish_changes, sizeof functions_37_sync_unpublish_changes - 1},
+    {carillon_sql_function, 0, "38_sync_regenerate.sql", functions_38_sync_regenerate, sizeof functions_38_sync_regenerate - 1},
+    {carillon_sql_function, 0, "39_sync_check_published.sql", functions_39_sync_check_published, sizeof functions_39_sync_check_published - 1},
+    {carillon_sql_function, 0, "40_sync_lineage.sql", functions_40_sync_lineage, sizeof functions_40_sync_lineage - 1},
+    {carillon_sql_function, 0, "41_sync_tail.sql", functions_41_sync_tail, sizeof functions_41_sync_tail - 1},
+    {carillon_sql_function, 0, "42_sync_positions.sql", functions_42_sync_positions, sizeof functions_42_sync_positions - 1},
+    {carillon_sql_function, 0, "43_sync_replay.sql", functions_43_sync_replay, sizeof functions_43_sync_replay - 1},
+    {carillon_sql_function, 0, "44_sync_hub_hello.sql", functions_44_sync_hub_hello, sizeof functions_44_sync_hub_hello - 1},
+    {carillon_sql_function, 0, "45_sync_new_epoch.sql", functions_45_sync_new_epoch, sizeof functions_45_sync_new_epoch - 1},
+    {carillon_sql_function, 0, "46_sync_retain.sql", functions_46_sync_retain, sizeof functions_46_sync_retain - 1},
+    {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
+    {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
+    {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
+    {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
+    {carillon_sql_function, 0, "54_care_sum_day.sql", functions_54_care_sum_day, sizeof functions_54_care_sum_day - 1},
+    {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
+    {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
+    {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
+    {carillon_sql_function, 0, "58_care_plan_day.sql", functions_58_care_plan_day, sizeof functions_58_care_plan_day - 1},
+    {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
+    {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
+    {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
+};
+const size_t carillon_sql_file_count = sizeof carillon_sql_files / sizeof carillon_sql_files[0];

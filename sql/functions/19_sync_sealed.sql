@@ -1,0 +1,21 @@
+-- sync.sealed: an event's data with its place in the stream and the key of the action that caused it (or null). Data of
+-- more than 10,000 bytes becomes a pointer: the identifying fields and `truncated: true`; the client fetches the entity.
+-- No locks.
+create or replace function sync.sealed(data jsonb, o bigint, k jsonb) returns jsonb
+language plpgsql stable parallel safe
+as $$
+declare
+    whole jsonb := data operator(pg_catalog.||)
+        pg_catalog.jsonb_build_object('_sync', pg_catalog.jsonb_build_object('o', o, 'k', k));
+begin
+    -- Text is at most six times the stored size (escapes), so small ones need not be written out to be measured.
+    if pg_catalog.pg_column_size(whole) < 1600 or pg_catalog.octet_length(whole::pg_catalog.text) <= 10000 then
+        return whole;
+    end if;
+    return (
+        select pg_catalog.jsonb_object_agg(e.key, e.value)
+        from pg_catalog.jsonb_each(whole) as e
+        where e.key in ('id', 'rev', 'userId', 'occurrenceId', 'ruleId', 'date', '_sync')
+    ) operator(pg_catalog.||) '{"truncated": true}';
+end
+$$;

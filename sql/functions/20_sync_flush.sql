@@ -1,0 +1,115 @@
+-- sync.flush: turns what a transaction touched into events, at commit (deferred constraint trigger on sync.ticket).
+--
+-- Lock order: the rows of sync.stream concerned, sorted by (user_id, topic): missing ones inserted, present ones
+-- locked, in one pass. Then care.day_summary, under those locks. Nothing else is locked here.
+--
+-- Each statement takes a new snapshot in READ COMMITTED, so after the locks the rows are read as they are then:
+-- whoever held a stream before us has committed. REPEATABLE READ and SERIALIZABLE get 40001 at the lock and retry.
+-- Fired again after SET CONSTRAINTS IMMEDIATE it begins anew: touched and ticket are taken away by the first statement.
+--
+-- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
+-- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
+-- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps in events do not depend
+-- on the writer. synchronous_commit is raised for this transaction where it is weaker than `on`, never lowered: an
+-- offset once shown must not be issued again.
+create or replace function sync.flush() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+declare
+    changes sync.change[];
+    one sync.change;
+    draft sync.draft;
+    last bigint;
+    events bigint;
+    origin jsonb := to_jsonb(nullif(current_setting('sync.key', true), ''));
+begin
+    with ticket as (
+        delete from sync.ticket where xid = pg_current_xact_id()
+    ), taken as (
+        delete from sync.touched where xid = pg_current_xact_id()
+        returning row(source, user_id, topic, id, op, context, rev)::sync.change as change
+    )
+    select array_agg(change) into changes from taken;
+    if changes is null then
+        return null;
+    end if;
+
+    if cardinality(changes) = 1 then
+        -- The usual commit: one row of one table. The same as below, in statements that start faster.
+        one := changes[1];
+        select s.top into last from sync.stream as s where s.user_id = one.user_id and s.topic = one.topic for update;
+        if not found then
+            insert into sync.stream as s (user_id, topic, epoch)
+            values (one.user_id, one.topic, (select epoch from sync.meta))
+            on conflict (user_id, topic) do update set top = s.top
+            returning s.top into last;
+        end if;
+        events := last;
+        for draft in select * from sync.drafts(one.source, changes) as n order by n.summary, n.id collate "C" loop
+            last := last + 1;
+            insert into sync.event (user_id, topic, o, name, data)
+            values (one.user_id, one.topic, last, draft.name, sync.sealed(draft.data, last, origin));
+        end loop;
+        events := last - events;
+        if events > 0 then
+            update sync.stream as s set top = last where s.user_id = one.user_id and s.topic = one.topic;
+        end if;
+    else
+        -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
+        insert into sync.stream as s (user_id, topic, epoch)
+        select c.user_id, c.topic, (select epoch from sync.meta)
+        from (select distinct user_id collate "C" as user_id, topic collate "C" as topic from unnest(changes)) as c
+        order by c.user_id, c.topic
+        on conflict (user_id, topic) do update set top = s.top where false;
+
+        -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
+        with numbered as (
+            select d.user_id, p.topic, d.name, d.data,
+                   (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
+                   + row_number() over (
+                       partition by d.user_id, p.topic
+                       order by d.summary, p.source, d.id collate "C"
+                   ) as o
+            from (
+                select c.source, c.topic, array_agg(c) as changes from unnest(changes) as c group by c.source, c.topic
+            ) as p
+            cross join lateral sync.drafts(p.source, p.changes) as d
+        ), appended as (
+            insert into sync.event (user_id, topic, o, name, data)
+            select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered
+            returning user_id, topic, o
+        )
+        insert into sync.stream as s (user_id, topic, epoch, top)
+        select user_id, topic, '', max(o) from appended group by user_id, topic
+        on conflict (user_id, topic) do update set top = excluded.top;
+        get diagnostics events = row_count;
+    end if;
+
+    if events > 0 then
+        if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
+            perform set_config('synchronous_commit', 'on', true);
+        end if;
+        if current_setting('sync.notify', true) is distinct from 'off' then
+            perform pg_notify('sync', '');
+        end if;
+    end if;
+    return null;
+end
+$$;
+
+do $$
+begin
+    if not exists (
+        select from pg_catalog.pg_trigger where tgrelid = 'sync.ticket'::regclass and tgname = 'flush'
+    ) then
+        create constraint trigger flush after insert on sync.ticket
+            deferrable initially deferred for each row execute function sync.flush();
+        alter table sync.ticket enable always trigger flush;
+    end if;
+end
+$$;

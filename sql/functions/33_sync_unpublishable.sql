@@ -1,0 +1,26 @@
+-- sync.unpublishable: why a table cannot be published, or null. Locks: none.
+--   Partitions and inheritance children can be written without firing their parent's statement triggers; rows that a
+--   subscription applies fire none; views and foreign tables have none; an unlogged table loses rows in silence.
+create or replace function sync.unpublishable(relation regclass) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case
+        when c.relkind = 'p' then 'it is partitioned: rows can be written to its partitions past any statement trigger'
+        when c.relispartition then 'it is a partition'
+        when c.relkind in ('v', 'm') then 'it is a view'
+        when c.relkind = 'f' then 'it is a foreign table'
+        when c.relkind <> 'r' then 'it is not a table'
+        when c.relpersistence = 't' then 'it is temporary'
+        when c.relpersistence = 'u' then 'it is unlogged: a crash empties it without an event'
+        when c.relnamespace = 'sync'::regnamespace or c.relnamespace = 'pg_catalog'::regnamespace
+            then 'it belongs to the system'
+        when exists (select from pg_inherits where inhrelid = c.oid or inhparent = c.oid) then 'it takes part in inheritance'
+        when exists (select from pg_subscription_rel where srrelid = c.oid)
+            then 'it is the target of a subscription (pg_subscription_rel): applied rows fire no statement triggers'
+        when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> 'carillon_owner'::regrole)
+            then 'row level security would hide its rows from carillon_owner'
+    end
+    from pg_class as c
+    where c.oid = relation
+$$;

@@ -1,0 +1,44 @@
+-- sync.unpublish_changes: ends what sync.publish_changes began; events already written stay. Called by the table's owner
+-- as a member of carillon_owner. Lock order: the table (by DROP TRIGGER), then sync.published.
+create or replace function sync.unpublish_changes(relation regclass) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    t name;
+begin
+    if not exists (select from sync.published as p where p.relation = unpublish_changes.relation) then
+        raise exception '% is not published', relation using errcode = 'undefined_object';
+    end if;
+    for t in
+        select tgname from pg_trigger
+        where tgrelid = relation and tgname in ('sync_insert', 'sync_update', 'sync_delete', 'sync_truncate')
+    loop
+        execute format('drop trigger %I on %s', t, relation);
+    end loop;
+    perform sync.withdraw(relation);
+end
+$$;
+
+-- carillon_owner's half: the entry and the generated functions. Also forgets tables that have been dropped.
+create or replace function sync.withdraw(target regclass) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    p sync.published;
+begin
+    lock table sync.published in share row exclusive mode;
+    for p in
+        delete from sync.published
+        where relation = target or not exists (select from pg_class where oid = relation)
+        returning *
+    loop
+        execute format('drop function if exists sync.%I()', p.recorder);
+        if p.builder like 'sync.build_%' then
+            execute format('drop function if exists %s(sync.change[])', p.builder);
+        end if;
+    end loop;
+    perform sync.generate_drafts();
+end
+$$;

@@ -1,0 +1,24 @@
+-- sync.retain: deletes at most `batch` events older than `days` days, oldest transactions first (no further index
+-- needed); returns how many. Call until it returns less than `batch`. Locks: the rows it deletes, those nobody else has.
+create or replace function sync.retain(days int, batch int) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    deleted bigint;
+begin
+    if days < 1 or batch < 1 then
+        raise exception 'days and batch must be positive' using errcode = 'invalid_parameter_value';
+    end if;
+    delete from sync.event as e
+    using (
+        select user_id, topic, o, created_at from sync.event order by xid limit batch
+    ) as oldest
+    where e.user_id = oldest.user_id and e.topic = oldest.topic and e.o = oldest.o
+        and oldest.created_at < now() - make_interval(days => days);
+    get diagnostics deleted = row_count;
+    return deleted;
+end
+$$;

@@ -1,0 +1,42 @@
+-- Zones and local times. Bodies in BEGIN ATOMIC are bound when created, and inlined into the plans that use them.
+-- No locks.
+
+-- care.zone_of: the user's zone; UTC where there are no settings.
+create or replace function care.zone_of(who text) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce((select zone from care.user_settings where user_id = who), 'UTC')
+$$;
+
+-- care.utc_offset: a zone's offset at an instant.
+create or replace function care.utc_offset(at timestamptz, zone text) returns interval
+language sql stable parallel safe
+begin atomic
+    select (at at time zone zone) - (at at time zone 'UTC');
+end;
+
+-- care.local_iso: an instant as wall time in a zone, with its offset: 2025-11-14T08:00:00-05:00.
+create or replace function care.local_iso(at timestamptz, zone text) returns text
+language sql stable parallel safe
+begin atomic
+    select to_char(at at time zone zone, 'YYYY-MM-DD"T"HH24:MI:SS')
+        || case when care.utc_offset(at, zone) < interval '0' then '-' else '+' end
+        || to_char(greatest(care.utc_offset(at, zone), -care.utc_offset(at, zone)), 'HH24:MI');
+end;
+
+-- care.resolve_local: the instant of a wall time, by RFC 5545 §3.3.5 and Temporal's "compatible": in a gap the offset
+-- before it (02:30 becomes 03:30), in an overlap the first of the two. PostgreSQL's own AT TIME ZONE takes the second.
+-- The offsets in question are those a day before and a day after.
+create or replace function care.resolve_local(wall timestamp, zone text) returns timestamptz
+language sql stable parallel safe
+begin atomic
+    select case when (earlier at time zone zone) = wall then earlier
+                when (later at time zone zone) = wall then later
+                else earlier end
+    from (select (wall at time zone 'UTC') as u) as t
+    cross join lateral (
+        select u - care.utc_offset(u - interval '24 hours', zone) as earlier,
+               u - care.utc_offset(u + interval '24 hours', zone) as later
+    ) as candidates;
+end;

@@ -1,0 +1,111 @@
+-- What rows get before they are written. SECURITY DEFINER where a writer may lack rights on the tables read. No locks.
+
+-- care.bump_rev: rev + 1 and updated_at, if anything changed. A writer who raises rev himself is left alone.
+create or replace function care.bump_rev() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if new *<> old then
+        if new.rev is null or new.rev <= old.rev then
+            new.rev := old.rev + 1;
+        end if;
+        new.updated_at := clock_timestamp();
+    end if;
+    return new;
+end
+$$;
+
+-- care.complete_dose: day, time and zone of a new dose from its instant in the user's zone; its window: four hours.
+-- Never derived again: a moved dose keeps its day unless the writer moves that too.
+create or replace function care.complete_dose() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    wall timestamp;
+begin
+    new.tz := coalesce(new.tz, care.zone_of(new.user_id));
+    wall := new.scheduled_at at time zone new.tz;
+    new.local_date := coalesce(new.local_date, wall::date);
+    new.local_time := coalesce(new.local_time, wall::time);
+    new.window_end := coalesce(new.window_end, new.scheduled_at + interval '4 hours');
+    return new;
+end
+$$;
+
+-- care.complete_reminder: a rule's zone is the user's where the writer names none.
+create or replace function care.complete_reminder() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.timezone := coalesce(new.timezone, care.zone_of(new.user_id));
+    return new;
+end
+$$;
+
+-- care.complete_reminder_occurrence: id and user from the rule.
+create or replace function care.complete_reminder_occurrence() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.id := coalesce(new.id, care.occurrence_id(new.rule_id, new.original_local));
+    new.user_id := coalesce(new.user_id, (select user_id from care.reminder_rule where id = new.rule_id));
+    return new;
+end
+$$;
+
+-- care.check_zone: a zone that PostgreSQL does not know is refused when written, not when an event is built. The column
+-- is the trigger's argument.
+create or replace function care.check_zone() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform now() at time zone (to_jsonb(new) ->> tg_argv[0]);
+    return new;
+end
+$$;
+
+-- care.follow_zone: rules whose tz_mode is follow move with their user. Lock order: care.reminder_rule by id.
+create or replace function care.follow_zone() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform from care.reminder_rule where user_id = new.user_id and tz_mode = 'follow' order by id for update;
+    update care.reminder_rule set timezone = new.zone
+    where user_id = new.user_id and tz_mode = 'follow' and timezone <> new.zone;
+    return null;
+end
+$$;
+
+do $$
+declare
+    t text;
+begin
+    foreach t in array array['user_settings', 'product', 'stack', 'schedule', 'dose_occurrence', 'reminder_rule',
+                             'reminder_occurrence'] loop
+        execute format('create or replace trigger bump_rev before update on care.%I
+                        for each row execute function care.bump_rev()', t);
+        execute format('alter table care.%I enable always trigger bump_rev', t);
+    end loop;
+end
+$$;
+
+create or replace trigger complete before insert on care.dose_occurrence
+    for each row execute function care.complete_dose();
+create or replace trigger complete before insert on care.reminder_rule
+    for each row execute function care.complete_reminder();
+create or replace trigger complete before insert on care.reminder_occurrence
+    for each row execute function care.complete_reminder_occurrence();
+create or replace trigger zone before insert or update of zone on care.user_settings
+    for each row execute function care.check_zone('zone');
+create or replace trigger zone before update of tz on care.dose_occurrence
+    for each row execute function care.check_zone('tz');
+create or replace trigger zone before insert or update of timezone on care.reminder_rule
+    for each row execute function care.check_zone('timezone');
+create or replace trigger follow_zone after insert or update of zone on care.user_settings
+    for each row execute function care.follow_zone();

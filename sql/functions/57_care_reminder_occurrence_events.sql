@@ -1,0 +1,28 @@
+-- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. `start` is when
+-- it fires (before any snooze). A row deleted while its rule lives tells `removed: true`: the occurrence is as its rule
+-- says again; deleted with its rule it tells nothing, for reminder.deleted has. Locks: none.
+create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
+language plpgsql rows 10
+as $$
+begin
+    return query
+    select c.user_id, false, c.id, 'reminder.occurrence_updated'::text,
+           case when x.id is null then jsonb_build_object(
+               'userId', c.user_id, 'ruleId', r.id, 'occurrenceId', c.id, 'rev', c.rev, 'removed', true)
+           else jsonb_build_object(
+               'userId', c.user_id, 'ruleId', r.id, 'occurrenceId', x.id,
+               'originalLocal', to_char(x.original_local, 'YYYY-MM-DD"T"HH24:MI:SS'),
+               'start', care.local_iso(coalesce(x.moved_to, care.resolve_local(x.original_local, r.timezone)),
+                                       r.timezone),
+               'status', x.status, 'snoozedUntil', x.snoozed_until, 'snoozeCount', x.snooze_count, 'rev', x.rev,
+               'updatedAt', x.updated_at) end
+    from unnest(changes) as c
+    left join lateral (
+        select * from care.reminder_occurrence as x where x.id = c.id and x.user_id = c.user_id offset 0
+    ) as x on true
+    cross join lateral (
+        select * from care.reminder_rule as r where r.id = coalesce(x.rule_id, c.context) offset 0
+    ) as r
+    where x.id is not null or c.op <> 'I';
+end
+$$;

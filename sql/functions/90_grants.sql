@@ -1,0 +1,27 @@
+-- What carillon_hub may do: this, and nothing else. Nobody but the owner may call anything further.
+revoke all on schema sync, care from public;
+do $$
+declare
+    f regprocedure;
+begin
+    -- One by one: functions of an extension in care belong to others.
+    for f in
+        select oid::regprocedure from pg_catalog.pg_proc
+        where pronamespace in ('sync'::regnamespace, 'care'::regnamespace)
+            and proowner = (select oid from pg_catalog.pg_roles where rolname = current_user)
+    loop
+        execute format('revoke all on function %s from public', f);
+    end loop;
+end
+$$;
+revoke all on all tables in schema sync, care from carillon_hub;
+grant usage on schema sync to carillon_hub;
+grant execute on function
+    sync.tail(pg_snapshot, text, text, bigint, int),
+    sync.positions(text[], text[]),
+    sync.replay(text, text, bigint, int),
+    sync.hub_hello(),
+    sync.repair_after_restore(),
+    sync.retain(int, int),
+    sync.check_published()
+to carillon_hub;
