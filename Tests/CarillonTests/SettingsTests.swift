@@ -88,7 +88,7 @@ struct SettingsTests {
         arguments: [
             (["--listen"], [:], ["--listen needs a value"]),
             (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
-            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 256"]),
+            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 64"]),
             ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=\"x\"", "did you mean CARILLON_LISTEN?"]),
             ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
             ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
