@@ -80,5 +80,15 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: settings),
+
+        // Beside them: what measures the hub from outside
+        .executableTarget(
+            name: "loadtest",
+            dependencies: [
+                "CLinux", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            path: "loadtest/Sources", swiftSettings: settings),
     ]
 )
