@@ -81,7 +81,7 @@ let package = Package(
             ],
             swiftSettings: settings),
 
-        // Beside them: what measures the hub from outside
+        // Beside them: what measures a hub from outside
         .executableTarget(
             name: "loadtest",
             dependencies: [
@@ -90,5 +90,23 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "loadtest/Sources", swiftSettings: settings),
+
+        // Tests: one target for each of the above, in the same order
+        layer("TestSupport", path: "Tests/TestSupport"),
+        tests("BytesTests", ["Bytes", "TestSupport"]),
+        tests("DigestsTests", ["Bytes", "Digests"]),
+        tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
+        tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
+        tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
+        tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
+        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests(
+            "GatewayTests",
+            [
+                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
     ]
 )

@@ -1,5 +1,5 @@
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #endif
 
 /// Comparisons and classes of ASCII bytes, and slices of raw memory, without `String`.

@@ -1,5 +1,5 @@
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #endif
 
 /// A growable, append-only builder of bytes that hands its memory over as `SharedBytes` without a copy.

@@ -5,7 +5,7 @@ package enum JSONEscape {
     /// A word with the high bit set in (at least) the first byte that needs an escape: quote, backslash or control.
     ///
     /// Exact for that lowest byte; bytes above it may be marked falsely by a borrow.
-    @inlinable static func mask(_ word: UInt64) -> UInt64 {
+    static func mask(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = word ^ 0x2222_2222_2222_2222
         let backslash = word ^ 0x5C5C_5C5C_5C5C_5C5C

@@ -177,10 +177,10 @@ extension JSONScanner {
     private mutating func skipPlain() {
         if let base = bytes.baseAddress {
             while position &+ 8 <= bytes.count {
-                let word = base.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
                 let special = JSONEscape.mask(word) | word & 0x8080_8080_8080_8080
                 if special != 0 {
-                    position &+= UInt64(littleEndian: special).trailingZeroBitCount / 8
+                    position &+= special.trailingZeroBitCount / 8
                     return
                 }
                 position &+= 8

@@ -33,4 +33,9 @@ struct carillon_sql_file {
 extern const struct carillon_sql_file carillon_sql_files[];
 extern const size_t carillon_sql_file_count;
 
+/// The file at `index`, which is below `carillon_sql_file_count`: for Swift, which cannot index an array of no length.
+static inline const struct carillon_sql_file *_Nonnull carillon_sql_file_at(size_t index) {
+    return &carillon_sql_files[index];
+}
+
 #endif
