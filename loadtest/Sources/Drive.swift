@@ -1,3 +1,4 @@
+import Histogram
 import Postgres
 import Reactor
 import Synchronization

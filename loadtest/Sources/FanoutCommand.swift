@@ -1,4 +1,5 @@
 import ArgumentParser
+import Histogram
 import Reactor
 
 /// `loadtest fanout`: correctness under load, throughput and latency.

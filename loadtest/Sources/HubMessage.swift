@@ -101,7 +101,7 @@ struct Arrival {
             if member.isNamed("_sync") {
                 offset = try member.value.bytes.member("o")?.integer ?? -1
             } else if member.isNamed("occurrenceId") || member.isNamed("id") {
-                row = member.value.withCharacters { names.number(in: $0) } ?? nil ?? -1
+                row = (member.value.withCharacters { names.number(in: $0) } ?? nil) ?? -1
             } else if member.isNamed("updates"), member.value.kind == .object {
                 revision = try member.value.bytes.member("rev")?.integer ?? -1
             } else if member.isNamed("rev") {

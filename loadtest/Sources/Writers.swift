@@ -109,6 +109,7 @@ final class Writers: Sendable {
         guard instant > now else { return }
         let nanoseconds = instant.nanoseconds - now.nanoseconds
         var time = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
-        while nanosleep(&time, &time) != 0, errno == EINTR {}
+        var rest = timespec()
+        while nanosleep(&time, &rest) != 0, errno == EINTR { time = rest }
     }
 }
