@@ -81,6 +81,16 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // Beside them: what measures a hub from outside
+        .executableTarget(
+            name: "loadtest",
+            dependencies: [
+                "CLinux", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            path: "loadtest/Sources", swiftSettings: settings),
+
         // Tests: one target for each of the above, in the same order
         layer("TestSupport", path: "Tests/TestSupport"),
         tests("BytesTests", ["Bytes", "TestSupport"]),
