@@ -108,5 +108,11 @@ let package = Package(
                 "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
+        tests(
+            "CarillonTests",
+            [
+                "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
     ]
 )

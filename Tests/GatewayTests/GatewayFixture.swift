@@ -22,6 +22,8 @@ final class GatewayFixture {
         configuration.port = 0
         configuration.loops = loops
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
+        // Clients that tests leave behind answer no close frame.
+        configuration.timeouts.close = .milliseconds(200)
         change(&configuration)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret

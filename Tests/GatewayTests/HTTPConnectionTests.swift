@@ -14,16 +14,16 @@ import Testing
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let token = try await GatewayFixture.token("u1")
         let client = try TestClient(port: fixture.port)
-        try client.sendRaw(
+        try await client.sendRaw(
             post("/pusher/user-auth", "socket_id=1.2", token: token) + "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
                 + post("/pusher/user-auth", "socket_id=1.2", token: nil))
-        let (first, body) = try client.response()
+        let (first, body) = try await client.response()
         #expect(first.hasPrefix("HTTP/1.1 200 "))
         let expected = fixture.credentials.sign(
             .user(userData: #"{"id":"u1"}"#), socketID: try #require(socketID("1.2")))
         #expect(body == #"{"auth":"\#(expected)","user_data":"{\"id\":\"u1\"}"}"#)
-        #expect(try client.response().head.hasPrefix("HTTP/1.1 404 "))
-        #expect(try client.response().head.hasPrefix("HTTP/1.1 401 "))
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 "))
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 401 "))
     }
 
     private func socketID(_ text: String) -> SocketID? {
@@ -38,8 +38,8 @@ import Testing
         let token = try await GatewayFixture.token("u1")
         let client = try TestClient(port: fixture.port)
         let body = "socket_id=1.2&channel_name=" + channel.replacing(" ", with: "+")
-        try client.sendRaw(post("/pusher/auth", body, token: token))
-        let answer = try client.response()
+        try await client.sendRaw(post("/pusher/auth", body, token: token))
+        let answer = try await client.response()
         #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
         guard status == 200 else { return }
         let expected = fixture.credentials.sign(
@@ -51,8 +51,8 @@ import Testing
     func badFormsAreRefused(_ body: String) async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let client = try TestClient(port: fixture.port)
-        try client.sendRaw(post("/pusher/auth", body, token: try await GatewayFixture.token("u1")))
-        let answer = try client.response()
+        try await client.sendRaw(post("/pusher/auth", body, token: try await GatewayFixture.token("u1")))
+        let answer = try await client.response()
         #expect(answer.head.hasPrefix("HTTP/1.1 400 "))
         #expect(answer.body.hasPrefix(#"{"error":""#))
     }
@@ -62,17 +62,17 @@ import Testing
         let client = try TestClient(port: fixture.port)
         let preflight = "OPTIONS /pusher/auth HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n"
             + "Access-Control-Request-Method: POST\r\n\r\n"
-        try client.sendRaw(preflight)
-        let allowed = try client.response().head
+        try await client.sendRaw(preflight)
+        let allowed = try await client.response().head
         #expect(allowed.hasPrefix("HTTP/1.1 204 "))
         #expect(allowed.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
         #expect(allowed.contains("Authorization"))
-        try client.sendRaw(preflight.replacing("app.example", with: "evil.example"))
-        let refused = try client.response().head
+        try await client.sendRaw(preflight.replacing("app.example", with: "evil.example"))
+        let refused = try await client.response().head
         #expect(refused.hasPrefix("HTTP/1.1 403 "))
         #expect(!refused.contains("Access-Control-Allow-Origin"))
-        try client.sendRaw(post("/pusher/auth", "", token: nil, fields: "Origin: https://app.example\r\n"))
-        #expect(try client.response().head.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
+        try await client.sendRaw(post("/pusher/auth", "", token: nil, fields: "Origin: https://app.example\r\n"))
+        #expect(try await client.response().head.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
     }
 
     @Test(arguments: [
@@ -86,36 +86,36 @@ import Testing
     func brokenRequestsGetTheirStatusAndAreCutOff(_ request: String, _ status: Int) async throws {
         let fixture = try await GatewayFixture()
         let client = try TestClient(port: fixture.port)
-        try client.sendRaw(request)
-        let answer = try client.response()
+        try await client.sendRaw(request)
+        let answer = try await client.response()
         #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
         #expect(answer.head.contains("Connection: close\r\n"))
-        #expect(try client.next() == .end)
+        #expect(try await client.next() == .end)
     }
 
     @Test func aSlowHeadIsCutOff() async throws {
         let fixture = try await GatewayFixture { $0.timeouts.handshake = .milliseconds(100) }
         let silent = try TestClient(port: fixture.port)
-        #expect(try silent.next() == .end, "nothing was asked, so nothing is answered")
+        #expect(try await silent.next() == .end, "nothing was asked, so nothing is answered")
         let slow = try TestClient(port: fixture.port)
-        try slow.sendRaw("GET / HTTP/1.1\r\nHost:")
-        #expect(try slow.response().head.hasPrefix("HTTP/1.1 408 "))
-        #expect(try slow.next() == .end)
+        try await slow.sendRaw("GET / HTTP/1.1\r\nHost:")
+        #expect(try await slow.response().head.hasPrefix("HTTP/1.1 408 "))
+        #expect(try await slow.next() == .end)
     }
 
     @Test func aKeptConnectionIsClosedWhenItIdles() async throws {
         let fixture = try await GatewayFixture { $0.timeouts.keepAlive = .milliseconds(100) }
         let client = try TestClient(port: fixture.port)
-        try client.sendRaw("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        #expect(try client.response().head.contains("Connection: keep-alive\r\n"))
-        #expect(try client.next() == .end)
+        try await client.sendRaw("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(try await client.response().head.contains("Connection: keep-alive\r\n"))
+        #expect(try await client.next() == .end)
     }
 
     @Test func aHeadHasNoBody() async throws {
         let fixture = try await GatewayFixture()
         let client = try TestClient(port: fixture.port)
-        try client.sendRaw("HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
-        #expect(try client.response().body == "")
-        #expect(try client.next() == .end)
+        try await client.sendRaw("HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        #expect(try await client.response().body == "")
+        #expect(try await client.next() == .end)
     }
 }

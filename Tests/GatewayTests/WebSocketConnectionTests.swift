@@ -8,21 +8,21 @@ import WebSocket
 @Suite(.timeLimit(.minutes(1))) struct WebSocketConnectionTests {
     @Test func greetsAndAnswersPings() async throws {
         let fixture = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(#"{"event":"pusher:ping","data":{}}"#)
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
-        try client.send(Opcode.ping, Array("hey".utf8))
-        #expect(try client.next() == .pong("hey"))
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(#"{"event":"pusher:ping","data":{}}"#)
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        try await client.send(Opcode.ping, Array("hey".utf8))
+        #expect(try await client.next() == .pong("hey"))
     }
 
     @Test func controlFramesBetweenFragments() async throws {
         let fixture = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(Opcode.text, Array(#"{"event":"pusher"#.utf8), isFinal: false)
-        try client.send(Opcode.ping, Array("x".utf8))
-        try client.send(Opcode.continuation, Array(#":ping","data":{}}"#.utf8))
-        #expect(try client.next() == .pong("x"))
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Opcode.text, Array(#"{"event":"pusher"#.utf8), isFinal: false)
+        try await client.send(Opcode.ping, Array("x".utf8))
+        try await client.send(Opcode.continuation, Array(#":ping","data":{}}"#.utf8))
+        #expect(try await client.next() == .pong("x"))
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test func everyByteMayComeAlone() async throws {
@@ -33,56 +33,58 @@ import WebSocket
         let request =
             "GET /app/key HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        for byte in request.utf8 { try client.sendRaw([byte]) }
-        #expect(try client.response().head.hasPrefix("HTTP/1.1 101 "))
+        for byte in request.utf8 { try await client.sendRaw([byte]) }
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 101 "))
         var frame = ByteWriter()
         Array(#"{"event":"pusher:ping"}"#.utf8).withUnsafeBytes {
             FrameWriter.append(masked: Opcode.text, $0, mask: 77, to: &frame)
         }
-        _ = try client.next()
-        for byte in frame.array { try client.sendRaw([byte]) }
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        _ = try await client.next()
+        for byte in frame.array { try await client.sendRaw([byte]) }
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test func closeIsAnsweredInKind() async throws {
         let fixture = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(Opcode.close, [0x0B, 0xB8])
-        #expect(try client.next() == .close(3000))
-        #expect(try client.next() == .end)
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Opcode.close, [0x0B, 0xB8])
+        #expect(try await client.next() == .close(3000))
+        #expect(try await client.next() == .end)
     }
 
-    @Test(arguments: [
-        ([0x81, 0x01, 0x41], 1002 as UInt16),  // not masked
+    private static let violations: [([UInt8], UInt16)] = [
+        ([0x81, 0x01, 0x41], 1002),  // not masked
         ([0xC1, 0x80, 0, 0, 0, 0], 1002),  // reserved bit
         ([0x83, 0x80, 0, 0, 0, 0], 1002),  // unknown opcode
         ([0x81, 0x81, 0, 0, 0, 0, 0xFF], 1007),  // not UTF-8
         ([0x81, 0xFF, 0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0], 1009),  // a length of 1 GB
         ([0x82, 0x80, 0, 0, 0, 0], 1003),  // binary
         ([0x88, 0x81, 0, 0, 0, 0, 0x03], 1002),  // half a close code
-    ])
+    ]
+
+    @Test(arguments: violations)
     func whatBreaksTheProtocolClosesWithTheRightCode(_ bytes: [UInt8], _ code: UInt16) async throws {
         let fixture = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.sendRaw(bytes)
-        #expect(try client.next() == .close(code))
-        let (other, _) = try TestClient.opened(port: fixture.port)
-        try other.send(#"{"event":"pusher:ping"}"#)
-        #expect(try other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#), "the hub lives on")
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.sendRaw(bytes)
+        #expect(try await client.next() == .close(code))
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await other.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#), "the hub lives on")
     }
 
     @Test(arguments: ["nonsense", "[]", "{}", #"{"event":7}"#, #"{"event":"pusher:subscribe"}"#, "\u{0}"])
     func garbageIsToldAndTheConnectionStays(_ text: String) async throws {
         let fixture = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(text)
-        guard case .text(let answer) = try client.next() else {
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(text)
+        guard case .text(let answer) = try await client.next() else {
             Issue.record("no answer")
             return
         }
         #expect(answer.hasPrefix(#"{"event":"pusher:error","data":{"code":null,"message":"#))
-        try client.send(#"{"event":"pusher:ping"}"#)
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        try await client.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test(arguments: [
@@ -91,21 +93,21 @@ import WebSocket
     func refusalsCloseWithPushersCodes(_ path: String, _ code: UInt16) async throws {
         let fixture = try await GatewayFixture()
         let client = try TestClient(port: fixture.port)
-        try client.upgrade(path)
-        guard case .text(let first) = try client.next() else {
+        try await client.upgrade(path)
+        guard case .text(let first) = try await client.next() else {
             Issue.record("no pusher:error")
             return
         }
         #expect(first.contains("\"code\":\(code)"))
-        #expect(try client.next() == .close(code))
+        #expect(try await client.next() == .close(code))
     }
 
     @Test func aMissingProtocolIsRefusedWhereAskedFor() async throws {
         let fixture = try await GatewayFixture { $0.requiresProtocolVersion = true }
         let client = try TestClient(port: fixture.port)
-        try client.upgrade("/app/key")
-        _ = try client.next()
-        #expect(try client.next() == .close(4008))
+        try await client.upgrade("/app/key")
+        _ = try await client.next()
+        #expect(try await client.next() == .close(4008))
     }
 
     /// Bytes that we send prove nothing: a half-open peer is found by its silence alone.
@@ -114,10 +116,10 @@ import WebSocket
             $0.timeouts.activity = .milliseconds(50)
             $0.timeouts.pong = .milliseconds(50)
         }
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        #expect(try client.next() == .ping)
-        #expect(try client.next() == .close(4201))
-        #expect(try client.next() == .end, "though our close frame is never answered")
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        #expect(try await client.next() == .ping)
+        #expect(try await client.next() == .close(4201))
+        #expect(try await client.next() == .end, "though our close frame is never answered")
     }
 
     @Test func anyByteIsASignOfLife() async throws {
@@ -125,10 +127,10 @@ import WebSocket
             $0.timeouts.activity = .milliseconds(30)
             $0.timeouts.pong = .milliseconds(2_000)
         }
-        let (client, _) = try TestClient.opened(port: fixture.port)
+        let (client, _) = try await TestClient.opened(port: fixture.port)
         for _ in 0..<5 {
-            #expect(try client.next() == .ping)
-            try client.send(Opcode.pong, [])
+            #expect(try await client.next() == .ping)
+            try await client.send(Opcode.pong, [])
         }
     }
 
@@ -137,36 +139,35 @@ import WebSocket
             $0.limits.sendQueueBytesMax = 100_000
             $0.timeouts.close = .milliseconds(200)
         }
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        var small: Int32 = 4_096
-        setsockopt(client.descriptor, SOL_SOCKET, SO_RCVBUF, &small, 4)
+        let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await client.upgrade()
         let ping = [UInt8](repeating: 0x61, count: 125)
         do {
             // Each ping is answered; the answers are never read. Ends when the hub has closed the socket.
-            while true { try client.send(Opcode.ping, ping) }
+            while true { try await client.send(Opcode.ping, ping) }
         } catch is TestClient.Failure {}
-        let (other, _) = try TestClient.opened(port: fixture.port)
-        try other.send(#"{"event":"pusher:ping"}"#)
-        #expect(try other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await other.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test func messagesAreBoundedAtTheLimit() async throws {
         let fixture = try await GatewayFixture { $0.limits.messageBytesMax = 1_024 }
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(Opcode.text, [UInt8](repeating: 0x20, count: 1_024))
-        guard case .text = try client.next() else {
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Opcode.text, [UInt8](repeating: 0x20, count: 1_024))
+        guard case .text = try await client.next() else {
             Issue.record("a message at the limit is read")
             return
         }
-        try client.send(Opcode.text, [UInt8](repeating: 0x20, count: 1_025))
-        #expect(try client.next() == .close(1009))
+        try await client.send(Opcode.text, [UInt8](repeating: 0x20, count: 1_025))
+        #expect(try await client.next() == .close(1009))
     }
 
     @Test func whatIsOpenIsClosedWith4200AtTheEnd() async throws {
         var fixture: GatewayFixture? = try await GatewayFixture()
-        let (client, _) = try TestClient.opened(port: try #require(fixture).port)
+        let (client, _) = try await TestClient.opened(port: try #require(fixture).port)
         fixture = nil
-        #expect(try client.next() == .close(4200))
+        #expect(try await client.next() == .close(4200))
     }
 
     // MARK: Identity
@@ -179,52 +180,52 @@ import WebSocket
     @Test func inputWaitsForTheToken() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let token = try await GatewayFixture.token("u1")
-        let (client, _) = try TestClient.opened(port: fixture.port)
-        try client.send(#"{"event":"sync:auth","data":{"token":"\#(token)"}}"#)
-        try client.send(subscribe("user.u2.adherence"))
-        try client.send(#"{"event":"pusher:ping"}"#)
-        guard case .text(let first) = try client.next(), case .text(let second) = try client.next() else {
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(#"{"event":"sync:auth","data":{"token":"\#(token)"}}"#)
+        try await client.send(subscribe("user.u2.adherence"))
+        try await client.send(#"{"event":"pusher:ping"}"#)
+        guard case .text(let first) = try await client.next(), case .text(let second) = try await client.next() else {
             Issue.record("too few answers")
             return
         }
         #expect(first.hasPrefix(#"{"event":"sync:auth_ok""#))
         #expect(second.hasPrefix(#"{"event":"pusher:subscription_error","channel":"user.u2.adherence""#))
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test func aBadTokenIsToldAndTheConnectionStays() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)
-        let (client, _) = try TestClient.opened(port: fixture.port)
+        let (client, _) = try await TestClient.opened(port: fixture.port)
         let expired = try await GatewayFixture.token("u1", expiresAt: 1_000)
         let forged = try await GatewayFixture.token("u1", secret: "another secret of thirty-two bytes or so")
         for (token, message) in [(expired, "has expired"), (forged, "signature is wrong"), ("x.y.z", "not a JSON Web Token")] {
-            try client.send(#"{"event":"sync:auth","data":{"token":"\#(token)"}}"#)
-            guard case .text(let answer) = try client.next() else {
+            try await client.send(#"{"event":"sync:auth","data":{"token":"\#(token)"}}"#)
+            guard case .text(let answer) = try await client.next() else {
                 Issue.record("no answer")
                 return
             }
             #expect(answer.contains(message))
             #expect(!answer.contains(token))
         }
-        try client.send(#"{"event":"pusher:ping"}"#)
-        #expect(try client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+        try await client.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
     @Test func theUpgradeMayCarryTheToken() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let token = try await GatewayFixture.token("u1")
         let client = try TestClient(port: fixture.port)
-        try client.upgrade(fields: "Authorization: Bearer \(token)\r\n")
-        _ = try client.next()
-        guard case .text(let second) = try client.next() else {
+        try await client.upgrade(fields: "Authorization: Bearer \(token)\r\n")
+        _ = try await client.next()
+        guard case .text(let second) = try await client.next() else {
             Issue.record("no answer")
             return
         }
         #expect(second.hasPrefix(#"{"event":"sync:auth_ok""#))
         let expired = try await GatewayFixture.token("u1", expiresAt: 1_000)
         let other = try TestClient(port: fixture.port)
-        let failure = #expect(throws: TestClient.Failure.self) {
-            try other.upgrade(fields: "Authorization: Bearer \(expired)\r\n")
+        let failure = await #expect(throws: TestClient.Failure.self) {
+            try await other.upgrade(fields: "Authorization: Bearer \(expired)\r\n")
         }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 401 ") == true)
     }
@@ -233,10 +234,10 @@ import WebSocket
 
     @Test func connectionsAreBounded() async throws {
         let fixture = try await GatewayFixture(loops: 1) { $0.limits.connectionsMax = 2 }
-        let (one, _) = try TestClient.opened(port: fixture.port)
-        let (two, _) = try TestClient.opened(port: fixture.port)
+        let (one, _) = try await TestClient.opened(port: fixture.port)
+        let (two, _) = try await TestClient.opened(port: fixture.port)
         let third = try TestClient(port: fixture.port)
-        let failure = #expect(throws: TestClient.Failure.self) { try third.upgrade() }
+        let failure = await #expect(throws: TestClient.Failure.self) { try await third.upgrade() }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 503 ") == true)
         #expect(failure?.reason.contains("Retry-After: ") == true)
         withExtendedLifetime((one, two)) {}
@@ -244,25 +245,25 @@ import WebSocket
 
     @Test func connectionsOfOneAddressAreBounded() async throws {
         let fixture = try await GatewayFixture(loops: 1) { $0.limits.connectionsPerAddressMax = 1 }
-        let (one, _) = try TestClient.opened(port: fixture.port)
+        let (one, _) = try await TestClient.opened(port: fixture.port)
         let second = try TestClient(port: fixture.port)
-        let failure = #expect(throws: TestClient.Failure.self) { try second.upgrade() }
+        let failure = await #expect(throws: TestClient.Failure.self) { try await second.upgrade() }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
         let exempt = try await GatewayFixture {
             $0.limits.connectionsPerAddressMax = 1
             $0.limits.exemptsLoopback = true
         }
-        let (three, _) = try TestClient.opened(port: exempt.port)
-        let (four, _) = try TestClient.opened(port: exempt.port)
+        let (three, _) = try await TestClient.opened(port: exempt.port)
+        let (four, _) = try await TestClient.opened(port: exempt.port)
         withExtendedLifetime((one, three, four)) {}
     }
 
     @Test func foreignOriginsAreRefused() async throws {
         let fixture = try await GatewayFixture { $0.origins = .only(["https://app.example"]) }
         let client = try TestClient(port: fixture.port)
-        try client.upgrade(fields: "Origin: https://app.example\r\n")
+        try await client.upgrade(fields: "Origin: https://app.example\r\n")
         let other = try TestClient(port: fixture.port)
-        let failure = #expect(throws: TestClient.Failure.self) { try other.upgrade(fields: "Origin: https://evil.example\r\n") }
+        let failure = await #expect(throws: TestClient.Failure.self) { try await other.upgrade(fields: "Origin: https://evil.example\r\n") }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 403 ") == true)
     }
 }

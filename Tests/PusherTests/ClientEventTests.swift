@@ -124,6 +124,25 @@ import Testing
         #expect(failure(#"{"event":"pusher:ping","data":\#(deep)"#) == .malformed(JSONError(.tooDeep, at: 61)))
     }
 
+    /// Members of Pusher's events mean nothing elsewhere; and data is checked wherever it stands.
+    @Test func dataOfOtherEventsIsFree() throws {
+        let data = #"{"auth":1,"auth":2,"channel":{"a":[]},"user_data":null}"#
+        #expect(try decode(#"{"data":\#(data),"event":"sync:x"}"#) == .sync(name: "x", data: Array(data.utf8)))
+        #expect(failure(#"{"data":\#(data),"event":"pusher:subscribe"}"#)?.message.description == "Invalid JSON")
+        for bad in [#"{"a":}"#, #"{"a":1,}"#, #"{"a" 1}"#, #"{"a":1"#, "{1:2}", #"{"a":"\x"}"#] {
+            #expect(
+                failure(#"{"event":"pusher:ping","data":\#(bad)}"#)?.message.description == "Invalid JSON", "\(bad)")
+        }
+        var limits = PusherLimits()
+        limits.depth = 3
+        #expect(failure(#"{"event":"pusher:ping","data":{"a":[]}}"#, limits: limits) == nil)
+        #expect(
+            failure(#"{"event":"pusher:ping","data":{"a":[[]]}}"#, limits: limits)?.message.description
+                == "Invalid JSON")
+        limits.depth = 1
+        #expect(failure(#"{"event":"pusher:ping","data":{}}"#, limits: limits)?.message.description == "Invalid JSON")
+    }
+
     /// Mutated messages: an event or an error, never a trap.
     @Test func survivesMutation() throws {
         let corpus = try Corpus.load("pusher").map(\.bytes)

@@ -118,7 +118,7 @@ static const char demo[] = {
 
 #pragma clang diagnostic pop
 
-const struct carillon_sql_file carillon_sql_files[] = {
+static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_roles, 0, "roles.sql", roles, sizeof roles - 1},
     {carillon_sql_bootstrap, 0, "bootstrap.sql", bootstrap, sizeof bootstrap - 1},
     {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
@@ -157,4 +157,9 @@ const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
 };
-const size_t carillon_sql_file_count = sizeof carillon_sql_files / sizeof carillon_sql_files[0];
+
+size_t carillon_sql_file_count(void) { return sizeof carillon_sql_files / sizeof carillon_sql_files[0]; }
+
+const struct carillon_sql_file *carillon_sql_file_at(size_t index) {
+    return index < carillon_sql_file_count() ? &carillon_sql_files[index] : NULL;
+}

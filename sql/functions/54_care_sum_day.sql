@@ -8,45 +8,40 @@ create or replace function care.sum_day(who text, day date, clock timestamptz) r
 language plpgsql
 as $$
 declare
-    doses int;
-    cancelled int;
-    taken int;
-    missed int;
-    made_up int;
-    skipped int;
-    pending int;
-    due int;
-    adherence numeric;
-    on_time numeric;
+    s care.day_summary;
 begin
-    select count(*), count(*) filter (where status = 'cancelled'), count(*) filter (where status = 'taken'),
-           count(*) filter (where status = 'missed'), count(*) filter (where status = 'made_up'),
-           count(*) filter (where status = 'skipped'), count(*) filter (where status = 'scheduled'),
-           count(*) filter (where status = 'scheduled' and window_end <= clock)
-    into doses, cancelled, taken, missed, made_up, skipped, pending, due
-    from care.dose_occurrence
-    where user_id = who and local_date = day;
-    due := due + taken + missed + made_up;
-    if due > 0 then
-        adherence := round(100.0 * (taken + made_up) / due, 1);
-        on_time := round(100.0 * taken / due, 1);
-    end if;
-    if doses = 0 then
+    insert into care.day_summary as stored (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
+                                            skipped_count, pending_count, adherence_pct, on_time_pct, updated_at)
+    select who, day, scheduled, taken, missed, made_up, skipped, pending,
+           round(100.0 * (taken + made_up) / nullif(taken + missed + made_up + overdue, 0), 1),
+           round(100.0 * taken / nullif(taken + missed + made_up + overdue, 0), 1), clock
+    from (
+        select count(*) as doses,
+               count(*) filter (where d.status <> 'cancelled') as scheduled,
+               count(*) filter (where d.status = 'taken') as taken,
+               count(*) filter (where d.status = 'missed') as missed,
+               count(*) filter (where d.status = 'made_up') as made_up,
+               count(*) filter (where d.status = 'skipped') as skipped,
+               count(*) filter (where d.status = 'scheduled') as pending,
+               count(*) filter (where d.status = 'scheduled' and d.window_end <= clock) as overdue
+        from care.dose_occurrence as d
+        where d.user_id = who and d.local_date = day
+    ) as counted
+    where doses > 0
+    on conflict (user_id, date) do update
+        set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
+            missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
+            skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
+            adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
+            updated_at = excluded.updated_at
+    returning * into s;
+    if not found then
         delete from care.day_summary where user_id = who and date = day;
-    else
-        insert into care.day_summary as s (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
-                                           skipped_count, pending_count, adherence_pct, on_time_pct, updated_at)
-        values (who, day, doses - cancelled, taken, missed, made_up, skipped, pending, adherence, on_time, clock)
-        on conflict (user_id, date) do update
-            set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
-                missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
-                skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
-                adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
-                updated_at = excluded.updated_at;
+        s := row(who, day, 0, 0, 0, 0, 0, 0, null, null, clock);
     end if;
     return jsonb_build_object(
-        'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', doses - cancelled, 'takenCount', taken,
-        'missedCount', missed, 'madeUpCount', made_up, 'skippedCount', skipped, 'pendingCount', pending,
-        'adherencePct', adherence, 'onTimePct', on_time);
+        'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,
+        'missedCount', s.missed_count, 'madeUpCount', s.made_up_count, 'skippedCount', s.skipped_count,
+        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct);
 end
 $$;

@@ -47,7 +47,9 @@ struct DevCommand: ParsableCommand {
 
     private func prepareDatabase(_ cluster: DevelopmentCluster, _ folder: DevelopmentFolder) throws(Failure) {
         let isNew = try cluster.start()
-        say("  PostgreSQL \(cluster.programs.majorVersion) \(isNew ? "made" : "found") in \(cluster.folders.base), started")
+        say(
+            "  PostgreSQL \(cluster.programs.majorVersion) \(isNew ? "made" : "found") in \(cluster.folders.base), started"
+        )
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         let status = try migrator.migrate { say("  " + $0) }
         say("  database at migration \(status.lines.last?.version ?? 0)")

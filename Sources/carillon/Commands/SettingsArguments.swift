@@ -16,15 +16,28 @@ struct SettingsArguments: ParsableArguments {
         return try EffectiveSettings(sources, profile: profile)
     }
 
-    /// The part of `--help` that lists the settings.
+    /// The part of `--help` that lists the settings: the option on a line of its own, since help is 80 columns wide.
     static let help: String = {
-        var lines = ["SETTINGS (command line over environment over file; see also `carillon check-config`):"]
-        let width = (SettingsTable.rows.map { $0.option.count + $0.takes.count }.max() ?? 0) + 3
-        func line(_ option: String, _ takes: String, _ text: String) -> String {
-            "  " + "\(option) <\(takes)>".padding(toLength: width, withPad: " ", startingAt: 0) + "  " + text
+        var lines = ["SETTINGS (command line over environment over file):", ""]
+        lines.append("  \(SettingsTable.fileOption) <path>")
+        lines += indented("Configuration file (JSON); also \(SettingsTable.fileEnvironment).")
+        for row in SettingsTable.rows {
+            lines.append("  \(row.option) <\(row.takes)>")
+            lines += indented(row.help)
         }
-        lines.append(line(SettingsTable.fileOption, "path", "Configuration file (JSON); also \(SettingsTable.fileEnvironment)."))
-        lines += SettingsTable.rows.map { line($0.option, $0.takes, $0.help) }
         return lines.joined(separator: "\n")
     }()
+
+    private static func indented(_ text: String) -> [String] {
+        var lines: [String] = []
+        var line = "     "
+        for word in text.split(separator: " ") {
+            if line.count + word.count >= 78 {
+                lines.append(line)
+                line = "     "
+            }
+            line += " " + word
+        }
+        return lines + [line]
+    }
 }

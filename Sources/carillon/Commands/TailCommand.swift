@@ -102,7 +102,8 @@ private struct Target {
             for topic in command.topics {
                 let name = StreamName(form: .user, stream: StreamID(user: user, topic: topic)).format()
                 guard let name else {
-                    throw Failure("there is no channel for the user \(user) and the topic \(topic): topics are a…z and _")
+                    throw Failure(
+                        "there is no channel for the user \(user) and the topic \(topic): topics are a…z and _")
                 }
                 channels.append(name)
             }
@@ -112,7 +113,9 @@ private struct Target {
 
         if let url = command.url {
             guard let appKey = command.appKey else { throw Failure("--url also needs --app-key") }
-            guard command.user == nil || command.token != nil else { throw Failure("--url also needs --token for a user") }
+            guard command.user == nil || command.token != nil else {
+                throw Failure("--url also needs --token for a user")
+            }
             address = try HubAddress(url)
             self.appKey = appKey
             token = { [token = command.token] in token }
@@ -124,7 +127,7 @@ private struct Target {
                 guard let user, token == nil else { return token }
                 // Made anew for each connection: the old one may have expired while the hub was away.
                 let fresh = try? DevelopmentToken(hub: hub, user: user, lifetime: .seconds(12 * 3600), now: Date())
-                return try? fresh?.signed(secret: hub.jwtSecret)
+                return try? fresh?.signedAtOnce(secret: hub.jwtSecret)
             }
         }
     }

@@ -72,7 +72,8 @@ final class DevelopmentCluster {
         defer { close(log) }
         let exit = try ChildProcess.run(
             user.running([
-                "\(programs.folder)/initdb", "-D", folders.unfinishedData, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                "\(programs.folder)/initdb", "-D", folders.unfinishedData, "-U", "postgres", "-A", "trust", "-E",
+                "UTF8",
                 "--locale=C.UTF-8", "--no-instructions",
             ]), output: log)
         guard exit.isSuccess else {

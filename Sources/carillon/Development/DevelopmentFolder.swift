@@ -17,8 +17,13 @@ struct DevelopmentFolder {
     /// Makes the folder if it is not there.
     static func make(_ path: String) throws(Failure) -> DevelopmentFolder {
         do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
+            // The folders above get the usual permissions; this one is closed to readers.
+            let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+            try FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
+            if !FileManager.default.fileExists(atPath: path) {
+                try FileManager.default.createDirectory(
+                    atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o711])
+            }
         } catch {
             throw Failure("\(path): the folder cannot be made: \(error.localizedDescription)")
         }

@@ -28,14 +28,20 @@ struct DevelopmentToken: JWTPayload, Equatable {
         try exp.verifyNotExpired()
     }
 
-    /// Signs with HS256. Blocks the calling thread for a moment: jwt-kit's keys are an actor.
-    func signed(secret: String) throws -> String {
+    /// Signs with HS256.
+    func signed(secret: String) async throws -> String {
+        let keys = JWTKeyCollection()
+        await keys.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256)
+        return try await keys.sign(self)
+    }
+
+    /// Signs with HS256, and blocks the calling thread for a moment: jwt-kit's keys are an actor. For the commands'
+    /// main thread only; a thread of Swift's pool would wait for itself.
+    func signedAtOnce(secret: String) throws -> String {
         let outcome = Outcome()
         Task.detached {
-            let keys = JWTKeyCollection()
-            await keys.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256)
             do {
-                let token = try await keys.sign(self)
+                let token = try await signed(secret: secret)
                 outcome.result.withLock { $0 = .success(token) }
             } catch {
                 outcome.result.withLock { $0 = .failure(error) }

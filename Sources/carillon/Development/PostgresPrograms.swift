@@ -13,7 +13,8 @@ struct PostgresPrograms: Equatable {
     ///
     /// - Parameter majorVersion: what an existing cluster was made with; any where nil.
     /// - Throws: a failure that names the package to install.
-    static func find(majorVersion: Int?, under root: String = "/usr/lib/postgresql") throws(Failure) -> PostgresPrograms {
+    static func find(majorVersion: Int?, under root: String = "/usr/lib/postgresql") throws(Failure) -> PostgresPrograms
+    {
         let debian = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? [])
             .compactMap { name in Int(name).map { PostgresPrograms(folder: "\(root)/\(name)/bin", majorVersion: $0) } }
         let found = (debian + inPath()).filter(\.isComplete).sorted { $0.majorVersion > $1.majorVersion }

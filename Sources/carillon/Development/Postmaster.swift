@@ -140,7 +140,9 @@ final class Postmaster {
     private func words(from start: UInt64) -> String? {
         guard let file = FileHandle(forReadingAtPath: folders.log) else { return nil }
         defer { try? file.close() }
-        guard (try? file.seek(toOffset: start)) != nil, let data = try? file.read(upToCount: 64 << 10) else { return nil }
+        guard (try? file.seek(toOffset: start)) != nil, let data = try? file.read(upToCount: 64 << 10) else {
+            return nil
+        }
         let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
         return (lines.last { $0.contains("FATAL") } ?? lines.last).map(String.init)
     }

@@ -23,7 +23,7 @@ struct LogLine {
 
     /// One JSON object: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and the fields by their names.
     func json(at time: Date) -> String {
-        let stamp = time.ISO8601Format(.iso8601(timeZone: .gmt, includingFractionalSeconds: true))
+        let stamp = Self.stamp(time)
         var members = [("time", stamp), ("level", level.rawValue), ("logger", label), ("message", message)]
         let taken = Set(members.map(\.0))
         members += fields.map { (taken.contains($0.name) ? "field_" + $0.name : $0.name, $0.value) }
@@ -31,15 +31,32 @@ struct LogLine {
     }
 
     private func clock(_ time: Date) -> String {
-        var seconds = time_t(time.timeIntervalSince1970)
+        let (parts, milliseconds) = Self.parts(of: time, local: true)
+        return "\(Self.clock(parts)).\(Self.padded(milliseconds, 3))"
+    }
+
+    /// RFC 3339 with milliseconds, UTC. Foundation's formatters are slower by far, and their fraction is optional.
+    private static func stamp(_ time: Date) -> String {
+        let (parts, milliseconds) = parts(of: time, local: false)
+        let day = "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
+        return "\(day)T\(clock(parts)).\(padded(milliseconds, 3))Z"
+    }
+
+    private static func parts(of time: Date, local: Bool) -> (tm, Int) {
+        let milliseconds = Int(time.timeIntervalSince1970 * 1000)
+        var seconds = time_t(milliseconds / 1000)
         var parts = tm()
-        localtime_r(&seconds, &parts)
-        let milliseconds = Int(time.timeIntervalSince1970 * 1000) % 1000
-        func padded(_ number: some BinaryInteger, _ width: Int) -> String {
-            String(repeating: "0", count: max(0, width - String(number).count)) + String(number)
-        }
-        return "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))."
-            + padded(milliseconds, 3)
+        _ = local ? localtime_r(&seconds, &parts) : gmtime_r(&seconds, &parts)
+        return (parts, milliseconds % 1000)
+    }
+
+    private static func clock(_ parts: tm) -> String {
+        "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
+    }
+
+    private static func padded(_ number: some BinaryInteger, _ width: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, width - digits.count)) + digits
     }
 
     private static func colour(of level: Logger.Level) -> String {

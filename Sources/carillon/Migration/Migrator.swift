@@ -29,7 +29,9 @@ struct Migrator {
         var functionsCurrent: Bool
 
         var pending: [Line] { lines.filter { $0.state == .pending } }
-        var isCurrent: Bool { functionsCurrent && lines.allSatisfy { if case .applied = $0.state { true } else { false } } }
+        var isCurrent: Bool {
+            functionsCurrent && lines.allSatisfy { if case .applied = $0.state { true } else { false } }
+        }
     }
 
     private let files: SQLFileSet

@@ -42,9 +42,10 @@ struct SQLFileSet: Sendable {
     /// The files built into the program.
     static func embedded() throws(Failure) -> SQLFileSet {
         var texts: [UInt32: [(version: Int, file: File)]] = [:]
-        for index in 0..<carillon_sql_file_count {
-            let entry = carillon_sql_file_at(index).pointee
-            let file = File(path: folder(of: entry.kind) + String(cString: entry.name), text: String(cString: entry.bytes))
+        for index in 0..<carillon_sql_file_count() {
+            guard let entry = carillon_sql_file_at(index)?.pointee else { continue }
+            let file = File(
+                path: folder(of: entry.kind) + String(cString: entry.name), text: String(cString: entry.bytes))
             texts[entry.kind.rawValue, default: []].append((Int(entry.version), file))
         }
         func all(_ kind: carillon_sql_kind) -> [(version: Int, file: File)] { texts[kind.rawValue] ?? [] }

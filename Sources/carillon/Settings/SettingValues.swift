@@ -102,7 +102,8 @@ enum SettingValues {
                 !origin.contains("*")
             else {
                 throw BadValue(
-                    "origins such as https://app.example.org (scheme, host and port; no path), separated by commas, or *")
+                    "origins such as https://app.example.org (scheme, host and port; no path), separated by commas, or *"
+                )
             }
         }
         return origins.map { $0.lowercased() }

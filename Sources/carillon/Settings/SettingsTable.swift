@@ -90,11 +90,13 @@ enum SettingsTable {
 
     static let connectionsPerAddressMax = Setting(
         "limits.connectionsPerAddress", takes: "count", fallback: "1000",
-        "Connections from one address. `carillon dev` exempts this machine.", parse: SettingValues.count(1...10_000_000))
+        "Connections from one address. `carillon dev` exempts this machine.", parse: SettingValues.count(1...10_000_000)
+    )
 
     static let sendQueueBytesMax = Setting(
         "limits.sendQueueBytes", takes: "bytes", fallback: "1MiB",
-        "Bytes that may wait for a slow client before it is closed.", parse: SettingValues.bytes((16 << 10)...(256 << 20)))
+        "Bytes that may wait for a slow client before it is closed.",
+        parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
     static let pollInterval = Setting(
         "feed.pollInterval", takes: "time", fallback: "1.5s",
