@@ -43,10 +43,10 @@ lint: ## Check the format of the Swift sources and the shell scripts
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure deliveries and latency with the load tester
-	@$(tools)/packages build run
+bench: ## Measure this machine's figures with the load tester, beside a bare C sender
+	@$(tools)/packages build run bench
 	swift build -c release
-	loadtest/run
+	loadtest/bench
 
 clean: ## Remove what was built; the demonstration in .carillon stays
 	rm -rf .build .build-* .venv
