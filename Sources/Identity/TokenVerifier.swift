@@ -38,7 +38,8 @@ package enum TokenRejection: Error, Sendable {
     package var message: StaticString {
         switch self {
         case .malformed: "The token is not a JSON Web Token"
-        case .algorithm: "The token's algorithm is not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
+        case .algorithm:
+            "The token's algorithm is not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
         case .unknownKey: "No key of this hub fits the token's kid"
         case .signature: "The token's signature is wrong"
         case .expired: "The token has expired"

@@ -6,6 +6,7 @@ import Testing
 @testable import Identity
 
 @Suite(.timeLimit(.minutes(1))) struct TokenVerifierTests {
+    private let folder = TemporaryFolder()
     private let secret = "a secret of thirty-two bytes, at least"
     private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
@@ -26,14 +27,15 @@ import Testing
     private var soon: Double { Date().timeIntervalSince1970.rounded() + 600 }
 
     private func keySetFile(_ keys: String...) throws -> String {
-        let file = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString + ".json").path
+        let file = folder.path + UUID().uuidString + ".json"
         try #"{"keys":[\#(keys.joined(separator: ","))]}"#.write(toFile: file, atomically: true, encoding: .utf8)
         return file
     }
 
     private func jwk(_ key: ES256PrivateKey, kid: String) throws -> String {
         let point = try #require(key.parameters)
-        return #"{"kty":"EC","crv":"P-256","alg":"ES256","kid":"\#(kid)","x":"\#(url(point.x))","y":"\#(url(point.y))"}"#
+        return
+            #"{"kty":"EC","crv":"P-256","alg":"ES256","kid":"\#(kid)","x":"\#(url(point.x))","y":"\#(url(point.y))"}"#
     }
 
     private func jwk(_ key: EdDSA.PrivateKey, kid: String) -> String {
@@ -87,7 +89,8 @@ import Testing
 
     @Test func wrongSignaturesAreRefused() async throws {
         let verifier = try await verifier { $0.secret = secret }
-        let forged = try await hmacKeys("another secret of thirty-two bytes or so").sign(TestClaims(sub: "u", exp: soon))
+        let forged = try await hmacKeys("another secret of thirty-two bytes or so").sign(
+            TestClaims(sub: "u", exp: soon))
         #expect(await verifier.verify(forged) == .failure(.signature))
         let good = try await sign(TestClaims(sub: "u", exp: soon))
         let parts = good.split(separator: ".")
@@ -121,7 +124,8 @@ import Testing
     }
 
     @Test func withoutKeysNoTokenIsTaken() async throws {
-        #expect(await (try verifier()).verify(try await sign(TestClaims(sub: "u", exp: soon))) == .failure(.notConfigured))
+        #expect(
+            await (try verifier()).verify(try await sign(TestClaims(sub: "u", exp: soon))) == .failure(.notConfigured))
     }
 
     // MARK: Key sets
@@ -193,9 +197,19 @@ import Testing
     }
 
     @Test func aKeySetThatCannotBeReadIsToldAtTheStart() async throws {
-        let error = await #expect(throws: TokenPolicyError.self) { try await verifier { $0.keySetFile = "/no/such.json" } }
+        let error = await #expect(throws: TokenPolicyError.self) {
+            try await verifier { $0.keySetFile = "/no/such.json" }
+        }
         #expect(error?.description.contains("/no/such.json") == true)
     }
+}
+
+private final class TemporaryFolder: Sendable {
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString).path + "/"
+
+    init() { try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
 private final class TestClock: @unchecked Sendable {
