@@ -107,6 +107,12 @@ let package = Package(
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests(
+            "IdentityTests",
+            [
+                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
             "GatewayTests",
             [
                 "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",

@@ -61,8 +61,10 @@ struct FanoutCommand: ParsableCommand {
         let drive = try Drive(plan, options, loop: try EventLoop(), seed: seed, progress: ProgressLine())
         defer { drive.cleanUp() }
         try drive.open()
+        try options.run(options.onceOpen)
         let outcome = try drive.measure(pace, inFlight: inFlight, server: server)
         let faults = try drive.close()
+        try options.run(options.onceDone)
         let figures = FanoutFigures(plan, outcome, faults, drive, seed)
         figures.print()
         try write(figures, to: options.json)

@@ -25,6 +25,23 @@ struct HubOptions: ParsableArguments {
     @Option(help: "Write the figures to this file, as JSON.")
     var json: String?
 
+    @Option(help: "A shell command to run when all devices have subscribed, before anything else.")
+    var onceOpen: String?
+
+    @Option(help: "A shell command to run at the end, while all devices are still there.")
+    var onceDone: String?
+
+    /// Runs a command of the user's, where there is one, and waits for it.
+    func run(_ command: String?) throws {
+        guard let command else { return }
+        let shell = Process()
+        shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+        shell.arguments = ["-c", command]
+        try shell.run()
+        shell.waitUntilExit()
+        guard shell.terminationStatus == 0 else { throw Failure("\(command): status \(shell.terminationStatus)") }
+    }
+
     /// The app that users sign in to.
     var credentials: AppCredentials { AppCredentials(key: appKey, secret: appSecret) }
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import Reactor
 
 /// `loadtest idle`: what a connection costs that does nothing.
@@ -11,9 +10,6 @@ struct IdleCommand: ParsableCommand {
 
     @Option(help: "Connections.")
     var connections = 10_000
-
-    @Option(help: "A shell command to run while all connections are open.")
-    var whileOpen: String?
 
     func run() throws {
         guard (1...Limits.connectionsMax).contains(connections) else {
@@ -40,19 +36,10 @@ struct IdleCommand: ParsableCommand {
         }
         figures.print()
         try write(figures, to: options.json)
-        try runCommand()
+        try options.run(options.onceOpen)
+        try options.run(options.onceDone)
         if let failure = swarm.firstFailure { throw Failure(failure) }
         swarm.closeAll()
-    }
-
-    private func runCommand() throws {
-        guard let whileOpen else { return }
-        let shell = Process()
-        shell.executableURL = URL(fileURLWithPath: "/bin/sh")
-        shell.arguments = ["-c", whileOpen]
-        try shell.run()
-        shell.waitUntilExit()
-        guard shell.terminationStatus == 0 else { throw Failure("--while-open ended with \(shell.terminationStatus)") }
     }
 }
 
