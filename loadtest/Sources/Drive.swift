@@ -31,7 +31,8 @@ final class Drive {
             }
             guard (1...Limits.inFlightMax).contains(inFlight), inFlight >= writers * rowsPerTransaction else {
                 // Less would let writers wait for one another with a part of their places each.
-                throw Failure("--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
+                throw Failure(
+                    "--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
             }
             guard users * rowsPerUser * inFlight <= 32 << 20 else { throw Failure("fewer rows, or fewer in flight") }
         }

@@ -82,7 +82,9 @@ final class Ledger {
     }
 
     /// After the run: what the database says was committed must be what devices have.
-    func close(_ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]) {
+    func close(
+        _ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]
+    ) {
         var tops = [Int64](repeating: 0, count: streams.count)
         for position in positions where position.user < population.users {
             tops[place(position.user, position.topic)] = position.top
