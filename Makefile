@@ -38,14 +38,15 @@ test-clients: ## Third-party clients (Pysher, the pusher package) against a deve
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/*; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure this machine's figures with the load tester, beside a bare C sender
+bench: ## Measure the release build with the load tester (about three minutes)
 	@$(tools)/packages build run bench
-	swift build -c release
+	swift build -c release --product carillon
+	swift build -c release --product loadtest
 	loadtest/bench
 
 clean: ## Remove what was built; the demonstration in .carillon stays

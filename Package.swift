@@ -67,7 +67,11 @@ let package = Package(
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
 
         // 6: the command
-        .target(name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate"], sources: ["embed"],
+        .target(
+            name: "SQLFiles", path: "sql",
+            exclude: [
+                "migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate",
+            ], sources: ["embed"],
             publicHeadersPath: "embed/include"),
         .executableTarget(
             name: "carillon",

@@ -15,11 +15,12 @@ public final class EventLoop {
     public private(set) var now: Instant
 
     private let epoll: Int32
-    private var sources: ContiguousArray<EventSource?> = []
+    // Internal, and inlinable below, for the message path: calls across targets are inlined in no other way.
+    @usableFromInline var sources: ContiguousArray<EventSource?> = []
     private var generations: ContiguousArray<UInt32> = []
     private var freeSlots: ContiguousArray<UInt32> = []
     private var deadlines = DeadlineQueue()
-    private var dirty: ContiguousArray<EventSource> = []
+    @usableFromInline var dirty: ContiguousArray<EventSource> = []
     private var mailboxes: ContiguousArray<() -> Void> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
 
@@ -77,14 +78,14 @@ public final class EventLoop {
 
     /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
     /// finds that it has gone.
-    @inline(__always)
+    @inlinable
     public func source(slot: UInt32, generation: UInt32) -> EventSource? {
         guard let source = source(slot: slot), source.generation == generation else { return nil }
         return source
     }
 
     /// The source in `slot`, for callers who know that it is still theirs.
-    @inline(__always)
+    @inlinable
     public func source(slot: UInt32) -> EventSource? {
         guard Int(slot) < sources.count else { return nil }
         return sources[Int(slot)]
@@ -175,7 +176,7 @@ public final class EventLoop {
     }
 
     /// Calls the source's `tickEnded` once, when this tick ends.
-    @inline(__always)
+    @inlinable
     public func markDirty(_ source: EventSource) {
         guard !source.isDirty else { return }
         source.isDirty = true

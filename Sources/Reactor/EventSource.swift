@@ -24,7 +24,7 @@ open class EventSource {
     public internal(set) final var generation: UInt32 = 0
     final var descriptor: Int32 = -1
     final var interest: Readiness = []
-    final var isDirty = false
+    @usableFromInline final var isDirty = false
     /// The place in the loop's heap of deadlines, or -1.
     final var deadlineIndex: Int32 = -1
     final var deadline = Instant(nanoseconds: 0)

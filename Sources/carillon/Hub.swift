@@ -76,7 +76,8 @@ extension GatewayConfiguration {
         self.init()
         host = settings.listen.host
         port = settings.listen.port
-        loops = settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
+        loops =
+            settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
         apps = settings.apps.enumerated().map { index, app in
             App(
                 id: app.id, credentials: AppCredentials(key: app.key, secret: app.secret), index: index,

@@ -139,6 +139,8 @@ struct MigratorTests {
             #expect(doses.map(\.first) == ["demo", "demo2"])
             #expect(doses.allSatisfy { Int($0[1] ?? "") ?? 0 >= 6 })
         }
+        try cluster.widenOwner()
+        #expect(try place.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
         // As the owner alone, without a superuser, the next start has nothing to do and may say so.
         #expect(try Migrator(url: cluster.ownerURL, files: try SQLFileSet.embedded()).migrate { _ in }.isCurrent)
         #expect(throws: (any Error).self) { try place.query("select * from sync.event", as: DevelopmentCluster.hub) }

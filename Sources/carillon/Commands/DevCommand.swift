@@ -37,6 +37,7 @@ struct DevCommand: ParsableCommand {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        DescriptorLimit.raise()
         try Hub.run(settings: settings, logger: logger, stop: stop) { address in
             try folder.writeHub(record(of: settings, at: address))
             say("ready on ws://\(address.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
@@ -53,6 +54,7 @@ struct DevCommand: ParsableCommand {
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         let status = try migrator.migrate { say("  " + $0) }
         say("  database at migration \(status.lines.last?.version ?? 0)")
+        try cluster.widenOwner()
         try migrator.demonstrate()
         say("  demonstration: users demo and demo2, with doses for today")
         try folder.writeDatabaseURL(cluster.ownerURL)

@@ -21,6 +21,8 @@ struct TokenCommand: ParsableCommand {
             throw Failure("--expires-in \(expiresIn): a time such as 90s, 15m or 12h is needed")
         }
         let hub = try DevelopmentFolder.find(dir).hub()
-        say(try DevelopmentToken(hub: hub, user: user, lifetime: lifetime, now: Date()).signedAtOnce(secret: hub.jwtSecret))
+        say(
+            try DevelopmentToken(hub: hub, user: user, lifetime: lifetime, now: Date()).signedAtOnce(
+                secret: hub.jwtSecret))
     }
 }

@@ -57,6 +57,17 @@ final class DevelopmentCluster {
         return isNew
     }
 
+    /// Lets the owner look at and end the hub's sessions, so that one connection string does for trying what happens.
+    ///
+    /// Called when the migrations have made the roles.
+    func widenOwner() throws(Failure) {
+        do {
+            try BlockingConnection(superuserURL).execute("grant pg_monitor, pg_signal_backend to \(Self.owner)")
+        } catch {
+            throw Failure("the owner cannot be given its rights: \(error.description)")
+        }
+    }
+
     /// Stops the server, and returns when it is gone.
     func stop() {
         postmaster.stop()

@@ -27,7 +27,7 @@ enum SettingsTable {
         "Application to whose users the database belongs; needed only with several.", parse: SettingValues.text)
 
     static let allowedOrigins = Setting(
-        "allowedOrigins", takes: "origins", fallback: "", developmentFallback: "*",
+        "allowedOrigins", takes: "origins", fallback: "*",
         "Origins of web pages that may connect, separated by commas; * is any. Clients without an origin always may.",
         parse: SettingValues.origins)
 
