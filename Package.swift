@@ -118,5 +118,6 @@ let package = Package(
                 "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
+        tests("LoadtestTests", ["loadtest", "Reactor"]),
     ]
 )

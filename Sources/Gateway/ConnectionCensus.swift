@@ -1,5 +1,4 @@
 import Reactor
-import Synchronization
 
 /// Who is connected, over all loops: bounds, and the loop with the fewest. Looked at when a connection comes or goes,
 /// never for a message.
@@ -24,11 +23,11 @@ final class ConnectionCensus: Sendable {
     }
 
     private let limits: GatewayLimits
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(loops: Int, limits: GatewayLimits) {
         self.limits = limits
-        state = Mutex(State(perLoop: Array(repeating: 0, count: loops)))
+        state = Locked(State(perLoop: Array(repeating: 0, count: loops)))
     }
 
     var total: Int { state.withLock { $0.total } }

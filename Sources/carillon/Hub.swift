@@ -8,7 +8,6 @@ import Identity
 import Logging
 import Pusher
 import Reactor
-import Synchronization
 
 /// The running hub, as the commands `serve` and `dev` start it.
 enum Hub {
@@ -52,7 +51,7 @@ enum Hub {
         policy.issuer = settings.jwt.issuer
         policy.audience = settings.jwt.audience
         policy.leeway = settings.jwt.leeway
-        let made = Mutex<Result<TokenVerifier, any Error>?>(nil)
+        let made = Locked<Result<TokenVerifier, any Error>?>(nil)
         let latch = Latch()
         let given = policy
         Task {

@@ -112,7 +112,7 @@ private final class Witness: EventSource {
         let handle = try LoopHandle()
         let mailbox = Mailbox<Int>(handle)
         mailbox.post(0)
-        let received = Mutex<[Int]>([])
+        let received = Locked<[Int]>([])
         let thread = try LoopThread(name: "test", handle: handle) { loop in
             loop.attach(mailbox) { message in
                 received.withLock { $0.append(message) }
