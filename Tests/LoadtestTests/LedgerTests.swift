@@ -1,3 +1,4 @@
+import Histogram
 import Reactor
 import Testing
 
@@ -35,7 +36,7 @@ import Testing
         receive(1, 11, revision: 2)
         #expect(ledger.completed == 1)
         #expect(ledger.deliveries == 2)
-        #expect(ledger.latencies.max == 1_000)
+        #expect(ledger.latencies.maxRecorded == 1_000)
         #expect(ledger.faults.isZero)
     }
 
