@@ -124,5 +124,8 @@ let package = Package(
                 "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
+        tests(
+            "LoadtestTests",
+            ["loadtest", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
     ]
 )
