@@ -79,5 +79,15 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: settings),
+
+        tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests(
+            "FeedTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        // A private PostgreSQL cluster for the tests that need one.
+        layer("TestDatabase", ["Postgres"], path: "Tests/TestDatabase"),
     ]
 )
