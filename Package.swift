@@ -45,7 +45,7 @@ let package = Package(
         layer("Sync", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "Digests", "Pusher", "Sync", "WebSocket"]),
+        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"]),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"]),
@@ -67,12 +67,17 @@ let package = Package(
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
 
         // 6: the command
-        .target(name: "SQLFiles", path: "sql", exclude: ["migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate"], sources: ["embed"],
+        .target(
+            name: "SQLFiles", path: "sql",
+            exclude: [
+                "migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate",
+            ], sources: ["embed"],
             publicHeadersPath: "embed/include"),
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
@@ -80,6 +85,28 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // Beside them: what measures a hub from outside
+        .executableTarget(
+            name: "loadtest",
+            dependencies: [
+                "CLinux", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            path: "loadtest/Sources", swiftSettings: settings),
+
+        // Tests: one target for each of the above, in the same order
+        layer("TestSupport", path: "Tests/TestSupport"),
+        layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase"),
+        tests("BytesTests", ["Bytes", "TestSupport"]),
+        tests("DigestsTests", ["Bytes", "Digests"]),
+        tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
+        tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
+        tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
+        tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
+        tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",
@@ -87,7 +114,23 @@ let package = Package(
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        // A private PostgreSQL cluster for the tests that need one.
-        layer("TestDatabase", ["Postgres"], path: "Tests/TestDatabase"),
+        tests(
+            "IdentityTests",
+            [
+                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "GatewayTests",
+            [
+                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "CarillonTests",
+            [
+                "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
     ]
 )

@@ -46,7 +46,13 @@ insert into care.reminder_rule (id, user_id, product_id, stack_id, applies_to, p
     ('demo2-reminder-night', 'demo2', 'magnesium', null, 'item', 'BEDTIME', 'Before sleep', '22:30', 'daily', null, 10, 'push')
 on conflict (id) do nothing;
 
-select care.plan_day(user_id, (now() at time zone zone)::date)
-from care.user_settings where user_id in ('demo', 'demo2') order by user_id;
+-- Today there, and today in UTC where that is another day.
+select care.plan_day(user_id, day)
+from care.user_settings
+cross join lateral (
+    select (now() at time zone zone)::date as day union select (now() at time zone 'UTC')::date
+) as days
+where user_id in ('demo', 'demo2')
+order by user_id, day;
 
 commit;

@@ -1,20 +1,20 @@
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #endif
 
 /// Comparisons and classes of ASCII bytes, and slices of raw memory, without `String`.
 extension UInt8 {
     /// The lower-case letter of an ASCII letter; every other byte unchanged.
-    @inlinable package var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
+    @inlinable public var asciiLowercased: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
 
     /// True for `0`…`9`.
-    @inlinable package var isASCIIDigit: Bool { self &- 0x30 < 10 }
+    @inlinable public var isASCIIDigit: Bool { self &- 0x30 < 10 }
 
     /// True for ASCII letters.
-    @inlinable package var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
+    @inlinable public var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
 
     /// The value of a hexadecimal digit of either case, or nil.
-    @inlinable package var hexValue: UInt8? {
+    @inlinable public var hexValue: UInt8? {
         if isASCIIDigit { return self &- 0x30 }
         let letter = (self | 0x20) &- 0x61
         return letter < 6 && isASCIILetter ? letter &+ 10 : nil
@@ -23,43 +23,63 @@ extension UInt8 {
 
 extension UnsafeRawBufferPointer {
     /// The bytes of `range`, rebased; `range` must lie inside (ours to ensure: it never comes from a peer).
-    @inlinable package func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+    @inlinable @inline(__always) public func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "part outside the bytes")
-        return UnsafeRawBufferPointer(rebasing: self[range])
+        guard let base = baseAddress else { return self }
+        return UnsafeRawBufferPointer(start: base + range.lowerBound, count: range.upperBound &- range.lowerBound)
     }
 
     /// True when these bytes are exactly those of `literal`.
-    @inlinable package func equals(_ literal: StaticString) -> Bool {
+    @inlinable @inline(__always) public func equals(_ literal: StaticString) -> Bool {
         guard count == literal.utf8CodeUnitCount else { return false }
         guard let start = baseAddress, count > 0 else { return true }
         return memcmp(start, literal.utf8Start, count) == 0
     }
 
     /// True when these bytes are exactly those of `other`.
-    @inlinable package func equals(_ other: UnsafeRawBufferPointer) -> Bool {
+    @inlinable public func equals(_ other: UnsafeRawBufferPointer) -> Bool {
         guard count == other.count else { return false }
         guard let start = baseAddress, let otherStart = other.baseAddress, count > 0 else { return true }
         return memcmp(start, otherStart, count) == 0
     }
 
     /// True when these bytes begin with those of `literal`.
-    @inlinable package func hasPrefix(_ literal: StaticString) -> Bool {
+    @inlinable public func hasPrefix(_ literal: StaticString) -> Bool {
         let length = literal.utf8CodeUnitCount
         guard count >= length else { return false }
         guard let start = baseAddress, length > 0 else { return true }
         return memcmp(start, literal.utf8Start, length) == 0
     }
 
-    /// True when these bytes are those of `lowercase`, ASCII case ignored; `lowercase` holds no upper-case letter.
-    @inlinable package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
+    /// True when these bytes are those of `lowercase`, ASCII case ignored.
+    ///
+    /// `lowercase` holds lower-case letters, digits and hyphens only, as names and tokens of protocols do.
+    @inlinable public func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
+        guard let base = baseAddress, count >= 8 else { return equalsIgnoringCaseBytewise(lowercase) }
+        let other = UnsafeRawPointer(lowercase.utf8Start)
+        let bit: UInt64 = 0x2020_2020_2020_2020
+        var at = 0
+        while true {
+            // The bit that turns letters lower leaves digits and hyphens alone: a difference is a difference.
+            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self) | bit
+            guard word == other.loadUnaligned(fromByteOffset: at, as: UInt64.self) else { return false }
+            if at &+ 8 == count { break }
+            at = Swift.min(at &+ 8, count &- 8)
+        }
+        // It also turns control bytes into digits and hyphens, which must not pass for them.
+        for index in 0..<count { guard self[index] >= 0x20 else { return false } }
+        return true
+    }
+
+    @usableFromInline func equalsIgnoringCaseBytewise(_ lowercase: StaticString) -> Bool {
         let other = lowercase.utf8Start
         for index in 0..<count where self[index].asciiLowercased != other[index] { return false }
         return true
     }
 
     /// Index of the first `byte` at or after `start`, or nil.
-    @inlinable package func firstIndex(of byte: UInt8, from start: Int) -> Int? {
+    @inlinable public func firstIndex(of byte: UInt8, from start: Int) -> Int? {
         guard let base = baseAddress, start >= 0, start < count else { return nil }
         guard let found = memchr(base + start, Int32(byte), count - start) else { return nil }
         return UnsafeRawPointer(found) - base
@@ -89,12 +109,12 @@ extension UnsafeRawBufferPointer {
     }
 
     /// The bytes as a string; ill-formed UTF-8 is repaired, so validate first where it matters.
-    @inlinable package var string: String { String(decoding: self, as: UTF8.self) }
+    @inlinable public var string: String { String(decoding: self, as: UTF8.self) }
 }
 
 extension StaticString {
     /// The literal's bytes; static memory, valid for ever.
-    @inlinable package var bytes: UnsafeRawBufferPointer {
+    @inlinable public var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
     }
 }

@@ -77,15 +77,10 @@ package enum Base64 {
 
     private static let padding = UInt8(ascii: "=")
 
-    private static func character(_ value: UInt32) -> UInt8 {
-        let value = UInt8(truncatingIfNeeded: value)
-        switch value {
-        case 0..<26: return 0x41 &+ value
-        case 26..<52: return 0x61 &+ (value &- 26)
-        case 52..<62: return 0x30 &+ (value &- 52)
-        case 62: return UInt8(ascii: "+")
-        default: return UInt8(ascii: "/")
-        }
+    /// The character of a value below 64.
+    @inline(__always) private static func character(_ value: UInt32) -> UInt8 {
+        let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        return alphabet.utf8Start[Int(value & 63)]
     }
 
     private static func value(_ character: UInt8) -> UInt8? {

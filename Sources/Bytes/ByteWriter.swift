@@ -1,12 +1,12 @@
 #if canImport(Glibc)
-    import Glibc
+import Glibc
 #endif
 
 /// A growable, append-only builder of bytes that hands its memory over as `SharedBytes` without a copy.
 ///
 /// It is for our own output: what a peer may make it hold is bounded by the limits of the target that writes.
 /// Invariant: `storage` is referenced by nobody else, and `base` and `capacity` describe it.
-package struct ByteWriter: ~Copyable {
+public struct ByteWriter: ~Copyable {
     @usableFromInline var storage: ByteBlock
     @usableFromInline var base: UnsafeMutablePointer<UInt8>
     @usableFromInline var capacity: Int
@@ -14,10 +14,10 @@ package struct ByteWriter: ~Copyable {
     @usableFromInline var used: Int
 
     /// Number of bytes written.
-    @inlinable package var count: Int { used }
+    @inlinable public var count: Int { used }
 
     /// An empty writer with room for `capacity` bytes; it grows by doubling.
-    @inlinable package init(capacity: Int = 256) {
+    @inlinable public init(capacity: Int = 256) {
         let room = Swift.max(capacity, 16)
         let block = ByteBlock.allocate(capacity: room)
         storage = block
@@ -27,19 +27,19 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// True when nothing is written.
-    @inlinable package var isEmpty: Bool { used == 0 }
+    @inlinable public var isEmpty: Bool { used == 0 }
 
     // MARK: Appending
 
     /// Appends one byte.
-    @inlinable package mutating func append(_ byte: UInt8) {
+    @inlinable @inline(__always) public mutating func append(_ byte: UInt8) {
         if used == capacity { grow(by: 1) }
         base[used] = byte
         used &+= 1
     }
 
     /// Appends `bytes`, which must not be memory of this writer.
-    @inlinable package mutating func append(_ bytes: UnsafeRawBufferPointer) {
+    @inlinable public mutating func append(_ bytes: UnsafeRawBufferPointer) {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return }
         reserve(bytes.count)
         memcpy(base + used, source, bytes.count)
@@ -47,17 +47,17 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Appends the bytes of a literal.
-    @inlinable package mutating func append(_ literal: StaticString) {
+    @inlinable public mutating func append(_ literal: StaticString) {
         append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
     /// Appends an array's bytes.
-    @inlinable package mutating func append(_ bytes: [UInt8]) {
+    @inlinable public mutating func append(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { append($0) }
     }
 
     /// Appends a shared block's bytes.
-    @inlinable package mutating func append(_ bytes: SharedBytes) {
+    @inlinable public mutating func append(_ bytes: SharedBytes) {
         append(UnsafeRawBufferPointer(start: bytes.baseAddress, count: bytes.count))
     }
 
@@ -69,18 +69,18 @@ package struct ByteWriter: ~Copyable {
 
     /// Appends `number` in decimal.
     package mutating func append(decimal number: UInt64) {
+        // The digits come last first: they are written at the end of the room, then moved to its beginning.
         reserve(20)
-        var digits: (UInt64, UInt64, UInt32) = (0, 0, 0)
-        Swift.withUnsafeMutableBytes(of: &digits) { room in
-            var at = 20
-            var rest = number
-            repeat {
-                at &-= 1
-                room[at] = 0x30 &+ UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest != 0
-            append(UnsafeRawBufferPointer(rebasing: room[at..<20]))
-        }
+        let start = base + used
+        var at = 20
+        var rest = number
+        repeat {
+            at &-= 1
+            start[at] = 0x30 &+ UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        } while rest != 0
+        memmove(start, start + at, 20 &- at)
+        used &+= 20 &- at
     }
 
     /// Appends `number` in decimal, with a minus sign when negative.
@@ -103,7 +103,7 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Makes room for `capacity` more bytes and lets `fill` write some of them; it returns how many.
-    @inlinable package mutating func append(
+    @inlinable public mutating func append(
         capacity wanted: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Int
     ) {
         reserve(wanted)
@@ -113,34 +113,34 @@ package struct ByteWriter: ~Copyable {
     }
 
     /// Makes room for `wanted` more bytes.
-    @inlinable package mutating func reserve(_ wanted: Int) {
+    @inlinable public mutating func reserve(_ wanted: Int) {
         if wanted > capacity &- used { grow(by: wanted) }
     }
 
     // MARK: Reading back and patching
 
     /// Calls `body` with what is written so far.
-    @inlinable package func withUnsafeBytes<Result, Failure: Error>(
+    @inlinable public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(start: base, count: used))
     }
 
     /// Calls `body` with what is written so far, to be changed in place: frame headers and masking.
-    @inlinable package mutating func withUnsafeMutableBytes<Result, Failure: Error>(
+    @inlinable public mutating func withUnsafeMutableBytes<Result, Failure: Error>(
         _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeMutableRawBufferPointer(start: base, count: used))
     }
 
     /// Forgets what is written after the first `length` bytes; the memory stays.
-    @inlinable package mutating func truncate(to length: Int) {
+    @inlinable public mutating func truncate(to length: Int) {
         precondition(length >= 0 && length <= used, "truncated beyond the end")
         used = length
     }
 
     /// Forgets what is written; the memory stays, for a writer that is used again.
-    @inlinable package mutating func removeAll() { used = 0 }
+    @inlinable public mutating func removeAll() { used = 0 }
 
     // MARK: Ending
 

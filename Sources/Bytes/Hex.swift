@@ -1,12 +1,12 @@
 /// Hexadecimal digits (RFC 4648 §8): written in lower case, read in both.
-package enum Hex {
+public enum Hex {
     /// The lower-case digit of a value below 16.
-    @inlinable package static func digit(_ value: UInt8) -> UInt8 {
+    @inlinable public static func digit(_ value: UInt8) -> UInt8 {
         value < 10 ? 0x30 &+ value : 0x57 &+ value
     }
 
     /// The upper-case digit of a value below 16.
-    @inlinable package static func upperDigit(_ value: UInt8) -> UInt8 {
+    @inlinable public static func upperDigit(_ value: UInt8) -> UInt8 {
         value < 10 ? 0x30 &+ value : 0x37 &+ value
     }
 

@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -38,4 +41,31 @@ uint64_t cl_monotonic_nanoseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, every;
+    sigemptyset(&none);
+    sigfillset(&every);
+    int code = posix_spawn_file_actions_init(&actions);
+    if (code != 0) return code;
+    code = posix_spawnattr_init(&attributes);
+    if (code == 0) {
+        code = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+        for (int fd = 1; fd <= 2 && code == 0; fd++)
+            code = output >= 0 ? posix_spawn_file_actions_adddup2(&actions, output, fd)
+                               : posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+        if (code == 0) code = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+        if (code == 0) code = posix_spawn_file_actions_addchdir_np(&actions, "/");
+        if (code == 0) code = posix_spawnattr_setsigmask(&attributes, &none);
+        if (code == 0) code = posix_spawnattr_setsigdefault(&attributes, &every);
+        short flags = POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+        if (code == 0) code = posix_spawnattr_setflags(&attributes, flags);
+        if (code == 0) code = posix_spawnp(child, arguments[0], &actions, &attributes, arguments, environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return code;
 }

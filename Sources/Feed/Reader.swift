@@ -113,6 +113,14 @@ final class Reader {
                     "the database was restored: positions begin a new epoch", metadata: ["events": "\(repaired)"])
             }
         }
+        // A table that cannot tell its changes loses events: the operator must know, and the others go on.
+        ask("SELECT relation, problem FROM sync.check_published()") { [weak self] rows in
+            for row in 0..<rows.count {
+                self?.logger.error(
+                    "a published table does not tell all its changes",
+                    metadata: ["table": "\(rows.string(row, 0) ?? "")", "problem": "\(rows.string(row, 1) ?? "")"])
+            }
+        }
         ask(
             """
             SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding') \

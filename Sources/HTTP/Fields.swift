@@ -4,7 +4,9 @@ import Bytes
 struct FieldTable: Sendable {
     struct Field: Sendable {
         var name: UInt32
-        var nameCount: UInt32
+        var nameCount: UInt16
+        /// First letter of the name in lower case: with the count, it tells most names apart.
+        var initial: UInt8
         var value: UInt32
         var valueCount: UInt32
     }
@@ -20,9 +22,9 @@ struct FieldTable: Sendable {
         if fields.isEmpty { fields.reserveCapacity(16) }
         fields.append(
             Field(
-                name: UInt32(truncatingIfNeeded: name.lowerBound), nameCount: UInt32(truncatingIfNeeded: name.count),
-                value: UInt32(truncatingIfNeeded: value.lowerBound), valueCount: UInt32(truncatingIfNeeded: value.count)
-            ))
+                name: UInt32(truncatingIfNeeded: name.lowerBound), nameCount: UInt16(clamping: name.count),
+                initial: bytes[name.lowerBound].asciiLowercased, value: UInt32(truncatingIfNeeded: value.lowerBound),
+                valueCount: UInt32(truncatingIfNeeded: value.count)))
         return (bytes.part(name), bytes.part(value))
     }
 
@@ -42,10 +44,7 @@ struct FieldTable: Sendable {
         var high = line.upperBound
         while low < high, bytes[low] == 0x20 || bytes[low] == 0x09 { low &+= 1 }
         while high > low, bytes[high &- 1] == 0x20 || bytes[high &- 1] == 0x09 { high &-= 1 }
-        for index in low..<high {
-            let byte = bytes[index]
-            guard byte >= 0x20 && byte != 0x7F || byte == 0x09 else { throw .malformedField }
-        }
+        guard FieldText.isValue(low..<high, of: bytes) else { throw .malformedField }
         return (line.lowerBound..<colon, low..<high)
     }
 
@@ -53,16 +52,21 @@ struct FieldTable: Sendable {
     func value(
         _ name: StaticString, in bytes: UnsafeRawBufferPointer, from index: inout Int
     ) -> UnsafeRawBufferPointer? {
-        while index < fields.count {
-            let field = fields[index]
-            index &+= 1
-            guard Int(field.nameCount) == name.utf8CodeUnitCount else { continue }
+        let count = UInt16(clamping: name.utf8CodeUnitCount)
+        let initial = name.utf8Start.pointee
+        var at = index
+        while at < fields.count {
+            let field = fields[at]
+            at &+= 1
+            guard field.nameCount == count, field.initial == initial else { continue }
             let start = Int(field.name)
-            if bytes.part(start..<start &+ Int(field.nameCount)).equalsIgnoringCase(name) {
+            if bytes.part(start..<start &+ Int(count)).equalsIgnoringCase(name) {
+                index = at
                 let value = Int(field.value)
                 return bytes.part(value..<value &+ Int(field.valueCount))
             }
         }
+        index = at
         return nil
     }
 
@@ -129,9 +133,8 @@ struct LineReader: Sendable {
 
 extension UInt8 {
     /// True for the characters of a token (RFC 9110 §5.6.2).
-    var isTokenCharacter: Bool {
-        guard self < 0x80 else { return false }
+    @inline(__always) var isTokenCharacter: Bool {
         let bits: UInt64 = self < 64 ? 0x03FF_6CFA_0000_0000 : 0x57FF_FFFF_C7FF_FFFE
-        return bits >> UInt64(self & 63) & 1 == 1
+        return self < 0x80 && bits >> UInt64(self & 63) & 1 == 1
     }
 }

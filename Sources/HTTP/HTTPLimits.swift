@@ -8,7 +8,7 @@ package struct HTTPLimits: Sendable, Equatable {
     package var fieldCount = 64
     /// The body, decoded: 413 beyond it.
     package var bodyBytes = 65_536
-    /// One chunk's size line with its extensions.
+    /// One chunk's size line with its extensions and its end: 400 beyond it.
     package var chunkLineBytes = 256
 
     /// The defaults.

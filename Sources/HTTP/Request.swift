@@ -48,12 +48,11 @@ package struct Request {
     /// The value of the first field called `name`, given in lower case.
     package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
 
-    /// Number of fields called `name`, given in lower case.
-    package func fieldCount(_ name: StaticString) -> Int {
+    /// The value of the only field called `name`, given in lower case; nil where there is none or more than one.
+    package func onlyField(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var index = 0
-        var count = 0
-        while fields.value(name, in: bytes, from: &index) != nil { count &+= 1 }
-        return count
+        guard let value = fields.value(name, in: bytes, from: &index) else { return nil }
+        return fields.value(name, in: bytes, from: &index) == nil ? value : nil
     }
 
     /// True when a comma-separated field called `name` has the member `token`, both given in lower case.

@@ -37,10 +37,7 @@ struct RequestHead: Sendable {
 
     /// Reads origin-form, absolute-form or, for OPTIONS, the asterisk (RFC 9112 §3.2).
     private mutating func read(target: Range<Int>, of bytes: UnsafeRawBufferPointer) throws(HTTPError) {
-        guard target.count > 0 else { throw .malformedTarget }
-        for byte in bytes.part(target) {
-            guard byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "#") else { throw .malformedTarget }
-        }
+        guard target.count > 0, FieldText.isTarget(target, of: bytes) else { throw .malformedTarget }
         var start = target.lowerBound
         let text = bytes.part(target)
         if text.equals("*") {

@@ -121,7 +121,7 @@ package struct RequestParser: Sendable {
             guard bytes.count - start < limits.chunkLineBytes else { throw .malformedChunk }
             return false
         }
-        guard line.count < limits.chunkLineBytes else { throw .malformedChunk }
+        guard lines.position - start <= limits.chunkLineBytes else { throw .malformedChunk }
         let size = try chunkSize(bytes.part(line))
         guard size <= limits.bodyBytes - bodyCount else { throw .bodyTooLarge }
         if size == 0 {

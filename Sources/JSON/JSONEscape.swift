@@ -5,7 +5,7 @@ package enum JSONEscape {
     /// A word with the high bit set in (at least) the first byte that needs an escape: quote, backslash or control.
     ///
     /// Exact for that lowest byte; bytes above it may be marked falsely by a borrow.
-    @inlinable static func mask(_ word: UInt64) -> UInt64 {
+    @inline(__always) static func mask(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = word ^ 0x2222_2222_2222_2222
         let backslash = word ^ 0x5C5C_5C5C_5C5C_5C5C
@@ -33,34 +33,41 @@ extension ByteWriter {
     /// This is how event data, itself JSON, becomes the string that Pusher's clients expect.
     package mutating func append(jsonEscaping text: UnsafeRawBufferPointer) {
         guard let base = text.baseAddress else { return }
-        reserve(text.count + text.count / 8)
-        var plain = 0
+        reserve(text.count + text.count / 4 + 8)
         var at = 0
-        while at < text.count {
-            if at &+ 8 <= text.count {
-                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
-                let special = JSONEscape.mask(word)
-                if special == 0 {
-                    at &+= 8
-                    continue
-                }
-                at &+= special.trailingZeroBitCount / 8
-            } else if text[at] >= 0x20, text[at] != UInt8(ascii: "\""), text[at] != UInt8(ascii: "\\") {
-                at &+= 1
-                continue
+        while at &+ 8 <= text.count {
+            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+            let special = JSONEscape.mask(UInt64(littleEndian: word))
+            // The whole word is stored; what lies behind the byte that needs an escape is overwritten.
+            let plain = special == 0 ? 8 : special.trailingZeroBitCount / 8
+            append(capacity: 8) { room in
+                room.storeBytes(of: word, as: UInt64.self)
+                return plain
             }
-            append(UnsafeRawBufferPointer(rebasing: text[plain..<at]))
-            append(jsonEscape: text[at])
-            at &+= 1
-            plain = at
+            at &+= plain
+            if special != 0 {
+                append(jsonEscape: base.load(fromByteOffset: at, as: UInt8.self))
+                at &+= 1
+            }
         }
-        append(UnsafeRawBufferPointer(rebasing: text[plain..<at]))
+        while at < text.count {
+            let byte = text[at]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+                append(jsonEscape: byte)
+            } else {
+                append(byte)
+            }
+            at &+= 1
+        }
     }
 
-    private mutating func append(jsonEscape byte: UInt8) {
+    @inline(__always) private mutating func append(jsonEscape byte: UInt8) {
         append(UInt8(ascii: "\\"))
+        if byte >= 0x20 { append(byte) } else { append(jsonControl: byte) }
+    }
+
+    private mutating func append(jsonControl byte: UInt8) {
         switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"): append(byte)
         case 0x08: append(UInt8(ascii: "b"))
         case 0x09: append(UInt8(ascii: "t"))
         case 0x0A: append(UInt8(ascii: "n"))

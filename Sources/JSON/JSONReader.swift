@@ -1,14 +1,14 @@
 import Bytes
 
 /// One member of an object.
-package struct JSONMember {
+public struct JSONMember {
     /// The name, a string value.
-    package let key: JSONValue
+    public let key: JSONValue
     /// The value, validated.
-    package let value: JSONValue
+    public let value: JSONValue
 
     /// True when the member is called `name`, however it is written.
-    package func isNamed(_ name: StaticString) -> Bool { key.equals(name) }
+    @inlinable @inline(__always) public func isNamed(_ name: StaticString) -> Bool { key.equals(name) }
 }
 
 /// Walks the members of an object whose text is all that is given, blanks around it allowed.
@@ -28,15 +28,37 @@ package struct JSONObjectReader {
 
     /// The next member; nil at the end, when the text has been found valid to its last byte.
     package mutating func next() throws(JSONError) -> JSONMember? {
-        guard try scanner.advance(&state, inObject: true) else { return nil }
+        guard let key = try nextKey() else { return nil }
+        return JSONMember(key: key, value: try takeValue())
+    }
+
+    // MARK: In two steps
+
+    /// The name of the next member, nil at the end; `takeValue` or `takeObject` must follow a name.
+    package mutating func nextKey() throws(JSONError) -> JSONValue? {
+        guard try scanner.advance(&state, inObject: true) else {
+            try scanner.expectEnd()
+            return nil
+        }
+        return try scanner.takeKey()
+    }
+
+    /// The value behind the name.
+    package mutating func takeValue() throws(JSONError) -> JSONValue { try scanner.skipValue(depth: depth) }
+
+    /// The value behind the name; if it is an object, `visit` gets its members on the way: one pass instead of two.
+    package mutating func takeObject(_ visit: (JSONMember) -> Void) throws(JSONError) -> JSONValue {
+        guard scanner.current == UInt8(ascii: "{") else { return try takeValue() }
         let start = scanner.position
-        let hasEscapes = try scanner.skipString()
-        let key = JSONValue(
-            kind: .string, hasEscapes: hasEscapes, bytes: scanner.bytes.part(start..<scanner.position), offset: start)
-        scanner.skipBlanks()
-        try scanner.expect(UInt8(ascii: ":"))
-        scanner.skipBlanks()
-        return JSONMember(key: key, value: try scanner.skipValue(depth: depth))
+        guard depth > 0 else { throw scanner.failure(.tooDeep) }
+        scanner.position &+= 1
+        var state = ContainerState.opened
+        while try scanner.advance(&state, inObject: true) {
+            let key = try scanner.takeKey()
+            visit(JSONMember(key: key, value: try scanner.skipValue(depth: depth - 1)))
+        }
+        return JSONValue(
+            kind: .object, hasEscapes: false, bytes: scanner.bytes.part(start..<scanner.position), offset: start)
     }
 }
 
@@ -55,7 +77,10 @@ package struct JSONArrayReader {
 
     /// The next element; nil at the end, when the text has been found valid to its last byte.
     package mutating func next() throws(JSONError) -> JSONValue? {
-        guard try scanner.advance(&state, inObject: false) else { return nil }
+        guard try scanner.advance(&state, inObject: false) else {
+            try scanner.expectEnd()
+            return nil
+        }
         return try scanner.skipValue(depth: depth)
     }
 }
@@ -75,8 +100,26 @@ extension JSONScanner {
         position &+= 1
     }
 
-    /// Moves to the next member or element: false at the end, after which nothing but blanks may stand.
-    mutating func advance(_ state: inout ContainerState, inObject: Bool) throws(JSONError) -> Bool {
+    /// The name of a member; the position moves to its value.
+    mutating func takeKey() throws(JSONError) -> JSONValue {
+        let start = position
+        let hasEscapes = try skipString()
+        let key = JSONValue(
+            kind: .string, hasEscapes: hasEscapes, bytes: bytes.part(start..<position), offset: start)
+        skipBlanks()
+        try expect(UInt8(ascii: ":"))
+        skipBlanks()
+        return key
+    }
+
+    /// Fails unless nothing but blanks is left.
+    mutating func expectEnd() throws(JSONError) {
+        skipBlanks()
+        guard current == nil else { throw failure(.trailingBytes) }
+    }
+
+    /// Moves to the next member or element; false when the closing bracket is taken.
+    @inline(__always) mutating func advance(_ state: inout ContainerState, inObject: Bool) throws(JSONError) -> Bool {
         switch state {
         case .closed: return false
         case .opened:
@@ -90,9 +133,6 @@ extension JSONScanner {
         case .inside:
             if try takeComma(inObject: inObject) { skipBlanks() } else { state = .closed }
         }
-        guard state == .closed else { return true }
-        skipBlanks()
-        guard current == nil else { throw failure(.trailingBytes) }
-        return false
+        return state != .closed
     }
 }

@@ -13,9 +13,15 @@ struct JSONScanner {
     func failure(_ kind: JSONError.Kind) -> JSONError { JSONError(kind, at: position) }
 
     /// The byte at the position, nil at the end.
-    var current: UInt8? { position < bytes.count ? bytes[position] : nil }
+    @inline(__always) var current: UInt8? { position < bytes.count ? bytes[position] : nil }
 
-    mutating func skipBlanks() {
+    @inline(__always) mutating func skipBlanks() {
+        // Messages of programs hold none: one comparison decides.
+        guard position < bytes.count, bytes[position] <= 0x20 else { return }
+        skipBlankRun()
+    }
+
+    private mutating func skipBlankRun() {
         while position < bytes.count {
             switch bytes[position] {
             case 0x20, 0x0A, 0x0D, 0x09: position &+= 1
@@ -25,7 +31,7 @@ struct JSONScanner {
     }
 
     /// Takes `byte`, or fails.
-    mutating func expect(_ byte: UInt8) throws(JSONError) {
+    @inline(__always) mutating func expect(_ byte: UInt8) throws(JSONError) {
         guard let current else { throw failure(.unexpectedEnd) }
         guard current == byte else { throw failure(.unexpectedByte) }
         position &+= 1
@@ -78,7 +84,7 @@ struct JSONScanner {
     }
 
     /// After a value: true for a comma, false for the closing bracket; either is taken.
-    mutating func takeComma(inObject: Bool) throws(JSONError) -> Bool {
+    @inline(__always) mutating func takeComma(inObject: Bool) throws(JSONError) -> Bool {
         skipBlanks()
         guard let byte = current else { throw failure(.unexpectedEnd) }
         if byte == UInt8(ascii: ",") {
@@ -158,7 +164,7 @@ extension JSONScanner {
         try expect(UInt8(ascii: "\""))
         var hasEscapes = false
         while true {
-            skipPlain()
+            position = endOfPlain()
             guard let byte = current else { throw failure(.unexpectedEnd) }
             switch byte {
             case UInt8(ascii: "\""):
@@ -173,24 +179,24 @@ extension JSONScanner {
         }
     }
 
-    /// Moves to the next byte that is a quote, a backslash, a control or not ASCII: eight bytes a step.
-    private mutating func skipPlain() {
+    /// Where the next byte is that is a quote, a backslash, a control or not ASCII: eight bytes a step.
+    @inline(__always) private func endOfPlain() -> Int {
+        var at = position
+        let count = bytes.count
         if let base = bytes.baseAddress {
-            while position &+ 8 <= bytes.count {
-                let word = base.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+            while at &+ 8 <= count {
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
                 let special = JSONEscape.mask(word) | word & 0x8080_8080_8080_8080
-                if special != 0 {
-                    position &+= UInt64(littleEndian: special).trailingZeroBitCount / 8
-                    return
-                }
-                position &+= 8
+                if special != 0 { return at &+ special.trailingZeroBitCount / 8 }
+                at &+= 8
             }
         }
-        while position < bytes.count {
-            let byte = bytes[position]
-            if byte < 0x20 || byte >= 0x80 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return }
-            position &+= 1
+        while at < count {
+            let byte = bytes[at]
+            if byte < 0x20 || byte >= 0x80 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return at }
+            at &+= 1
         }
+        return at
     }
 
     private mutating func skipNonASCII() throws(JSONError) {

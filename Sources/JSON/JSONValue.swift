@@ -1,20 +1,20 @@
 import Bytes
 
 /// The kinds of JSON value.
-package enum JSONKind: Sendable {
+public enum JSONKind: Sendable {
     case object, array, string, number, `true`, `false`, null
 }
 
 /// One validated value, as the bytes of its text.
 ///
 /// It points into the text that was read and lives as long as that: copy what must stay.
-package struct JSONValue {
+public struct JSONValue {
     /// What it is.
-    package let kind: JSONKind
+    public let kind: JSONKind
     /// For a string: whether its text holds backslashes.
-    let hasEscapes: Bool
+    @usableFromInline let hasEscapes: Bool
     /// The whole text of the value, the quotes of a string included.
-    package let bytes: UnsafeRawBufferPointer
+    public let bytes: UnsafeRawBufferPointer
     /// Where it begins in the text that was read, in bytes.
     package let offset: Int
 
@@ -25,8 +25,7 @@ package struct JSONValue {
         var scanner = JSONScanner(text)
         scanner.skipBlanks()
         let value = try scanner.skipValue(depth: maxDepth)
-        scanner.skipBlanks()
-        guard scanner.current == nil else { throw scanner.failure(.trailingBytes) }
+        try scanner.expectEnd()
         return value
     }
 
@@ -36,16 +35,19 @@ package struct JSONValue {
     // MARK: Strings
 
     /// The bytes between the quotes of a string without escapes: the fast way to read a name; nil for all others.
-    package var plainBytes: UnsafeRawBufferPointer? {
+    @inlinable public var plainBytes: UnsafeRawBufferPointer? {
         guard kind == .string, !hasEscapes else { return nil }
         return bytes.part(1..<bytes.count - 1)
     }
 
     /// True for a string with exactly these characters, whether or not it is written with escapes.
-    package func equals(_ literal: StaticString) -> Bool {
-        guard kind == .string else { return false }
+    @inlinable @inline(__always) public func equals(_ literal: StaticString) -> Bool {
         if let plainBytes { return plainBytes.equals(literal) }
-        return unescaped().withUnsafeBytes { $0.equals(literal) }
+        return kind == .string && unescapedEquals(literal)
+    }
+
+    @usableFromInline func unescapedEquals(_ literal: StaticString) -> Bool {
+        unescaped().withUnsafeBytes { $0.equals(literal) }
     }
 
     /// The characters of a string; nil for other kinds.
@@ -56,7 +58,7 @@ package struct JSONValue {
     }
 
     /// Calls `body` with the UTF-8 of a string's characters; nil for other kinds. Copies only where there are escapes.
-    package func withCharacters<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
+    @inlinable public func withCharacters<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         guard kind == .string else { return nil }
         if let plainBytes { return body(plainBytes) }
         return unescaped().withUnsafeBytes { body($0) }
@@ -94,7 +96,7 @@ package struct JSONValue {
     }
 
     /// The characters of a string that has been validated, so that no step can fail.
-    private func unescaped() -> [UInt8] {
+    @usableFromInline func unescaped() -> [UInt8] {
         let text = bytes.part(1..<bytes.count - 1)
         var result: [UInt8] = []
         result.reserveCapacity(text.count)

@@ -64,16 +64,20 @@ private struct Message {
     var event: JSONValue?
     var channel: JSONValue?
     var data: JSONValue?
+    /// The members of `data`, if it is an object.
+    var members = DataValues()
 
     mutating func read(_ text: UnsafeRawBufferPointer, limits: PusherLimits) throws(JSONError) {
         var reader = try JSONObjectReader(text, maxDepth: limits.depth)
-        while let member = try reader.next() {
-            if member.isNamed("event") {
-                try event.takeOnce(member.value)
-            } else if member.isNamed("data") {
-                try data.takeOnce(member.value)
-            } else if member.isNamed("channel") {
-                try channel.takeOnce(member.value)
+        while let key = try reader.nextKey() {
+            if key.equals("event") {
+                try event.takeOnce(try reader.takeValue())
+            } else if key.equals("data") {
+                try data.takeOnce(try reader.takeObject { members.take($0) })
+            } else if key.equals("channel") {
+                try channel.takeOnce(try reader.takeValue())
+            } else {
+                _ = try reader.takeValue()
             }
         }
     }
@@ -108,12 +112,12 @@ private struct Message {
     /// The members of `data`, an object or a string that holds one.
     private func dataMembers(_ limits: PusherLimits) throws(ClientEventError) -> DataMembers {
         guard let data else { throw .invalidData }
-        if data.kind == .object { return try DataMembers(data.bytes, limits) }
-        let members = data.withCharacters { text in
-            Result { () throws(ClientEventError) in try DataMembers(text, limits) }
+        if data.kind == .object { return try DataMembers(members, limits) }
+        let inner = data.withCharacters { text in
+            Result { () throws(ClientEventError) in try DataMembers(DataValues(text, limits), limits) }
         }
-        guard let members else { throw .invalidData }
-        return try members.get()
+        guard let inner else { throw .invalidData }
+        return try inner.get()
     }
 
     /// The text of `data`, an object or a string that holds one; an empty object where there is none.
@@ -128,39 +132,58 @@ private struct Message {
     }
 }
 
-/// What the data of Pusher's own events may hold, as final values within their limits.
+/// The members of `data` that Pusher's own events know, pointing into its text.
+private struct DataValues {
+    var channel: JSONValue?
+    var auth: JSONValue?
+    var channelData: JSONValue?
+    var userData: JSONValue?
+    /// The first member that came twice: an error only for events that read members.
+    var duplicate: JSONError?
+
+    init() {}
+
+    /// Reads a text that must be an object.
+    init(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) throws(ClientEventError) {
+        do throws(JSONError) {
+            var reader = try JSONObjectReader(text, maxDepth: limits.depth)
+            while let member = try reader.next() { take(member) }
+        } catch {
+            throw error.kind == .wrongKind || error.kind == .unexpectedEnd ? .invalidData : .malformed(error)
+        }
+    }
+
+    mutating func take(_ member: JSONMember) {
+        do throws(JSONError) {
+            if member.isNamed("channel") {
+                try channel.takeOnce(member.value)
+            } else if member.isNamed("auth") {
+                try auth.takeOnce(member.value)
+            } else if member.isNamed("channel_data") {
+                try channelData.takeOnce(member.value)
+            } else if member.isNamed("user_data") {
+                try userData.takeOnce(member.value)
+            }
+        } catch {
+            duplicate = duplicate ?? error
+        }
+    }
+}
+
+/// The same as final values within their limits.
 private struct DataMembers {
     private let channel: ChannelName?
     let auth: String?
     let channelData: String?
     let userData: String?
 
-    init(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) throws(ClientEventError) {
-        var channel: JSONValue?
-        var auth: JSONValue?
-        var channelData: JSONValue?
-        var userData: JSONValue?
-        do throws(JSONError) {
-            var reader = try JSONObjectReader(text, maxDepth: limits.depth)
-            while let member = try reader.next() {
-                if member.isNamed("channel") {
-                    try channel.takeOnce(member.value)
-                } else if member.isNamed("auth") {
-                    try auth.takeOnce(member.value)
-                } else if member.isNamed("channel_data") {
-                    try channelData.takeOnce(member.value)
-                } else if member.isNamed("user_data") {
-                    try userData.takeOnce(member.value)
-                }
-            }
-        } catch {
-            throw error.kind == .wrongKind || error.kind == .unexpectedEnd ? .invalidData : .malformed(error)
-        }
-        self.channel = channel?.withCharacters { ChannelName($0) } ?? nil
-        let credentials = try DataMembers.text(auth, maximum: limits.authBytes)
-        self.auth = credentials?.isEmpty == true ? nil : credentials
-        self.channelData = try DataMembers.text(channelData, maximum: limits.channelDataBytes)
-        self.userData = try DataMembers.text(userData, maximum: limits.userDataBytes)
+    init(_ values: DataValues, _ limits: PusherLimits) throws(ClientEventError) {
+        if let duplicate = values.duplicate { throw .malformed(duplicate) }
+        channel = values.channel?.withCharacters { ChannelName($0) } ?? nil
+        let credentials = try DataMembers.text(values.auth, maximum: limits.authBytes)
+        auth = credentials?.isEmpty == true ? nil : credentials
+        channelData = try DataMembers.text(values.channelData, maximum: limits.channelDataBytes)
+        userData = try DataMembers.text(values.userData, maximum: limits.userDataBytes)
     }
 
     func requiredChannel() throws(ClientEventError) -> ChannelName {

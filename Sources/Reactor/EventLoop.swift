@@ -10,16 +10,18 @@ import Synchronization
 ///
 /// Everything here belongs to the loop's thread; other threads hold its `LoopHandle` and `Mailbox`es.
 public final class EventLoop {
+    /// What other threads may hold of this loop.
     public let handle: LoopHandle
     /// The monotonic clock as read when this tick began.
     public private(set) var now: Instant
 
     private let epoll: Int32
-    private var sources: ContiguousArray<EventSource?> = []
+    // Internal, and inlinable below, for the message path: calls across targets are inlined in no other way.
+    @usableFromInline var sources: ContiguousArray<EventSource?> = []
     private var generations: ContiguousArray<UInt32> = []
     private var freeSlots: ContiguousArray<UInt32> = []
     private var deadlines = DeadlineQueue()
-    private var dirty: ContiguousArray<EventSource> = []
+    @usableFromInline var dirty: ContiguousArray<EventSource> = []
     private var mailboxes: ContiguousArray<() -> Void> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
 
@@ -28,12 +30,8 @@ public final class EventLoop {
     /// Events taken from the kernel at a time.
     private static let eventsPerWait = 512
 
-    public convenience init() throws(ReactorError) {
-        try self.init(handle: LoopHandle())
-    }
-
     /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
-    package init(handle: LoopHandle) throws(ReactorError) {
+    public init(handle: LoopHandle) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
         guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {
@@ -45,6 +43,11 @@ public final class EventLoop {
         self.epoll = epoll
         now = Instant.read()
         events = .allocate(capacity: Self.eventsPerWait)
+    }
+
+    /// A loop with a handle of its own.
+    public convenience init() throws(ReactorError) {
+        try self.init(handle: LoopHandle())
     }
 
     deinit {
@@ -76,17 +79,22 @@ public final class EventLoop {
 
     /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
     /// finds that it has gone.
-    @inline(__always)
+    @inlinable
     public func source(slot: UInt32, generation: UInt32) -> EventSource? {
         guard let source = source(slot: slot), source.generation == generation else { return nil }
         return source
     }
 
     /// The source in `slot`, for callers who know that it is still theirs.
-    @inline(__always)
+    @inlinable
     public func source(slot: UInt32) -> EventSource? {
         guard Int(slot) < sources.count else { return nil }
         return sources[Int(slot)]
+    }
+
+    /// Every source the loop looks after; `body` may remove it.
+    package func forEachSource(_ body: (EventSource) -> Void) {
+        for case let source? in sources { body(source) }
     }
 
     /// How many sources the loop looks after.
@@ -169,7 +177,7 @@ public final class EventLoop {
     }
 
     /// Calls the source's `tickEnded` once, when this tick ends.
-    @inline(__always)
+    @inlinable
     public func markDirty(_ source: EventSource) {
         guard !source.isDirty else { return }
         source.isDirty = true

@@ -3,23 +3,20 @@ import Glibc
 
 /// A thread that runs one event loop. All that the loop owns is built inside its body, on the thread.
 public final class LoopThread: Sendable {
+    /// The handle of the thread's loop.
     public let handle: LoopHandle
     private let thread: pthread_t
 
     /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
     ///
     /// `body` gets the loop, whose handle is `handle`; what it returns is kept alive for as long as the loop runs.
-    public convenience init(name: String, body: @escaping @Sendable (EventLoop) -> AnyObject?) throws(ReactorError) {
-        try self.init(name: name, handle: LoopHandle(), body: body)
-    }
-
-    /// The same for a handle that exists already, with mailboxes on it that `body` attaches.
-    package init(
-        name: String, handle: LoopHandle, body: @escaping @Sendable (EventLoop) -> AnyObject?
+    /// A handle made beforehand lets mailboxes of several loops be made before any of them runs.
+    public init(
+        name: String, handle: LoopHandle? = nil, body: @escaping @Sendable (EventLoop) -> AnyObject?
     ) throws(ReactorError) {
         // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
-        let loop = try EventLoop(handle: handle)
-        self.handle = handle
+        let loop = if let handle { try EventLoop(handle: handle) } else { try EventLoop() }
+        self.handle = loop.handle
         let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
         var thread = pthread_t()
         let code = pthread_create(&thread, nil, runLoopThread, start.toOpaque())
@@ -33,6 +30,11 @@ public final class LoopThread: Sendable {
     /// Stops the loop and waits until its thread has ended.
     public func stopAndJoin() {
         handle.stop()
+        join()
+    }
+
+    /// Waits until the thread has ended. Once.
+    public func join() {
         pthread_join(thread, nil)
     }
 }

@@ -6,7 +6,7 @@ import Synchronization
 /// event. A mailbox itself has no bound, for a message refused here would be an event lost: whoever feeds the loops
 /// looks at `count` first and waits (`Feed` does).
 package final class Mailbox<Message: Sendable>: Sendable {
-    private let messages = Mutex<ContiguousArray<Message>>([])
+    private let messages = Locked<ContiguousArray<Message>>([])
     private let waker: Waker
 
     package init(_ handle: LoopHandle) {
@@ -42,8 +42,8 @@ public final class LoopHandle: Sendable {
     package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
 
-    /// A handle for one loop, made here or before it.
-    package init() throws(ReactorError) {
+    /// A handle for one loop, made with it or before it.
+    public init() throws(ReactorError) {
         waker = try Waker()
     }
 

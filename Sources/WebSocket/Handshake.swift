@@ -46,9 +46,9 @@ package struct Handshake {
         else { throw .notAnUpgrade }
         guard request.method == .get, request.body.count == 0 else { throw .method }
         guard let version = request.field("sec-websocket-version"), version.equals("13") else { throw .version }
-        guard request.fieldCount("sec-websocket-key") == 1, let key = request.field("sec-websocket-key"),
-            key.count == 24, Base64.decodedCount(key) == 16
-        else { throw .key }
+        guard let key = request.onlyField("sec-websocket-key"), key.count == 24, Base64.decodedCount(key) == 16 else {
+            throw .key
+        }
         self.key = key
         self.request = request
     }

@@ -4,8 +4,9 @@
 // with the test process, however that ends: a guard process waits for its standard input to close.
 
 import Foundation
+import Glibc
 import Postgres
-import Synchronization
+import Reactor
 
 /// A running private cluster.
 package final class Cluster: Sendable {
@@ -18,27 +19,26 @@ package final class Cluster: Sendable {
     package static let shared = Result { try Cluster() }
 
     private let folder: String
-    private let serial = Mutex(0)
+    private let serial = Locked(0)
     /// Held open by us; the guard acts when it closes.
-    private let lifeline: Pipe
+    private let lifeline: Int32
 
     /// Makes and starts a cluster: about a second.
     package init() throws {
         let root = FileManager.default.temporaryDirectory.path
         folder = "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
-        lifeline = Pipe()
+        var ends: [Int32] = [-1, -1]
+        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw Failure(description: "no pipe") }
+        lifeline = ends[1]
+        defer { close(ends[0]) }
         try Self.script("create", folder)
-        let watch = Process()
-        watch.executableURL = URL(fileURLWithPath: "/bin/bash")
-        watch.arguments = ["-c", Self.program, "cluster", "guard", folder]
-        watch.standardInput = lifeline
-        try watch.run()
+        _ = try Self.spawn(["guard", folder], input: ends[0])
         try start()
         try prepare()
     }
 
     deinit {
-        try? lifeline.fileHandleForWriting.close()
+        close(lifeline)
     }
 
     /// Starts the server where it is stopped, and waits until it takes connections.
@@ -89,19 +89,33 @@ package final class Cluster: Sendable {
     // MARK: The server's programs
 
     private static func script(_ arguments: String...) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = ["-c", program, "cluster"] + arguments
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
-        let text = output.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else {
-            throw Failure(description: "cluster \(arguments): \(String(decoding: text, as: UTF8.self))")
+        let child = try spawn(arguments, input: nil)
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else { throw Failure(description: "cluster \(arguments) failed; see the test's error output") }
+    }
+
+    /// Not Foundation's `Process`: it waits until every descriptor that a child inherited is closed, and a server that
+    /// was started inherits them.
+    private static func spawn(_ arguments: [String], input: Int32?) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         }
+        // The test's own output may be a pipe whose reader waits for its end: the server keeps the log instead.
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        if arguments.first != "create" { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
+        var words = (["/bin/bash", "-c", program, "cluster"] + arguments).map { strdup($0) }
+        defer { words.forEach { free($0) } }
+        words.append(nil)
+        var child = pid_t()
+        let code = posix_spawn(&child, "/bin/bash", &actions, nil, words, environ)
+        guard code == 0 else { throw Failure(description: "bash: \(String(cString: strerror(code)))") }
+        return child
     }
 
     /// PostgreSQL refuses to run as root; the programs are not on Debian's PATH.

@@ -34,7 +34,7 @@ update care.dose_occurrence set status = case status when 'taken' then 'schedule
 SQL
 cat > "$work/bulk.sql" <<'SQL'
 \set day random(0, 9)
-update care.dose_occurrence set status = case status when 'taken' then 'scheduled' else 'taken' end where local_date = date '2025-11-20' + :day;
+update care.dose_occurrence set status = case status when 'taken' then 'scheduled' else 'taken' end where local_date = date '2025-11-20' + cast(:day as int);
 SQL
 
 triggers() {
@@ -43,7 +43,10 @@ triggers() {
     done
 }
 # Milliseconds per transaction, without the time to connect.
-latency() { pgbench -n -M prepared -c 1 -T "$seconds" -f "$work/$1.sql" "$at" 2>/dev/null | sed -n 's/^latency average = \([0-9.]*\) ms$/\1/p'; }
+latency() {
+    pgbench -n -M prepared -c 1 -T "$seconds" -f "$work/$1.sql" "$at" > "$work/out" 2>&1 || { cat "$work/out" >&2; return 1; }
+    sed -n 's/^latency average = \([0-9.]*\) ms$/\1/p' "$work/out"
+}
 middle() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)], v[1], v[NR] }'; }
 
 for kind in one bulk; do

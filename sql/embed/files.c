@@ -91,17 +91,20 @@ static const char functions_52_care_before_write[] = {
 static const char functions_53_care_next_occurrences[] = {
 #embed "../functions/53_care_next_occurrences.sql" suffix(, )
     0};
-static const char functions_54_care_occurrence_events[] = {
-#embed "../functions/54_care_occurrence_events.sql" suffix(, )
+static const char functions_54_care_sum_day[] = {
+#embed "../functions/54_care_sum_day.sql" suffix(, )
     0};
-static const char functions_55_care_reminder_events[] = {
-#embed "../functions/55_care_reminder_events.sql" suffix(, )
+static const char functions_55_care_occurrence_events[] = {
+#embed "../functions/55_care_occurrence_events.sql" suffix(, )
     0};
-static const char functions_56_care_reminder_occurrence_events[] = {
-#embed "../functions/56_care_reminder_occurrence_events.sql" suffix(, )
+static const char functions_56_care_reminder_events[] = {
+#embed "../functions/56_care_reminder_events.sql" suffix(, )
     0};
-static const char functions_57_care_plan_day[] = {
-#embed "../functions/57_care_plan_day.sql" suffix(, )
+static const char functions_57_care_reminder_occurrence_events[] = {
+#embed "../functions/57_care_reminder_occurrence_events.sql" suffix(, )
+    0};
+static const char functions_58_care_plan_day[] = {
+#embed "../functions/58_care_plan_day.sql" suffix(, )
     0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
@@ -115,7 +118,7 @@ static const char demo[] = {
 
 #pragma clang diagnostic pop
 
-const struct carillon_sql_file carillon_sql_files[] = {
+static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_roles, 0, "roles.sql", roles, sizeof roles - 1},
     {carillon_sql_bootstrap, 0, "bootstrap.sql", bootstrap, sizeof bootstrap - 1},
     {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
@@ -145,12 +148,18 @@ const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
     {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
-    {carillon_sql_function, 0, "54_care_occurrence_events.sql", functions_54_care_occurrence_events, sizeof functions_54_care_occurrence_events - 1},
-    {carillon_sql_function, 0, "55_care_reminder_events.sql", functions_55_care_reminder_events, sizeof functions_55_care_reminder_events - 1},
-    {carillon_sql_function, 0, "56_care_reminder_occurrence_events.sql", functions_56_care_reminder_occurrence_events, sizeof functions_56_care_reminder_occurrence_events - 1},
-    {carillon_sql_function, 0, "57_care_plan_day.sql", functions_57_care_plan_day, sizeof functions_57_care_plan_day - 1},
+    {carillon_sql_function, 0, "54_care_sum_day.sql", functions_54_care_sum_day, sizeof functions_54_care_sum_day - 1},
+    {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
+    {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
+    {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
+    {carillon_sql_function, 0, "58_care_plan_day.sql", functions_58_care_plan_day, sizeof functions_58_care_plan_day - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},
 };
-const size_t carillon_sql_file_count = sizeof carillon_sql_files / sizeof carillon_sql_files[0];
+
+size_t carillon_sql_file_count(void) { return sizeof carillon_sql_files / sizeof carillon_sql_files[0]; }
+
+const struct carillon_sql_file *carillon_sql_file_at(size_t index) {
+    return index < carillon_sql_file_count() ? &carillon_sql_files[index] : NULL;
+}

@@ -8,7 +8,8 @@ declare
     whole jsonb := data operator(pg_catalog.||)
         pg_catalog.jsonb_build_object('_sync', pg_catalog.jsonb_build_object('o', o, 'k', k));
 begin
-    if pg_catalog.octet_length(whole::pg_catalog.text) <= 10000 then
+    -- Text is at most six times the stored size (escapes), so small ones need not be written out to be measured.
+    if pg_catalog.pg_column_size(whole) < 1600 or pg_catalog.octet_length(whole::pg_catalog.text) <= 10000 then
         return whole;
     end if;
     return (

@@ -22,6 +22,9 @@ set timezone = 'UTC'
 as $$
 declare
     changes sync.change[];
+    one sync.change;
+    draft sync.draft;
+    last bigint;
     events bigint;
     origin jsonb := to_jsonb(nullif(current_setting('sync.key', true), ''));
 begin
@@ -36,35 +39,57 @@ begin
         return null;
     end if;
 
-    -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
-    insert into sync.stream as s (user_id, topic, epoch)
-    select c.user_id, c.topic, (select epoch from sync.meta)
-    from (select distinct user_id collate "C" as user_id, topic collate "C" as topic from unnest(changes)) as c
-    order by c.user_id, c.topic
-    on conflict (user_id, topic) do update set top = s.top where false;
+    if cardinality(changes) = 1 then
+        -- The usual commit: one row of one table. The same as below, in statements that start faster.
+        one := changes[1];
+        select s.top into last from sync.stream as s where s.user_id = one.user_id and s.topic = one.topic for update;
+        if not found then
+            insert into sync.stream as s (user_id, topic, epoch)
+            values (one.user_id, one.topic, (select epoch from sync.meta))
+            on conflict (user_id, topic) do update set top = s.top
+            returning s.top into last;
+        end if;
+        events := last;
+        for draft in select * from sync.drafts(one.source, changes) as n order by n.summary, n.id collate "C" loop
+            last := last + 1;
+            insert into sync.event (user_id, topic, o, name, data)
+            values (one.user_id, one.topic, last, draft.name, sync.sealed(draft.data, last, origin));
+        end loop;
+        events := last - events;
+        if events > 0 then
+            update sync.stream as s set top = last where s.user_id = one.user_id and s.topic = one.topic;
+        end if;
+    else
+        -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
+        insert into sync.stream as s (user_id, topic, epoch)
+        select c.user_id, c.topic, (select epoch from sync.meta)
+        from (select distinct user_id collate "C" as user_id, topic collate "C" as topic from unnest(changes)) as c
+        order by c.user_id, c.topic
+        on conflict (user_id, topic) do update set top = s.top where false;
 
-    -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
-    with numbered as (
-        select d.user_id, p.topic, d.name, d.data,
-               (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
-               + row_number() over (
-                   partition by d.user_id, p.topic
-                   order by d.summary, p.source, d.id collate "C"
-               ) as o
-        from (
-            select c.source, c.topic, array_agg(c) as changes from unnest(changes) as c group by c.source, c.topic
-        ) as p
-        cross join lateral sync.drafts(p.source, p.changes) as d
-    ), appended as (
-        insert into sync.event (user_id, topic, o, name, data)
-        select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered
-        returning user_id, topic, o
-    )
-    insert into sync.stream as s (user_id, topic, epoch, top)
-    select user_id, topic, '', max(o) from appended group by user_id, topic
-    on conflict (user_id, topic) do update set top = excluded.top;
+        -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
+        with numbered as (
+            select d.user_id, p.topic, d.name, d.data,
+                   (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
+                   + row_number() over (
+                       partition by d.user_id, p.topic
+                       order by d.summary, p.source, d.id collate "C"
+                   ) as o
+            from (
+                select c.source, c.topic, array_agg(c) as changes from unnest(changes) as c group by c.source, c.topic
+            ) as p
+            cross join lateral sync.drafts(p.source, p.changes) as d
+        ), appended as (
+            insert into sync.event (user_id, topic, o, name, data)
+            select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered
+            returning user_id, topic, o
+        )
+        insert into sync.stream as s (user_id, topic, epoch, top)
+        select user_id, topic, '', max(o) from appended group by user_id, topic
+        on conflict (user_id, topic) do update set top = excluded.top;
+        get diagnostics events = row_count;
+    end if;
 
-    get diagnostics events = row_count;
     if events > 0 then
         if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
             perform set_config('synchronous_commit', 'on', true);

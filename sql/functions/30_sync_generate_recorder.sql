@@ -22,8 +22,6 @@ begin
 create or replace function sync.%1$I() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set jit = off
 as $recorder$
 begin
     if tg_op = 'UPDATE' then

@@ -25,7 +25,7 @@ begin
     return query
     select c.user_id, false, c.id,
            %2$L || case when r.%3$I is null then '.deleted' when c.op = 'I' then '.created' else '.updated' end,
-           case when r.%3$I is null then jsonb_build_object('id', c.id, 'rev', c.rev)
+           case when r.%3$I is null then jsonb_build_object('id', c.id::%7$s, 'rev', c.rev)
                 else jsonb_build_object('id', r.%3$I, 'rev', %4$s)%5$s end
     from unnest(changes) as c
     left join lateral (

@@ -63,7 +63,7 @@ create table care.schedule (
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     check (num_nonnulls(product_id, stack_id) = 1),
-    check (repeat <> 'custom' or cardinality(repeat_on) > 0)
+    check (repeat <> 'custom' or coalesce(cardinality(repeat_on), 0) > 0)
 );
 create index schedule_user on care.schedule (user_id);
 create index schedule_product on care.schedule (product_id);
@@ -133,7 +133,7 @@ create table care.reminder_rule (
     unique (user_id, client_id),
     check ((applies_to = 'stack') = (stack_id is not null)),
     check (num_nonnulls(product_id, stack_id) <= 1),
-    check (repeat <> 'custom' or cardinality(repeat_on) > 0)
+    check (repeat <> 'custom' or coalesce(cardinality(repeat_on), 0) > 0)
 );
 
 -- An occurrence of a rule that differs from it: cancelled, moved, snoozed or sent. Keyed by the rule and the local time

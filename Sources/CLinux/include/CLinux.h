@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 static const uint32_t cl_epollin = EPOLLIN;
@@ -27,3 +28,7 @@ int cl_stream_socket(int family);
 int cl_set_option(int fd, int level, int option, int value);
 int cl_set_thread_name(const char *name);
 uint64_t cl_monotonic_nanoseconds(void);
+
+/// Starts a program found in PATH, in a session of its own and in the folder /, with no signal blocked or ignored and
+/// no descriptor but 0 (/dev/null), 1 and 2 (both `output`, or /dev/null where that is negative). Returns 0 or an errno.
+int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output);

@@ -29,8 +29,10 @@ struct carillon_sql_file {
     size_t length;
 };
 
-/// All files: roles, bootstrap, migrations by version, functions by name, demo.
-extern const struct carillon_sql_file carillon_sql_files[];
-extern const size_t carillon_sql_file_count;
+/// How many files there are.
+size_t carillon_sql_file_count(void);
+
+/// The files in the order roles, bootstrap, migrations by version, functions by name, demo. NULL at the count and beyond.
+const struct carillon_sql_file *_Nullable carillon_sql_file_at(size_t index);
 
 #endif

@@ -1,0 +1,53 @@
+# Carillon: what people and machines run. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-swift test-sql test-clients lint format bench clean
+
+tools := deploy/development
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the release: .build/release/carillon
+	@$(tools)/packages build
+	swift build -c release --product carillon
+
+run: ## Build, and start a hub with a private PostgreSQL and a small demonstration, on 127.0.0.1:6001
+	@$(tools)/packages build run
+	swift build -c release --product carillon
+	@exec .build/release/carillon dev
+
+test: lint test-swift test-sql test-clients ## Everything below that begins with test, and lint
+
+test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
+	@$(tools)/packages build run
+	swift build --build-tests
+	swift test --skip-build
+
+test-sql: ## SQL tests, in a private cluster
+	@$(tools)/packages run
+	sql/embed/generate --check
+	$(tools)/with-cluster sql/tests/run
+
+test-clients: ## Third-party clients (Pysher, the pusher package) against a development hub
+	@$(tools)/packages build run test
+	swift build --product carillon
+	@$(tools)/python-environment
+	CARILLON=$(CURDIR)/.build/debug/carillon .venv/bin/python -m unittest discover -v -s Tests/ThirdParty -p '*_test.py'
+
+lint: ## Check the format of the Swift sources and the shell scripts
+	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench; do bash -n "$$script"; done
+
+format: ## Format the Swift sources in place
+	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
+
+bench: ## Measure the release build with the load tester (about three minutes)
+	@$(tools)/packages build run bench
+	swift build -c release --product carillon
+	swift build -c release --product loadtest
+	loadtest/bench
+
+clean: ## Remove what was built; the demonstration in .carillon stays
+	rm -rf .build .build-* .venv

@@ -1,0 +1,98 @@
+import Bytes
+import Channels
+import Gateway
+import HTTP
+import Identity
+import JSON
+import Pusher
+import Sync
+
+/// `POST /pusher/auth` and `POST /pusher/user-auth`: what an app's backend would otherwise have to offer, for users who
+/// hold one of the app's bearer tokens (Pusher's "Authorizing users" and "Authenticating users").
+///
+/// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its
+/// user's own channels and to nothing else; other private channels are for the app's backend to sign.
+package struct AuthRoutes: Sendable {
+    static let channelPath = "/pusher/auth"
+    static let userPath = "/pusher/user-auth"
+
+    private let credentials: AppCredentials
+    private let verifier: TokenVerifier
+
+    package init(app: App, verifier: TokenVerifier) {
+        credentials = app.credentials
+        self.verifier = verifier
+    }
+
+    /// Answers at once where the request itself is wrong, and else by `answer`, when the token has been verified.
+    func respond(to request: HTTPRequest, _ answer: @escaping @Sendable (HTTPResponse) -> Void) -> HTTPResponse? {
+        guard let token = request.bearerToken else {
+            return .problem(.unauthorized, "This route needs the user's token: Authorization: Bearer ...")
+                .with("WWW-Authenticate", "Bearer")
+        }
+        let subject: Subject
+        do throws(RequestProblem) {
+            subject = try self.subject(of: request)
+        } catch {
+            return .problem(error.status, error.message)
+        }
+        Task {
+            switch await verifier.verify(token) {
+            case .success(let user): answer(sign(subject, for: user.userID))
+            case .failure(let rejection):
+                answer(
+                    .problem(.unauthorized, rejection.message)
+                        .with("WWW-Authenticate", #"Bearer error="invalid_token""#))
+            }
+        }
+        return nil
+    }
+
+    /// What is to be signed.
+    private enum Subject: Sendable {
+        case channel(ChannelName, SocketID)
+        case user(SocketID)
+    }
+
+    private struct RequestProblem: Error {
+        let status: Status
+        let message: StaticString
+    }
+
+    private func subject(of request: HTTPRequest) throws(RequestProblem) -> Subject {
+        if let type = request.contentType, !type.lowercased().hasPrefix("application/x-www-form-urlencoded") {
+            throw RequestProblem(
+                status: .unsupportedMediaType, message: "Send a form: application/x-www-form-urlencoded.")
+        }
+        let (socket, channel) = request.body.withUnsafeBytes {
+            (FormReader.value("socket_id", in: $0), FormReader.value("channel_name", in: $0))
+        }
+        guard let socketID = socket.flatMap({ text in Array(text.utf8).withUnsafeBytes { SocketID($0) } }) else {
+            throw RequestProblem(status: .badRequest, message: "socket_id is missing or not one.")
+        }
+        guard request.path == Self.channelPath else { return .user(socketID) }
+        guard let name = channel.flatMap({ ChannelName($0) }) else {
+            throw RequestProblem(status: .badRequest, message: "channel_name is missing or not one.")
+        }
+        return .channel(name, socketID)
+    }
+
+    private func sign(_ subject: Subject, for userID: String) -> HTTPResponse {
+        var body = ByteWriter(capacity: 256)
+        body.append(#"{"auth":"#)
+        switch subject {
+        case .channel(let name, let socketID):
+            guard let stream = try? StreamName.parse(name.string), stream.stream.user.utf8.elementsEqual(userID.utf8)
+            else { return .problem(.forbidden, "This channel is not the token's user's.") }
+            body.append(jsonString: credentials.sign(.channel(name, channelData: nil), socketID: socketID))
+        case .user(let socketID):
+            var data = ByteWriter(capacity: 64)
+            UserData.append(id: userID, to: &data)
+            body.append(jsonString: credentials.sign(.user(userData: data.string), socketID: socketID))
+            body.append(#","user_data":"#)
+            body.append(jsonString: data.string)
+        }
+        body.append("}")
+        return HTTPResponse(.ok, body: body.array)
+    }
+}

@@ -1,0 +1,9 @@
+/// The engine's bounds. Each is tested at the bound and one past it.
+package struct ChannelLimits: Sendable {
+    /// Channels that one connection may be subscribed to. Pusher's own figure.
+    package var subscriptionsPerSessionMax = 100
+    /// Guarded subscribes that one connection may have waiting for its identity.
+    package var parkedPerSessionMax = 16
+
+    package init() {}
+}

@@ -1,0 +1,69 @@
+import Bytes
+import JSON
+import Pusher
+import Sync
+import WebSocket
+
+/// Pusher's messages as whole WebSocket frames, each written once into a block of its own.
+extension ServerEvent {
+    package static let pongFrame = FrameWriter.text(capacity: 64) { pong(to: &$0) }
+
+    package static func connectionEstablishedFrame(_ socketID: SocketID, activityTimeout: Int) -> SharedBytes {
+        FrameWriter.text(capacity: 160) {
+            connectionEstablished(socketID, activityTimeout: activityTimeout, to: &$0)
+        }
+    }
+
+    /// `pusher:error` without a code: the connection stays.
+    package static func errorFrame(_ message: StaticString) -> SharedBytes {
+        FrameWriter.text(capacity: 192) { error(message, to: &$0) }
+    }
+
+    /// `pusher:error` with the code that the connection is closed with next.
+    package static func errorFrame(_ code: ErrorCode) -> SharedBytes {
+        FrameWriter.text(capacity: 192) { error(code, to: &$0) }
+    }
+
+    static func succeededFrame(_ channel: ChannelName) -> SharedBytes {
+        FrameWriter.text(capacity: 192) { subscriptionSucceeded(channel, to: &$0) }
+    }
+
+    static func succeededFrame(_ channel: ChannelName, at position: StreamPosition) -> SharedBytes {
+        FrameWriter.text(capacity: 320) {
+            subscriptionSucceeded(channel, epoch: position.epoch, offset: position.offset, to: &$0)
+        }
+    }
+
+    static func refusedFrame(_ channel: ChannelName, _ refusal: SubscriptionRefusal) -> SharedBytes {
+        FrameWriter.text(capacity: 384) {
+            subscriptionError(
+                channel: channel.string, type: refusal.type, error: refusal.message, status: refusal.status, to: &$0)
+        }
+    }
+
+    static func signinSuccessFrame(userData: String) -> SharedBytes {
+        FrameWriter.text(capacity: userData.utf8.count + 128) { signinSuccess(userData: userData, to: &$0) }
+    }
+
+    /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
+    static func authOKFrame(userID: String, expiresAt: Int64) -> SharedBytes {
+        var data = ByteWriter(capacity: 96)
+        data.append(#"{"userId":"#)
+        data.append(jsonString: userID)
+        data.append(#","expiresAt":"#)
+        data.append(decimal: expiresAt)
+        data.append("}")
+        return FrameWriter.text(capacity: 192) { writer in
+            data.withUnsafeBytes { event("sync:auth_ok", data: $0, to: &writer) }
+        }
+    }
+
+    /// A stream's event under one of its names; `json` becomes a string inside.
+    static func streamFrame(_ event: StreamEvent, channel: String) -> SharedBytes {
+        event.data.withUnsafeBytes { data in
+            FrameWriter.text(capacity: data.count + data.count / 4 + 192) {
+                self.event(event.name, channel: channel, data: data, to: &$0)
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import Pusher
+import Sync
+
+extension Hub {
+    /// `pusher:subscribe`: who may join is decided by the channel's name.
+    func subscribe(
+        _ name: ChannelName, _ auth: String?, _ channelData: String?, _ session: Session, _ effects: inout Effects
+    ) {
+        if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
+            return repeated(place, session, &effects)
+        }
+        guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
+            return refuse(name, .tooManyChannels, &effects)
+        }
+        let isSigned = {
+            session.app.credentials.verify($0, of: .channel(name, channelData: channelData), socketID: session.socketID)
+        }
+        if session.app.ownsDatabase {
+            do {
+                if let stream = try StreamName.parse(name.string) {
+                    return subscribe(name, stream, vouchedFor: auth.map(isSigned), session, &effects)
+                }
+            } catch {
+                return refuse(name, .notCanonical, &effects)
+            }
+        }
+        switch name.kind {
+        case .public:
+            enter(name, stream: nil, session, &effects)
+        case .private, .privateEncrypted:
+            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
+            enter(name, stream: nil, session, &effects)
+        case .serverToUser:
+            let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
+            guard let identity = session.identity, user.elementsEqual(identity.userID.utf8) else {
+                return refuse(name, .otherUser, &effects)
+            }
+            enter(name, stream: nil, session, &effects)
+        case .presence, .presenceCache, .cache, .privateCache, .privateEncryptedCache:
+            refuse(name, .kindNotServed, &effects)
+        }
+    }
+
+    /// A user's stream: for that user alone. A subscribe that comes before the identity is parked and answered when the
+    /// identity comes, for pusher-js never recovers from an early refusal.
+    ///
+    /// - Parameter vouchedFor: whether the app's own backend signed for this subscriber, as it does for any private
+    ///   channel; nil without a signature.
+    private func subscribe(
+        _ name: ChannelName, _ stream: StreamName, vouchedFor: Bool?, _ session: Session, _ effects: inout Effects
+    ) {
+        if let identity = session.identity, identity.owns(stream.stream.user) {
+            return enter(name, stream: stream, session, &effects)
+        }
+        if stream.form == .privateUser, let vouchedFor {
+            guard vouchedFor else { return refuse(name, .badSignature, &effects) }
+            return enter(name, stream: stream, session, &effects)
+        }
+        guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
+        guard !session.parked.contains(where: { $0.name == name }) else { return }
+        guard session.parked.count < limits.parkedPerSessionMax else {
+            return refuse(name, .tooManyParked, &effects)
+        }
+        session.parked.append(ParkedSubscribe(name: name, stream: stream))
+    }
+
+    func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
+        if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
+            leave(session.subscriptions.remove(at: place), of: session, &effects)
+        } else {
+            session.parked.removeAll { $0.name == name }
+        }
+    }
+
+    /// The identity has come: what was parked is answered, in the order it came.
+    func unpark(_ session: Session, _ effects: inout Effects) {
+        guard let identity = session.identity else { return }
+        let parked = session.parked
+        session.parked = []
+        for subscribe in parked {
+            if identity.owns(subscribe.stream.stream.user) {
+                enter(subscribe.name, stream: subscribe.stream, session, &effects)
+            } else {
+                refuse(subscribe.name, .otherUser, &effects)
+            }
+        }
+    }
+
+    /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
+    /// their own. A stream's home knows where the stream stands by now, so the answer is fetched there; the session
+    /// stays a subscriber meanwhile, or an event before that answer would pass it by.
+    private func repeated(_ place: Int, _ session: Session, _ effects: inout Effects) {
+        let subscription = session.subscriptions[place]
+        let name = subscription.channel.name
+        guard subscription.channel.isStream, let stream = try? StreamName.parse(name.string) else {
+            effects.append(.send(ServerEvent.succeededFrame(name)))
+            return
+        }
+        guard subscription.index != nil else { return }
+        session.lastSerial &+= 1
+        session.subscriptions[place].serial = session.lastSerial
+        effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+    }
+
+    private func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
+        effects.append(.send(ServerEvent.refusedFrame(name, refusal)))
+    }
+}

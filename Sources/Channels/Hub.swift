@@ -1,0 +1,147 @@
+import Bytes
+import Pusher
+import Sync
+
+/// The engine of one loop: its sessions, its channels, and Pusher's rules between them. Pure: events in, effects out;
+/// no socket, no clock, no lock. Belongs to its loop's thread.
+///
+/// Streams (channels that belong to a user by name) are joined at their home loop, which may be another: the session
+/// becomes a subscriber when the home's answer comes, never before, and so misses nothing and sees nothing early.
+package final class Hub {
+    package typealias Effects = ContiguousArray<Effect>
+
+    let limits: ChannelLimits
+    /// By slot, as the loop numbers its sources.
+    private var sessions: ContiguousArray<Session?> = []
+    /// The channels of each app, by the app's index.
+    private var channels: ContiguousArray<[String: Channel]>
+
+    package init(appCount: Int, limits: ChannelLimits = ChannelLimits()) {
+        self.limits = limits
+        channels = ContiguousArray(repeating: [:], count: appCount)
+    }
+
+    /// The channel of that name, where the loop has somebody in it or awaits somebody.
+    package func channel(_ name: String, of app: App) -> Channel? {
+        channels[app.index][name]
+    }
+
+    package func channelCount(of app: App) -> Int { channels[app.index].count }
+
+    // MARK: Inputs
+
+    /// A connection has finished its handshake. The caller sends `connection_established`.
+    package func opened(_ session: Session) {
+        let slot = Int(session.id.slot)
+        while sessions.count <= slot { sessions.append(nil) }
+        sessions[slot] = session
+    }
+
+    /// The connection is gone: out of every channel.
+    package func closed(_ session: Session, _ effects: inout Effects) {
+        while let subscription = session.subscriptions.popLast() {
+            leave(subscription, of: session, &effects)
+        }
+        session.parked = []
+        sessions[Int(session.id.slot)] = nil
+    }
+
+    /// An event came from the client.
+    package func received(_ event: ClientEvent, from session: Session, _ effects: inout Effects) {
+        switch event {
+        case .ping:
+            effects.append(.send(ServerEvent.pongFrame))
+        case .pong:
+            break
+        case .subscribe(let name, let auth, let channelData):
+            subscribe(name, auth, channelData, session, &effects)
+        case .unsubscribe(let name):
+            unsubscribe(name, session, &effects)
+        case .signin(let auth, let userData):
+            signin(auth, userData, session, &effects)
+        case .sync("auth", let data):
+            authenticate(data, session, &effects)
+        case .sync:
+            complain("This hub does not know this sync: event", &effects)
+        case .client:
+            complain("This hub does not pass on client events", &effects)
+        case .unknown:
+            complain("This hub does not know this event", &effects)
+        }
+    }
+
+    /// The stream's home has let a session in. Answers of subscribes that were taken back meanwhile find nothing.
+    package func joined(_ joined: StreamJoined, _ session: Session, _ effects: inout Effects) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
+        let channel = session.subscriptions[place].channel
+        if session.subscriptions[place].index == nil {
+            channel.joining -= 1
+            session.subscriptions[place].index = UInt32(truncatingIfNeeded: channel.subscribers.count)
+            channel.subscribers.append(session.id.slot)
+        }
+        effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
+    }
+
+    /// The stream cannot be watched: the subscribe is refused after all.
+    package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial && $0.index == nil })
+        else { return }
+        let subscription = session.subscriptions.remove(at: place)
+        leave(subscription, of: session, &effects)
+        effects.append(.send(ServerEvent.refusedFrame(subscription.channel.name, .storeFull)))
+    }
+
+    // MARK: Membership
+
+    /// Makes the session a subscriber, or one that awaits its stream's home.
+    func enter(_ name: ChannelName, stream: StreamName?, _ session: Session, _ effects: inout Effects) {
+        let channel: Channel
+        if let known = channels[session.app.index][name.string] {
+            channel = known
+        } else {
+            channel = Channel(name: name, isStream: stream != nil)
+            channels[session.app.index][name.string] = channel
+        }
+        session.lastSerial &+= 1
+        if let stream {
+            channel.joining += 1
+            session.subscriptions.append(Subscription(channel: channel, serial: session.lastSerial, index: nil))
+            effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+        } else {
+            let index = UInt32(truncatingIfNeeded: channel.subscribers.count)
+            channel.subscribers.append(session.id.slot)
+            session.subscriptions.append(Subscription(channel: channel, serial: session.lastSerial, index: index))
+            effects.append(.send(ServerEvent.succeededFrame(name)))
+        }
+    }
+
+    /// Takes a subscription, already out of the session's list, out of its channel.
+    func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
+        let channel = subscription.channel
+        if let index = subscription.index {
+            let last = channel.subscribers.removeLast()
+            if Int(index) < channel.subscribers.count {
+                channel.subscribers[Int(index)] = last
+                moved(last, to: index, in: channel)
+            }
+        } else {
+            channel.joining -= 1
+        }
+        guard channel.isEmpty else { return }
+        channels[session.app.index][channel.name.string] = nil
+        if channel.isStream, let name = try? StreamName.parse(channel.name.string) {
+            effects.append(.leave(name))
+        }
+    }
+
+    func complain(_ message: StaticString, _ effects: inout Effects) {
+        effects.append(.send(ServerEvent.errorFrame(message)))
+    }
+
+    private func moved(_ slot: UInt32, to index: UInt32, in channel: Channel) {
+        guard let session = sessions[Int(slot)],
+            let place = session.subscriptions.firstIndex(where: { $0.channel === channel })
+        else { return }
+        session.subscriptions[place].index = index
+    }
+}

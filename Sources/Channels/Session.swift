@@ -1,0 +1,66 @@
+import Pusher
+import Sync
+
+/// Names one connection of one loop, and none that takes its slot later.
+package struct SessionID: Hashable, Sendable {
+    package let slot: UInt32
+    package let generation: UInt32
+
+    package init(slot: UInt32, generation: UInt32) {
+        self.slot = slot
+        self.generation = generation
+    }
+}
+
+/// The user that a connection has shown itself to be. Never changes on a connection.
+package struct Identity: Sendable, Equatable {
+    package let userID: String
+
+    package init(userID: String) {
+        self.userID = userID
+    }
+
+    /// Byte for byte, as PostgreSQL compares; Swift's own comparison would take two spellings of "é" for one user.
+    package static func == (left: Identity, right: Identity) -> Bool { left.owns(right.userID) }
+
+    /// Whether `userID` is this user, byte for byte.
+    package func owns(_ userID: String) -> Bool { self.userID.utf8.elementsEqual(userID.utf8) }
+}
+
+/// What the engine knows of one connection. Owned by the connection, changed by its loop's `Hub` alone.
+package final class Session {
+    package let id: SessionID
+    package let app: App
+    package let socketID: SocketID
+    package internal(set) var identity: Identity?
+    /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
+    var subscriptions: ContiguousArray<Subscription> = []
+    /// Guarded subscribes that wait for an identity.
+    var parked: ContiguousArray<ParkedSubscribe> = []
+    /// Numbers this session's subscribes, so that a late answer finds its own and no other.
+    var lastSerial: UInt32 = 0
+
+    package init(id: SessionID, app: App, socketID: SocketID) {
+        self.id = id
+        self.app = app
+        self.socketID = socketID
+    }
+
+    /// How many channels the connection has subscribed to or awaits.
+    package var subscriptionCount: Int { subscriptions.count }
+}
+
+/// One session's place in one channel.
+struct Subscription {
+    let channel: Channel
+    /// The subscribe that is answered next, or was last.
+    var serial: UInt32
+    /// The place in `channel.subscribers`; nil while the stream's home has not answered.
+    var index: UInt32?
+}
+
+/// A guarded subscribe that waits for the connection's identity.
+struct ParkedSubscribe {
+    let name: ChannelName
+    let stream: StreamName
+}

@@ -1,0 +1,29 @@
+/// Why a subscribe is refused for good, as `pusher:subscription_error` tells it: data, with nothing of the client's in
+/// it. pusher-js never asks again for that channel on the connection.
+package struct SubscriptionRefusal: Sendable {
+    package let type: StaticString
+    package let message: StaticString
+    /// An HTTP status, as Pusher's clients expect.
+    package let status: Int
+
+    private init(_ type: StaticString, _ status: Int, _ message: StaticString) {
+        self.type = type
+        self.status = status
+        self.message = message
+    }
+
+    package static let badSignature = SubscriptionRefusal(
+        "AuthError", 401, "The signature does not fit this channel and socket id, or is missing")
+    package static let otherUser = SubscriptionRefusal("AuthError", 403, "This channel belongs to another user")
+    package static let notCanonical = SubscriptionRefusal(
+        "AuthError", 400,
+        "Names that begin with user. or private-user. must be user.<id>.<topic>, the id's odd bytes written =XX")
+    package static let tooManyChannels = SubscriptionRefusal(
+        "LimitReached", 403, "This connection has as many channels as it may have")
+    package static let tooManyParked = SubscriptionRefusal(
+        "LimitReached", 403, "Too many channels wait for this connection to sign in")
+    package static let kindNotServed = SubscriptionRefusal(
+        "NotServed", 501, "This hub serves public, private and user channels; not presence or cache channels")
+    package static let storeFull = SubscriptionRefusal(
+        "LimitReached", 503, "This hub watches as many streams as it may, or the name cannot be one")
+}

@@ -1,0 +1,51 @@
+import Reactor
+
+/// Takes in connections and deals each to the loop with the fewest. One listening socket for all loops: with
+/// `SO_REUSEPORT` a second hub would bind the same port without a word, and closing one of several sockets resets what
+/// waits in its queue.
+final class Acceptor: EventSource {
+    private let socket: ListeningSocket
+    private let loop: EventLoop
+    private let census: ConnectionCensus
+    private let deal: (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
+
+    /// How long accepting rests when the process is out of descriptors; the backlog holds who waits.
+    static let exhaustionPause = Duration.milliseconds(100)
+    /// Connections taken in one tick, so that a flood of them does not hold up those that are there.
+    static let acceptsPerTickMax = 64
+
+    init(
+        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus,
+        deal: @escaping (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
+    ) throws(ReactorError) {
+        self.socket = socket
+        self.loop = loop
+        self.census = census
+        self.deal = deal
+        super.init()
+        try loop.add(self, descriptor: socket.descriptor, interest: .readable)
+    }
+
+    override func ready(_ readiness: Readiness) {
+        for _ in 0..<Self.acceptsPerTickMax {
+            switch socket.accept() {
+            case .connection(let descriptor, let address):
+                switch census.arrived(from: address) {
+                case .welcome(let loop): deal(descriptor, address, loop, nil)
+                case .refused(let loop, let refusal): deal(descriptor, address, loop, refusal)
+                case .shut: Socket.close(descriptor)
+                }
+            case .none:
+                return
+            case .exhausted:
+                loop.setInterest(self, [])
+                loop.setDeadline(self, loop.now.advanced(by: Self.exhaustionPause))
+                return
+            }
+        }
+    }
+
+    override func deadlineReached() {
+        loop.setInterest(self, .readable)
+    }
+}

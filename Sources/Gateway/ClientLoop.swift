@@ -1,0 +1,238 @@
+import Bytes
+import Channels
+import Feed
+import Glibc
+import HTTP
+import Identity
+import Pusher
+import Reactor
+import Sync
+import WebSocket
+
+/// One loop of the gateway: its connections, its engine, and the streams whose home it is. Built and used on its thread.
+///
+/// The way of an event: `feed` (from the feed, to the stream's home) → `StreamHome` → `broadcast` (to each loop that has
+/// takers) → the write queue of every subscriber → the end of the tick.
+final class ClientLoop {
+    let number: Int
+    let loop: EventLoop
+    let hubContext: HubContext
+    let hub: Hub
+    let readBuffer: UnsafeMutableRawBufferPointer
+    /// Scratch for gathered writes.
+    let gather: UnsafeMutableBufferPointer<iovec>
+    let messageLimits: MessageLimits
+    let pingFrame: SharedBytes
+    private(set) var isStopping = false
+    private var home = StreamHome()
+    private var acceptor: Acceptor?
+    /// The app whose channels the streams are.
+    private let streamApp: App?
+
+    static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
+    /// Bytes read at a time, beside what a connection holds of an unfinished request.
+    static let readRoom = 65_536
+
+    var configuration: GatewayConfiguration { hubContext.configuration }
+    var limits: GatewayLimits { hubContext.configuration.limits }
+    var timeouts: GatewayTimeouts { hubContext.configuration.timeouts }
+    var mailbox: Mailbox<LoopMessage> { hubContext.mailboxes[number] }
+
+    init(_ number: Int, on loop: EventLoop, _ context: HubContext) {
+        self.number = number
+        self.loop = loop
+        hubContext = context
+        let configuration = context.configuration
+        hub = Hub(appCount: configuration.apps.count, limits: configuration.channelLimits)
+        streamApp = configuration.apps.first { $0.ownsDatabase }
+        readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
+        gather = .allocate(capacity: Socket.gatheredBuffersMax)
+        var messageLimits = MessageLimits()
+        messageLimits.messageBytes = configuration.limits.messageBytesMax
+        self.messageLimits = messageLimits
+        var writer = ByteWriter(capacity: 16)
+        FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
+        pingFrame = writer.finish()
+        loop.attach(mailbox) { [unowned self] in received($0) }
+    }
+
+    deinit {
+        readBuffer.deallocate()
+        gather.deallocate()
+    }
+
+    /// Takes in the hub's connections, on this loop.
+    func listen(on socket: ListeningSocket) throws(ReactorError) {
+        acceptor = try Acceptor(socket, on: loop, census: hubContext.census) {
+            [unowned self] descriptor, address, target, refusal in
+            if target == number {
+                accepted(descriptor, address, refusal)
+            } else {
+                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal))
+            }
+        }
+    }
+
+    // MARK: Messages
+
+    private func received(_ message: LoopMessage) {
+        switch message {
+        case .broadcast(let channel, let frame): deliver(frame, to: channel)
+        case .joined(let joined): self.joined(joined)
+        case .joinRefused(let session, let serial): joinRefused(session, serial)
+        case .feed(let outputs): received(outputs)
+        case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
+        case .leave(let name, let from): atHome { $0.leave(name, from: from, &$1) }
+        case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
+        case .verified(let id, let result): connection(id)?.verified(result)
+        case .answered(let id, let response): connection(id)?.answered(response)
+        case .shutdown: shutdown()
+        }
+    }
+
+    private func connection(_ id: SessionID) -> Connection? {
+        loop.source(slot: id.slot, generation: id.generation) as? Connection
+    }
+
+    private func accepted(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?) {
+        let connection = Connection(descriptor, address, refusal, self)
+        do throws(ReactorError) {
+            try loop.add(connection, descriptor: descriptor, interest: .readable)
+            loop.setDeadline(connection, loop.now.advanced(by: timeouts.handshake))
+        } catch {
+            // Out of watches or memory: the connection closes with its last reference, here.
+            hubContext.census.left(address, loop: number)
+        }
+    }
+
+    /// A connection is gone.
+    func left(_ connection: Connection) {
+        hubContext.census.left(connection.address, loop: number)
+        if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
+    }
+
+    // MARK: Streams
+
+    /// A session of this loop asks its stream's home to be let in.
+    func join(_ join: StreamJoin) {
+        let target = hubContext.home(of: join.name.stream)
+        if target == number {
+            atHome { $0.join(join, from: number, &$1) }
+        } else {
+            hubContext.mailboxes[target].post(.join(join, from: number))
+        }
+    }
+
+    /// This loop has nobody left under the name.
+    func leave(_ name: StreamName) {
+        let target = hubContext.home(of: name.stream)
+        if target == number {
+            atHome { $0.leave(name, from: number, &$1) }
+        } else {
+            hubContext.mailboxes[target].post(.leave(name, from: number))
+        }
+    }
+
+    private func received(_ outputs: [FeedOutput]) {
+        for output in outputs {
+            switch output {
+            case .event(let event):
+                atHome { $0.received(event, &$1) }
+            case .positioned(let stream, let serial, let position):
+                atHome { $0.positioned(stream, at: position, watch: serial, &$1) }
+            case .refused(let stream, let serial):
+                atHome { $0.refused(stream, watch: serial, &$1) }
+            case .reset(let stream, let position):
+                home.reset(stream, to: position)
+            case .status:
+                break
+            }
+        }
+    }
+
+    private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        input(&home, &effects)
+        for effect in effects { perform(effect) }
+    }
+
+    private func perform(_ effect: StreamHome.Effect) {
+        switch effect {
+        case .watch(let stream, let serial):
+            hubContext.requestFeed(.watch(stream, serial: serial))
+        case .unwatch(let stream):
+            hubContext.requestFeed(.unwatch(stream))
+        case .joined(let target, let joined):
+            if target == number {
+                self.joined(joined)
+            } else {
+                hubContext.mailboxes[target].post(.joined(joined))
+            }
+        case .refused(let target, let session, let serial):
+            if target == number {
+                joinRefused(session, serial)
+            } else {
+                hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
+            }
+        case .broadcast(let loops, let channel, let frame):
+            for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
+                if target == number {
+                    deliver(frame, to: channel)
+                } else {
+                    hubContext.mailboxes[target].post(.broadcast(channel: channel, frame))
+                }
+            }
+        }
+    }
+
+    private func joined(_ joined: StreamJoined) {
+        guard let connection = connection(joined.session), let session = connection.session else { return }
+        var effects = Hub.Effects()
+        hub.joined(joined, session, &effects)
+        connection.perform(effects)
+    }
+
+    private func joinRefused(_ id: SessionID, _ serial: UInt32) {
+        guard let connection = connection(id), let session = connection.session else { return }
+        var effects = Hub.Effects()
+        hub.joinRefused(session, serial: serial, &effects)
+        connection.perform(effects)
+    }
+
+    /// Queues the frame to every subscriber that this loop has of the channel.
+    private func deliver(_ frame: SharedBytes, to name: String) {
+        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+        for slot in channel.subscribers {
+            // A channel's subscribers are sessions of this loop, and a session's slot is its connection's.
+            guard let source = loop.source(slot: slot) else { continue }
+            unsafeDowncast(source, to: Connection.self).queue(frame)
+        }
+    }
+
+    // MARK: Tokens
+
+    /// Has the token verified off the loop; `Connection.verified` gets the result.
+    func verify(_ token: String, for id: SessionID) {
+        let mailbox = mailbox
+        let verifier = hubContext.verifier
+        Task { mailbox.post(.verified(id, await verifier.verify(token))) }
+    }
+
+    // MARK: Ending
+
+    /// Clients come back at once after 4200; it is sent on established connections only, or they would hot-loop.
+    private func shutdown() {
+        isStopping = true
+        if let acceptor { loop.remove(acceptor) }
+        acceptor = nil
+        loop.forEachSource { source in
+            guard let connection = source as? Connection else { return }
+            switch connection.phase {
+            case .open, .awaitingToken: connection.close(.reconnect)
+            case .http, .awaitingAnswer: connection.finish()
+            case .closing, .finishing, .gone: break
+            }
+        }
+        if loop.sourceCount == 0 { loop.handle.stop() }
+    }
+}

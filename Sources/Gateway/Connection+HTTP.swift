@@ -1,0 +1,205 @@
+import Bytes
+import Channels
+import HTTP
+import Identity
+import Pusher
+import Reactor
+import WebSocket
+
+/// What a connection holds before its upgrade, and gives back after it.
+final class HTTPConversation {
+    var parser: RequestParser
+    /// Let in only to be told why not.
+    let refusal: ConnectionCensus.Refusal?
+    /// The request being answered: whether another may follow, and whether it was a HEAD.
+    var keepsAlive = true
+    var omitsBody = false
+    var hasAnswered = false
+    /// An upgrade whose bearer token is being verified.
+    var upgrade: PendingUpgrade?
+
+    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits) {
+        self.refusal = refusal
+        parser = RequestParser(limits: limits)
+    }
+}
+
+/// An upgrade found good but for its token: the 101 response, ready, and the app.
+struct PendingUpgrade {
+    let response: SharedBytes
+    let app: App
+}
+
+extension Connection {
+    /// Reads one request; zero where it is not all there.
+    func readRequest(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        guard let conversation else { return bytes.count }
+        if conversation.hasAnswered, conversation.parser.isIdle {
+            // The next request has begun: its time runs from here.
+            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        }
+        do {
+            guard let request = try conversation.parser.parse(bytes) else {
+                if conversation.parser.takeContinue() { queue(ClientLoop.continueResponse) }
+                return 0
+            }
+            let consumed = request.consumed
+            conversation.keepsAlive = request.keepsAlive
+            conversation.omitsBody = request.method == .head
+            route(request, conversation)
+            return consumed
+        } catch {
+            var writer = ByteWriter()
+            writer.append(refusal: error)
+            queue(writer.finish())
+            finish()
+            return bytes.count
+        }
+    }
+
+    /// The request's time is over.
+    func requestOverdue() {
+        guard let conversation, !conversation.parser.isIdle else { return drop() }
+        answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false)
+    }
+
+    private func route(_ request: Request, _ conversation: HTTPConversation) {
+        if let refusal = conversation.refusal {
+            var response = HTTPResponse.problem(refusal.status, refusal.message)
+            response.fields.append(("Retry-After", "10"))
+            return answer(response, keepsAlive: false)
+        }
+        if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
+        phase = .awaitingAnswer
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID)
+        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange) {
+            answer(response, keepsAlive: conversation.keepsAlive)
+        } else {
+            updateInterest()
+        }
+    }
+
+    /// A route has answered later.
+    func answered(_ response: HTTPResponse) {
+        guard phase == .awaitingAnswer, let conversation, conversation.upgrade == nil else { return }
+        answer(response, keepsAlive: conversation.keepsAlive)
+        if phase == .http { resume() }
+    }
+
+    func answer(_ response: HTTPResponse, keepsAlive: Bool) {
+        guard let conversation else { return drop() }
+        let keepsAlive = keepsAlive && !owner.isStopping
+        var writer = ByteWriter(capacity: response.body.count + 256)
+        response.body.withUnsafeBytes { body in
+            writer.append(
+                response: response.status, contentType: response.contentType, keepsAlive: keepsAlive,
+                omitsBody: conversation.omitsBody, body: body
+            ) { writer in
+                for field in response.fields { writer.append(field: field.name, field.value) }
+            }
+        }
+        queue(writer.finish())
+        guard keepsAlive else { return finish() }
+        conversation.hasAnswered = true
+        phase = .http
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.keepAlive))
+    }
+
+    // MARK: The upgrade
+
+    /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). Origin before app: a foreign page learns nothing.
+    private func upgrade(_ request: Request, _ conversation: HTTPConversation) {
+        let handshake: Handshake
+        do {
+            handshake = try Handshake(request)
+        } catch {
+            var writer = ByteWriter()
+            Handshake.refuse(error, to: &writer)
+            queue(writer.finish())
+            return finish()
+        }
+        guard owner.configuration.origins.allows(request.field("origin")?.string) else {
+            return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
+        }
+        var writer = ByteWriter(capacity: 192)
+        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
+        let response = writer.finish()
+        let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
+        let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
+        let key = request.path.part(5..<request.path.count)
+        guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
+            return refuse(.unknownApp, after: response)
+        }
+        if let complaint { return refuse(complaint, after: response) }
+        guard let token = request.bearerToken, app.ownsDatabase else {
+            queue(response)
+            return open(newSession(app))
+        }
+        conversation.upgrade = PendingUpgrade(response: response, app: app)
+        phase = .awaitingAnswer
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        updateInterest()
+        owner.verify(token.string, for: sessionID)
+    }
+
+    /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
+    func upgradeVerified(_ result: Result<VerifiedToken, TokenRejection>) {
+        guard let upgrade = conversation?.upgrade else { return }
+        switch result {
+        case .failure(let rejection):
+            answer(.problem(.unauthorized, rejection.message), keepsAlive: false)
+        case .success(let token):
+            queue(upgrade.response)
+            let session = newSession(upgrade.app)
+            open(session)
+            var effects = Hub.Effects()
+            owner.hub.authenticated(
+                session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
+            perform(effects)
+            resume()
+        }
+    }
+
+    /// Upgrades only to close: Pusher's clients understand codes on a WebSocket, and no HTTP status.
+    private func refuse(_ code: ErrorCode, after response: SharedBytes) {
+        queue(response)
+        queue(ServerEvent.errorFrame(code))
+        conversation = nil
+        phase = .open
+        close(code)
+    }
+
+    private func newSession(_ app: App) -> Session {
+        var random = SystemRandomNumberGenerator()
+        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next(), random.next()))
+    }
+}
+
+extension ConnectionCensus.Refusal {
+    fileprivate var status: Status {
+        switch self {
+        case .hubFull: .serviceUnavailable
+        case .addressFull: .tooManyRequests
+        }
+    }
+
+    fileprivate var message: StaticString {
+        switch self {
+        case .hubFull: "This hub has as many connections as it may have."
+        case .addressFull: "This address has as many connections as it may have."
+        }
+    }
+}
+
+extension HTTPRequest {
+    fileprivate init(_ request: Request) {
+        method = request.method
+        path = request.path.string
+        query = request.query.map { Array($0) } ?? []
+        origin = request.field("origin")?.string
+        bearerToken = request.bearerToken?.string
+        contentType = request.field("content-type")?.string
+        body = Array(request.body)
+    }
+}

@@ -1,0 +1,144 @@
+import Bytes
+import Channels
+import HTTP
+import Identity
+import Pusher
+import Reactor
+import WebSocket
+
+extension Connection {
+    /// The upgrade is answered: a WebSocket from here on.
+    func open(_ session: Session) {
+        self.session = session
+        conversation = nil
+        phase = .open
+        owner.hub.opened(session)
+        queue(
+            ServerEvent.connectionEstablishedFrame(
+                session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+    }
+
+    /// Reads messages while the connection takes any, and says how many bytes they took.
+    func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        var consumed = 0
+        do {
+            while phase == .open || phase == .closing,
+                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+            {
+                received(event, in: bytes)
+            }
+        } catch {
+            guard phase == .open else {
+                drop()
+                return bytes.count
+            }
+            close(error.closeCode, error.reason)
+            // What follows cannot be told apart any more; only the peer's end is awaited.
+            finish()
+            return bytes.count
+        }
+        return consumed
+    }
+
+    private func received(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
+        if phase == .closing {
+            if case .close = event { finish() }
+            return
+        }
+        switch event {
+        case .text(let payload):
+            payload.withUnsafeBytes(in: buffer) { message($0) }
+        case .binary:
+            close(.unsupportedData, "text messages only")
+        case .ping(let payload):
+            payload.withUnsafeBytes(in: buffer) { bytes in
+                var writer = ByteWriter(capacity: bytes.count + 2)
+                FrameWriter.append(control: Opcode.pong, bytes, to: &writer)
+                queue(writer.finish())
+            }
+        case .pong:
+            break
+        case .close(let code):
+            leaveChannels()
+            var writer = ByteWriter(capacity: 16)
+            FrameWriter.appendClose(code, to: &writer)
+            queue(writer.finish())
+            finish()
+        }
+    }
+
+    private func message(_ text: UnsafeRawBufferPointer) {
+        guard let session else { return }
+        var effects = Hub.Effects()
+        do {
+            owner.hub.received(try ClientEvent.decode(text), from: session, &effects)
+        } catch {
+            effects.append(.send(ServerEvent.errorFrame(error.message)))
+        }
+        perform(effects)
+    }
+
+    /// Does what the engine decided for this connection.
+    func perform(_ effects: Hub.Effects) {
+        for effect in effects {
+            switch effect {
+            case .send(let frame):
+                if phase == .open || phase == .awaitingToken { queue(frame) }
+            case .verify(let token):
+                phase = .awaitingToken
+                updateInterest()
+                owner.verify(token, for: sessionID)
+            case .join(let join): owner.join(join)
+            case .leave(let name): owner.leave(name)
+            }
+        }
+    }
+
+    /// A token was verified that this connection waits for.
+    func verified(_ result: Result<VerifiedToken, TokenRejection>) {
+        if phase == .awaitingAnswer { return upgradeVerified(result) }
+        guard phase == .awaitingToken, let session else { return }
+        phase = .open
+        var effects = Hub.Effects()
+        switch result {
+        case .success(let token):
+            owner.hub.authenticated(
+                session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
+        case .failure(let rejection):
+            owner.hub.rejected(session, reason: rejection.message, &effects)
+        }
+        perform(effects)
+        resume()
+    }
+
+    // MARK: Liveness and the close handshake
+
+    /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
+    func checkLiveness() {
+        if awaitsPong { return close(.pongTimeout) }
+        let now = owner.loop.now
+        let due = lastInbound.advanced(by: owner.timeouts.activity)
+        guard due <= now else { return owner.loop.setDeadline(self, due) }
+        awaitsPong = true
+        queue(owner.pingFrame)
+        owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
+    }
+
+    /// Closes with one of Pusher's codes, which tells the client when to come back.
+    func close(_ code: ErrorCode) {
+        close(CloseCode(rawValue: code.rawValue), code.message)
+    }
+
+    /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
+    func close(_ code: CloseCode, _ reason: StaticString) {
+        guard phase == .open || phase == .awaitingToken else { return }
+        leaveChannels()
+        var writer = ByteWriter(capacity: 64)
+        FrameWriter.appendClose(code, reason: reason, to: &writer)
+        queue(writer.finish())
+        phase = .closing
+        updateInterest()
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+    }
+}

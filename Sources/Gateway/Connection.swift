@@ -1,0 +1,212 @@
+import Bytes
+import Channels
+import HTTP
+import Pusher
+import Reactor
+import WebSocket
+
+/// One client's connection: a socket joined to a session. First HTTP, then, after an upgrade, WebSocket.
+///
+/// It reads into its loop's buffer and owns memory only while it holds an unfinished request or an unsent tail. Frames
+/// that pile up in a tick leave together when it ends.
+///
+/// Valid transitions of `Phase`: `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
+/// `open`, `awaitingToken` → `closing`; any → `finishing`, `gone`.
+final class Connection: EventSource {
+    enum Phase {
+        /// Reads requests.
+        case http
+        /// A request is being answered, or a token of an upgrade verified. Reads nothing: order is kept by waiting.
+        case awaitingAnswer
+        /// A WebSocket in use.
+        case open
+        /// A WebSocket whose token is being verified. Reads nothing, so nothing overtakes the identity.
+        case awaitingToken
+        /// Our close frame is sent; the peer's is awaited, all else ignored.
+        case closing
+        /// Sends what is queued, then ends.
+        case finishing
+        case gone
+    }
+
+    let descriptor: Int32
+    let address: PeerAddress
+    unowned let owner: ClientLoop
+    var phase = Phase.http
+    var session: Session?
+    var reader = MessageReader(role: .server)
+    /// Only before the upgrade.
+    var conversation: HTTPConversation?
+    var lastInbound: Instant
+    var awaitsPong = false
+    private var output = WriteQueue()
+    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
+    private var leftover: [UInt8] = []
+
+    init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+        self.descriptor = descriptor
+        self.address = address
+        self.owner = owner
+        lastInbound = owner.loop.now
+        conversation = HTTPConversation(refusal: refusal, limits: owner.configuration.httpLimits)
+        super.init()
+    }
+
+    deinit {
+        Socket.close(descriptor)
+    }
+
+    var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
+
+    // MARK: Inputs
+
+    override func ready(_ readiness: Readiness) {
+        if readiness.contains(.writable) { flush() }
+        if phase == .gone { return }
+        if readiness.contains(.readable) {
+            readable()
+        } else if readiness.contains(.hangup) {
+            drop()
+        }
+    }
+
+    override func tickEnded() {
+        if output.byteCount > owner.limits.sendQueueBytesMax { return slow() }
+        flush()
+    }
+
+    override func deadlineReached() {
+        switch phase {
+        case .http: requestOverdue()
+        case .open, .awaitingToken: checkLiveness()
+        case .awaitingAnswer:
+            answer(.problem(.serviceUnavailable, "The hub could not answer in time"), keepsAlive: false)
+        case .closing, .finishing: drop()
+        case .gone: break
+        }
+    }
+
+    // MARK: Output
+
+    /// Queues a frame, or bytes of a response; they leave at the end of the tick.
+    @inline(__always)
+    func queue(_ frame: SharedBytes) {
+        output.append(frame)
+        owner.loop.markDirty(self)
+    }
+
+    private func flush() {
+        switch output.flush(to: descriptor, gather: owner.gather) {
+        case .drained:
+            if phase == .finishing { return finished() }
+        case .blocked: break
+        case .broken: return drop()
+        }
+        updateInterest()
+    }
+
+    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
+    private func slow() {
+        output.dropUnsent()
+        guard phase == .open || phase == .awaitingToken else { return drop() }
+        close(.overCapacity)
+        flush()
+    }
+
+    /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
+    /// and take the last bytes with it, if something of the peer's is still unread.
+    private func finished() {
+        Socket.finishSending(descriptor)
+        if owner.isStopping { return drop() }
+        owner.loop.setInterest(self, .readable)
+    }
+
+    func updateInterest() {
+        var interest: Readiness = phase == .awaitingAnswer || phase == .awaitingToken ? [] : .readable
+        if !output.isEmpty { interest.insert(.writable) }
+        owner.loop.setInterest(self, interest)
+    }
+
+    // MARK: Ending
+
+    /// Ends after what is queued has been sent.
+    func finish() {
+        guard phase != .gone else { return }
+        leaveChannels()
+        phase = .finishing
+        conversation = nil
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+        owner.loop.markDirty(self)
+    }
+
+    /// Ends now.
+    func drop() {
+        guard phase != .gone else { return }
+        leaveChannels()
+        phase = .gone
+        owner.loop.remove(self)
+        owner.left(self)
+    }
+
+    func leaveChannels() {
+        guard let session else { return }
+        self.session = nil
+        var effects = Hub.Effects()
+        owner.hub.closed(session, &effects)
+        perform(effects)
+    }
+
+    // MARK: Reading
+
+    private func readable() {
+        let buffer = owner.readBuffer
+        let held = leftover.count
+        guard held < buffer.count else { return drop() }
+        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
+        switch Socket.receive(descriptor, into: room) {
+        case .bytes(let count):
+            lastInbound = owner.loop.now
+            awaitsPong = false
+            consume(held: held, received: count)
+        case .wouldBlock: break
+        case .endOfStream, .failed: drop()
+        }
+    }
+
+    /// The pause is over: goes on with what had been read.
+    func resume() {
+        updateInterest()
+        let held = leftover.count
+        if held > 0 { consume(held: held, received: 0) }
+    }
+
+    private func consume(held: Int, received: Int) {
+        let buffer = owner.readBuffer
+        if held > 0 {
+            leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
+            leftover = []
+        }
+        let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
+        let consumed = process(bytes)
+        if consumed < bytes.count, phase != .gone, phase != .finishing {
+            leftover = Array(bytes[consumed...])
+        }
+    }
+
+    /// Consumes what it can, and says how much that was.
+    private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        var consumed = 0
+        while consumed < bytes.count {
+            let before = consumed
+            let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
+            switch phase {
+            case .http: consumed += readRequest(rest)
+            case .open, .closing: consumed += readMessages(rest)
+            case .awaitingAnswer, .awaitingToken: return consumed
+            case .finishing, .gone: return bytes.count
+            }
+            if consumed == before { return consumed }
+        }
+        return consumed
+    }
+}

@@ -1,0 +1,129 @@
+import Channels
+import Feed
+import Identity
+import Logging
+import Reactor
+import Sync
+import Synchronization
+
+// Gateway: connections. Sockets joined to sessions, on N loops; the only target that knows both the reactor and the
+// engine. Lifecycle: `start` binds the port, starts the feed and the loops; `stop` closes every connection with 4200 and
+// joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
+// concerns one stream passes through its home loop.
+
+/// What all loops of a hub share; immutable, or safe from any thread.
+final class HubContext: Sendable {
+    let configuration: GatewayConfiguration
+    let mailboxes: [Mailbox<LoopMessage>]
+    let census: ConnectionCensus
+    let verifier: TokenVerifier
+    let routes: any HTTPRoutes
+    /// Nil without a database.
+    private let feed: Feed?
+
+    init(
+        _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
+        verifier: TokenVerifier, routes: any HTTPRoutes
+    ) {
+        self.configuration = configuration
+        self.mailboxes = mailboxes
+        self.feed = feed
+        self.verifier = verifier
+        self.routes = routes
+        census = ConnectionCensus(loops: mailboxes.count, limits: configuration.limits)
+    }
+
+    /// The loop that is the stream's home.
+    func home(of stream: StreamID) -> Int {
+        Self.home(of: stream, loops: mailboxes.count)
+    }
+
+    static func home(of stream: StreamID, loops: Int) -> Int {
+        Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
+    }
+
+    func requestFeed(_ request: FeedRequest) {
+        feed?.requests.post(request)
+    }
+}
+
+/// A running gateway.
+package final class Gateway: Sendable {
+    /// The port bound.
+    package let port: UInt16
+    private let threads: [LoopThread]
+    private let context: HubContext
+    private let feed: Feed?
+
+    /// Binds the port and starts the loops, and the feed where there is one.
+    ///
+    /// - Parameter startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
+    /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
+    package init(
+        _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
+        startFeed: ((FeedSink) throws -> Feed)?
+    ) throws {
+        precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
+        let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
+        port = socket.port
+        let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
+        let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
+        feed = try startFeed?(Self.sink(to: mailboxes))
+        let context = HubContext(
+            configuration, mailboxes: mailboxes, feed: feed, verifier: verifier, routes: routes)
+        self.context = context
+        threads = try handles.enumerated().map { number, handle in
+            try LoopThread(name: "loop-\(number)", handle: handle) { loop in
+                let clients = ClientLoop(number, on: loop, context)
+                if number == 0 {
+                    // A fresh epoll set takes one more descriptor; where it does not, the hub hears nobody and the
+                    // operator must know.
+                    do {
+                        try clients.listen(on: socket)
+                    } catch {
+                        preconditionFailure("the listening socket cannot be watched: \(error)")
+                    }
+                }
+                return clients
+            }
+        }
+    }
+
+    /// Connections at present.
+    package var connectionCount: Int { context.census.total }
+
+    /// Closes every connection with 4200, and ends the loops and the feed. Returns when all threads have ended: at once,
+    /// or after the time that peers have to answer a close frame.
+    package func stop() {
+        feed?.stop()
+        for mailbox in context.mailboxes { mailbox.post(.shutdown) }
+        for thread in threads { thread.join() }
+    }
+
+    /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
+    private static func sink(to mailboxes: [Mailbox<LoopMessage>]) -> FeedSink {
+        FeedSink(
+            deliver: { outputs in
+                guard mailboxes.count > 1 else { return mailboxes[0].post(.feed(outputs)) }
+                var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
+                for output in outputs {
+                    guard let stream = output.stream else { continue }
+                    perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
+                }
+                for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
+                    mailbox.post(.feed(outputs))
+                }
+            },
+            backlog: { mailboxes.map(\.count).max() ?? 0 })
+    }
+}
+
+extension FeedOutput {
+    fileprivate var stream: StreamID? {
+        switch self {
+        case .event(let event): event.stream
+        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): stream
+        case .status: nil
+        }
+    }
+}

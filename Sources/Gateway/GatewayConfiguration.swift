@@ -1,0 +1,55 @@
+import Channels
+import HTTP
+
+/// What the gateway is told: where to listen, for which apps, and within which bounds and times.
+package struct GatewayConfiguration: Sendable {
+    /// The address or name to listen on, and the port; 0 lets the kernel choose.
+    package var host = "127.0.0.1"
+    package var port: UInt16 = 6001
+    /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
+    package var loops = 1
+    package var apps: [App] = []
+    package var origins = AllowedOrigins.any
+    package var limits = GatewayLimits()
+    package var channelLimits = ChannelLimits()
+    package var httpLimits = HTTPLimits()
+    package var timeouts = GatewayTimeouts()
+    /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
+    package var requiresProtocolVersion = false
+
+    package init() {}
+}
+
+/// The gateway's bounds. Each is tested at the bound and one past it.
+package struct GatewayLimits: Sendable {
+    /// Bytes of one WebSocket message; above it the connection is closed with 1009.
+    package var messageBytesMax = 65_536
+    /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
+    package var sendQueueBytesMax = 1 << 20
+    /// Connections in all; above it a request is answered with 503.
+    package var connectionsMax = 100_000
+    /// Connections from one address; above it a request is answered with 429. Nil: no bound.
+    package var connectionsPerAddressMax: Int? = 1_000
+    /// Whether loopback addresses are free of the bound for one address.
+    package var exemptsLoopback = false
+    /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
+    package var refusalsMax = 128
+
+    package init() {}
+}
+
+/// How long the gateway waits for whom.
+package struct GatewayTimeouts: Sendable {
+    /// From the first byte awaited of a request to its last, and from accept to the end of the upgrade.
+    package var handshake: Duration = .seconds(10)
+    /// A kept-alive HTTP connection between two requests.
+    package var keepAlive: Duration = .seconds(60)
+    /// Silence of a peer before it is sent a ping; told to clients as `activity_timeout`.
+    package var activity: Duration = .seconds(120)
+    /// Silence after that ping before the connection is closed with 4201.
+    package var pong: Duration = .seconds(30)
+    /// From our close frame until the peer's, or until the socket is closed without it.
+    package var close: Duration = .seconds(2)
+
+    package init() {}
+}

@@ -1,0 +1,68 @@
+import Bytes
+import Channels
+import HTTP
+import JSON
+import Reactor
+
+/// One HTTP request, owned: it outlives the buffer it was read from.
+package struct HTTPRequest: Sendable {
+    package let method: Method
+    /// Not percent-decoded.
+    package let path: String
+    package let query: [UInt8]
+    package let origin: String?
+    /// The credentials of `Authorization: Bearer`.
+    package let bearerToken: String?
+    package let contentType: String?
+    package let body: [UInt8]
+}
+
+/// The answer to an HTTP request.
+package struct HTTPResponse: Sendable {
+    package var status: Status
+    package var contentType: StaticString
+    package var body: [UInt8]
+    /// Fields beside those that every answer has.
+    package var fields: [(name: StaticString, value: String)]
+
+    package init(
+        _ status: Status, contentType: StaticString = "application/json", body: [UInt8] = [],
+        fields: [(name: StaticString, value: String)] = []
+    ) {
+        self.status = status
+        self.contentType = contentType
+        self.body = body
+        self.fields = fields
+    }
+}
+
+/// Where a route sends an answer that it cannot give at once. The connection reads nothing until then; if it is gone by
+/// the time, the answer goes nowhere.
+package struct HTTPExchange: Sendable {
+    let mailbox: Mailbox<LoopMessage>
+    let connection: SessionID
+
+    /// Answers. Any thread, once.
+    package func respond(_ response: HTTPResponse) {
+        mailbox.post(.answered(connection, response))
+    }
+}
+
+/// The hub's routes. Called on a loop: what takes time answers later, by the exchange.
+package protocol HTTPRoutes: Sendable {
+    /// The answer, or nil where the exchange will bring it.
+    func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse?
+}
+
+extension HTTPResponse {
+    /// An error for people and programs: `{"error":"…","code":401}`.
+    package static func problem(_ status: Status, _ message: StaticString) -> HTTPResponse {
+        var body = ByteWriter(capacity: 128)
+        body.append(#"{"error":"#)
+        body.append(jsonString: message.bytes)
+        body.append(#","code":"#)
+        body.append(decimal: status.code)
+        body.append("}\n")
+        return HTTPResponse(status, body: body.array)
+    }
+}

@@ -1,0 +1,31 @@
+import Bytes
+import Channels
+import Feed
+import Identity
+import Reactor
+import Sync
+
+/// What loops, the feed and the verifier say to a loop. One mailbox for all of it, so that what was said first is done
+/// first: a stream's answer before its events.
+enum LoopMessage: Sendable {
+    /// Take over a connection that was accepted.
+    case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?)
+    /// To a stream's home: a session of loop `from` asks to be let in.
+    case join(StreamJoin, from: Int)
+    /// To a stream's home: loop `from` has nobody left under this name.
+    case leave(StreamName, from: Int)
+    /// From a stream's home: the session is let in.
+    case joined(StreamJoined)
+    /// From a stream's home: the session cannot be let in.
+    case joinRefused(SessionID, serial: UInt32)
+    /// From a stream's home: an event for the subscribers of that channel.
+    case broadcast(channel: String, SharedBytes)
+    /// From the feed, to the homes of these streams.
+    case feed([FeedOutput])
+    /// From the verifier: a token was found good or bad.
+    case verified(SessionID, Result<VerifiedToken, TokenRejection>)
+    /// From a route: the answer to the request that the connection waits for.
+    case answered(SessionID, HTTPResponse)
+    /// The hub ends: close every connection, then stop.
+    case shutdown
+}

@@ -1,0 +1,107 @@
+import Bytes
+import Glibc
+import Reactor
+
+/// What one connection has still to be sent: shared frames, in order, the first perhaps sent in part.
+///
+/// One frame, by far the most common length, needs no memory of its own.
+struct WriteQueue {
+    private var first: SharedBytes?
+    private var rest: ContiguousArray<SharedBytes> = []
+    /// Bytes of `first` that are sent.
+    private var sent = 0
+    /// Bytes queued and not sent.
+    private(set) var byteCount = 0
+
+    /// What remains after a flush.
+    enum Outcome {
+        case drained, blocked, broken
+    }
+
+    /// The room for more frames that a drained queue keeps, as a count.
+    static let capacityKept = 16
+
+    var isEmpty: Bool { first == nil }
+
+    @inline(__always)
+    mutating func append(_ frame: SharedBytes) {
+        byteCount &+= frame.count
+        if first == nil {
+            first = frame
+        } else {
+            rest.append(frame)
+        }
+    }
+
+    /// Forgets all but a frame sent in part, whose end the peer must get to understand what follows.
+    mutating func dropUnsent() {
+        rest = []
+        if sent == 0 { first = nil }
+        byteCount = (first?.count ?? 0) - sent
+    }
+
+    /// Gives back memory held for bursts.
+    mutating func trim() {
+        if isEmpty, rest.capacity > 0 { rest = [] }
+    }
+
+    /// Sends as much as the socket takes; `gather` is the loop's scratch.
+    mutating func flush(to descriptor: Int32, gather: UnsafeMutableBufferPointer<iovec>) -> Outcome {
+        while let frame = first {
+            let result: TransferResult
+            let offered: Int
+            if rest.isEmpty {
+                offered = frame.count &- sent
+                result = Socket.send(
+                    descriptor, UnsafeRawBufferPointer(start: frame.baseAddress + sent, count: offered))
+            } else {
+                offered = gatherFrames(frame, gather)
+                let count = Swift.min(rest.count + 1, gather.count)
+                result = Socket.send(descriptor, gathering: UnsafeMutableBufferPointer(rebasing: gather[0..<count]))
+            }
+            switch result {
+            case .bytes(let count):
+                advance(by: count)
+                if count < offered { return .blocked }
+            case .wouldBlock: return .blocked
+            case .endOfStream, .failed: return .broken
+            }
+        }
+        return .drained
+    }
+
+    private func gatherFrames(_ frame: SharedBytes, _ gather: UnsafeMutableBufferPointer<iovec>) -> Int {
+        gather[0] = iovec(
+            iov_base: UnsafeMutableRawPointer(mutating: frame.baseAddress + sent), iov_len: frame.count - sent)
+        var offered = frame.count - sent
+        for index in 1..<Swift.min(rest.count + 1, gather.count) {
+            let frame = rest[index - 1]
+            gather[index] = iovec(iov_base: UnsafeMutableRawPointer(mutating: frame.baseAddress), iov_len: frame.count)
+            offered += frame.count
+        }
+        return offered
+    }
+
+    private mutating func advance(by count: Int) {
+        byteCount &-= count
+        guard let frame = first else { return }
+        if count < frame.count &- sent {
+            sent &+= count
+            return
+        }
+        var left = count &- (frame.count &- sent)
+        var whole = 0
+        while whole < rest.count, left >= rest[whole].count {
+            left &-= rest[whole].count
+            whole &+= 1
+        }
+        sent = left
+        if whole < rest.count {
+            first = rest[whole]
+            rest.removeFirst(whole + 1)
+        } else {
+            first = nil
+            rest.removeAll(keepingCapacity: rest.capacity <= Self.capacityKept)
+        }
+    }
+}

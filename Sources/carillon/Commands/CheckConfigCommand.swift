@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+
+/// `carillon check-config`: the configuration as the hub would see it.
+struct CheckConfigCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check-config",
+        abstract: "Print the effective configuration, with the source of each value and secrets masked.",
+        discussion: SettingsArguments.help)
+
+    @Flag(help: "With the defaults of `carillon dev`.")
+    var dev = false
+
+    @Flag(help: ArgumentHelp("Print the table of settings for the README.", visibility: .hidden))
+    var markdown = false
+
+    @OptionGroup var arguments: SettingsArguments
+
+    func run() throws {
+        if markdown {
+            for line in Self.markdownTable { say(line) }
+            return
+        }
+        let effective = try arguments.effective(dev ? .development : .serve)
+        for line in Self.lines(effective) { say(line) }
+        _ = try Settings(effective)
+    }
+
+    /// One line for each setting: key, value, source.
+    static func lines(_ effective: EffectiveSettings) -> [String] {
+        let cells = SettingsTable.rows.map { row in
+            let entry = effective.entries[row.key]
+            let value = entry.map { SettingMask.shown($0.text, of: row) }
+            return (row.key, value.map { $0.isEmpty ? "(none)" : $0 } ?? "(not set)", entry?.source ?? "default")
+        }
+        let keyWidth = cells.map(\.0.count).max() ?? 0
+        let valueWidth = min(40, cells.map(\.1.count).max() ?? 0)
+        return cells.map { key, value, source in
+            key.padding(toLength: keyWidth, withPad: " ", startingAt: 0) + "  "
+                + value.padding(toLength: max(valueWidth, value.count), withPad: " ", startingAt: 0) + "  " + source
+        }
+    }
+
+    /// The README's table of settings.
+    static let markdownTable: [String] = {
+        let head = ["| key in the file | environment | default | meaning |", "|---|---|---|---|"]
+        return head
+            + SettingsTable.rows.map { row in
+                var fallback = row.fallback.map { $0.isEmpty ? "none" : "`\($0)`" } ?? "–"
+                if let own = row.developmentFallback { fallback += "; dev: `\(own)`" }
+                return "| `\(row.key)` | `\(row.environment)` | \(fallback) | \(row.help) |"
+            }
+    }()
+}

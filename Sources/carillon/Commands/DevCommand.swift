@@ -1,0 +1,107 @@
+import ArgumentParser
+import Foundation
+import Glibc
+import Logging
+import Postgres
+
+/// `carillon dev`: a hub with a database of its own, with nothing to configure.
+struct DevCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dev",
+        abstract: "Run a hub with a private PostgreSQL cluster, migrated, with a small demonstration in it.",
+        discussion: SettingsArguments.help)
+
+    @Option(help: "Folder of the cluster, and of what `token` and `tail` need to find this hub.")
+    var dir = ".carillon"
+
+    @OptionGroup var arguments: SettingsArguments
+
+    func run() throws {
+        let stop = StopSignal.install()
+        var settings = try Settings(arguments.effective(.development))
+        try settings.listen.checkFree()
+        let folder = try DevelopmentFolder.make(dir)
+        let lock = try FolderLock(file: folder.lockFile)
+        defer { withExtendedLifetime(lock) {} }
+        say("carillon dev in \(folder.path)")
+        if settings.databaseURL != nil {
+            say("  DATABASE_URL is not used: dev has a database of its own")
+        }
+        let cluster = try DevelopmentCluster(directory: folder.path)
+        // Also on the way out of an error: nothing that was started outlives the hub.
+        defer { cluster.stop() }
+        try prepareDatabase(cluster, folder)
+        guard !stop.isSet else { return }
+
+        settings.databaseURL = cluster.hubURL
+        if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
+        let dose = demonstrationDose(cluster)
+        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        DescriptorLimit.raise()
+        try Hub.run(settings: settings, logger: logger, stop: stop) { address in
+            try folder.writeHub(record(of: settings, at: address))
+            say("ready on ws://\(address.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
+            invite(folder: folder, dose: dose)
+        }
+        say("stopping PostgreSQL")
+    }
+
+    private func prepareDatabase(_ cluster: DevelopmentCluster, _ folder: DevelopmentFolder) throws(Failure) {
+        let isNew = try cluster.start()
+        say(
+            "  PostgreSQL \(cluster.programs.majorVersion) \(isNew ? "made" : "found") in \(cluster.folders.base), started"
+        )
+        let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
+        let status = try migrator.migrate { say("  " + $0) }
+        say("  database at migration \(status.lines.last?.version ?? 0)")
+        try cluster.widenOwner()
+        try migrator.demonstrate()
+        say("  demonstration: users demo and demo2, with doses for today")
+        try folder.writeDatabaseURL(cluster.ownerURL)
+    }
+
+    private func databaseApp(of settings: Settings) -> ApplicationSettings? {
+        settings.apps.first { $0.id == settings.databaseApp }
+    }
+
+    private func record(of settings: Settings, at address: ListenAddress) -> HubRecord {
+        HubRecord(
+            url: "ws://\(address.reachable)", appKey: databaseApp(of: settings)?.key ?? "",
+            jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
+    }
+
+    /// A dose of the user demo that a person may mark as taken; nil where none is left today.
+    private func demonstrationDose(_ cluster: DevelopmentCluster) -> String? {
+        let connection = try? BlockingConnection(cluster.ownerURL)
+        let rows = try? connection?.query(
+            """
+            select id from care.dose_occurrence where user_id = 'demo' and status = 'scheduled'
+            order by local_date desc, scheduled_at limit 1
+            """)
+        return rows?.first?.first ?? nil
+    }
+
+    /// The two commands to try.
+    private func invite(folder: DevelopmentFolder, dose: String?) {
+        let program = shellWord(relative(ProcessInfo.processInfo.arguments.first ?? "carillon"))
+        let place = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
+        let url = shellWord(relative(folder.databaseURLFile))
+        let condition = dose.map { "id = '\($0)'" } ?? "user_id = 'demo'"
+        say("try, in another terminal:")
+        say("  \(program) tail --user demo\(place)")
+        say(
+            "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "
+                + "WHERE \(condition)\"")
+        say("Ctrl-C stops the hub and its PostgreSQL")
+    }
+
+    private func relative(_ path: String) -> String {
+        let here = FileManager.default.currentDirectoryPath + "/"
+        return path.hasPrefix(here) ? String(path.dropFirst(here.count)) : path
+    }
+
+    private func shellWord(_ text: String) -> String {
+        let plain = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./=@:,".contains($0)) }
+        return plain && !text.isEmpty ? text : "'" + text.replacingOccurrences(of: "'", with: "'\\''") + "'"
+    }
+}

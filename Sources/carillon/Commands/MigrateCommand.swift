@@ -1,0 +1,64 @@
+import ArgumentParser
+import Foundation
+
+/// `carillon migrate`: brings the database of `DATABASE_URL` up to this program.
+struct MigrateCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "migrate",
+        abstract: "Bring the database up to this program: roles, migrations, functions.",
+        discussion: """
+            The connection string is that of carillon_owner, or of a superuser, who then also makes the roles. \
+            Applied migrations are checked against their files; a database newer than this program is refused.
+            """)
+
+    @Flag(help: "Print what would be done, and change nothing.")
+    var dryRun = false
+
+    @Flag(help: "Print each migration and its state, and change nothing.")
+    var status = false
+
+    @OptionGroup var arguments: SettingsArguments
+
+    func run() throws {
+        let effective = try arguments.effective(.serve)
+        let url = try effective.required(SettingsTable.databaseURL)
+        let migrator = try Migrator(url: url, files: try SQLFileSet.embedded())
+        if status {
+            let status = try migrator.status()
+            for line in Self.table(status) { say(line) }
+            try migrator.check(status)
+        } else if dryRun {
+            let status = try migrator.status()
+            try migrator.check(status)
+            for line in Self.plan(status) { say(line) }
+        } else {
+            let status = try migrator.migrate { say($0) }
+            say("the database is at migration \(status.lines.last?.version ?? 0)")
+        }
+    }
+
+    /// Each migration and its state, for people.
+    static func table(_ status: Migrator.Status) -> [String] {
+        let width = status.lines.map(\.name.count).max() ?? 0
+        let lines = status.lines.map { line in
+            let state =
+                switch line.state {
+                case .applied(let time): "applied \(time) UTC"
+                case .pending: "pending"
+                case .changed: "applied, but the file has changed since"
+                case .unknown: "applied by a newer program"
+                }
+            return line.name.padding(toLength: width, withPad: " ", startingAt: 0) + "  " + state
+        }
+        return lines + [
+            "functions".padding(toLength: width, withPad: " ", startingAt: 0) + "  "
+                + (status.functionsCurrent ? "current" : "pending")
+        ]
+    }
+
+    /// What a migration would do, for people.
+    static func plan(_ status: Migrator.Status) -> [String] {
+        guard !status.isCurrent else { return ["nothing to do"] }
+        return status.pending.map { "would apply \($0.name)" } + ["would apply the functions"]
+    }
+}

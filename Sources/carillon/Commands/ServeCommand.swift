@@ -1,0 +1,28 @@
+import ArgumentParser
+import Logging
+
+/// `carillon serve`: the hub in production.
+struct ServeCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Run the hub.", discussion: SettingsArguments.help)
+
+    @OptionGroup var arguments: SettingsArguments
+
+    func run() throws {
+        let stop = StopSignal.install()
+        let settings = try Settings(arguments.effective(.serve))
+        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        if settings.databaseURL == nil {
+            logger.notice("no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams")
+        }
+        let room = DescriptorLimit.raise()
+        if room < settings.limits.connectionsMax {
+            logger.notice(
+                "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
+                metadata: ["room": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
+        }
+        try Hub.run(settings: settings, logger: logger, stop: stop) { address in
+            logger.info("ready", metadata: ["address": "\(address)"])
+        }
+    }
+}

@@ -1,0 +1,134 @@
+import ArgumentParser
+import Foundation
+import Pusher
+import Sync
+
+/// `carillon tail`: a device on the command line.
+struct TailCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tail", abstract: "Print the events of a user as a device receives them.",
+        discussion: "Without --url, the hub that `carillon dev` runs in DIR, with a token of its secret.")
+
+    @Option(help: "Id of the user whose streams are subscribed to.")
+    var user: String?
+
+    @Option(help: "Folder of `carillon dev`.")
+    var dir = ".carillon"
+
+    @Option(help: "Another hub, as ws://HOST:PORT; then with --app-key, and --token for a user.")
+    var url: String?
+
+    @Option(help: "Key of the application.")
+    var appKey: String?
+
+    @Option(help: "Token of the user, where it is not a development hub's.")
+    var token: String?
+
+    @Option(help: "A channel to subscribe to besides, by its full name; may be given again.")
+    var channel: [String] = []
+
+    @Argument(help: "Topics of the user.")
+    var topics = ["adherence", "reminders"]
+
+    func run() throws {
+        let target = try Target(self)
+        let stop = StopSignal.install()
+        let printer = EventPrinter()
+        var delay = Duration.zero
+        while !stop.wait(timeout: delay) {
+            do throws(ClientSocket.Pause) {
+                let device = try Device(target.address, appKey: target.appKey, stop: stop)
+                delay = try follow(device, target, printer)
+            } catch {
+                switch error {
+                case .stopped: return
+                case .timeout: printer.note("the hub does not take what is sent")
+                case .closed(let reason): printer.note("not connected: \(reason)")
+                }
+                // 1, 2, 4, then every 8 seconds: a person is waiting.
+                delay = min(.seconds(8), max(.seconds(1), delay * 2))
+            }
+            if delay < .zero { throw Failure("the hub refuses this client for good: see the line above") }
+        }
+    }
+
+    /// Prints until the connection is closed.
+    ///
+    /// - Returns: after what time to come back; negative for never.
+    private func follow(
+        _ device: Device, _ target: Target, _ printer: EventPrinter
+    ) throws(ClientSocket.Pause) -> Duration {
+        while true {
+            switch try device.next() {
+            case .established(let socketID):
+                printer.note("connected to \(target.address.authority) as socket \(socketID)")
+                if let token = target.token() { try device.signIn(token: token) }
+                for channel in target.channels { try device.subscribe(channel) }
+            case .signedIn: printer.note("signed in as \(user ?? "")")
+            case .subscribed(let channel): printer.note("subscribed to \(channel)")
+            case .refused(let channel, let reason): printer.note("refused \(channel): \(reason)")
+            case .event(let channel, let name, let data): printer.event(channel: channel, name: name, data: data)
+            case .error(let code, let message):
+                printer.note("error\(code.map { " \($0)" } ?? ""): \(message)")
+            case .closed(let code):
+                printer.note("the hub closed the connection\(code.map { " (code \($0))" } ?? "")")
+                return Self.delay(after: code)
+            }
+        }
+    }
+
+    /// What Pusher's close codes tell a client to do.
+    static func delay(after code: UInt16?) -> Duration {
+        switch code ?? 1006 {
+        case 4000..<4100: .seconds(-1)
+        case 4200..<4300: .milliseconds(100)
+        case 4300..<4400: .seconds(-1)
+        default: .seconds(1)
+        }
+    }
+}
+
+/// Whom and what to follow.
+private struct Target {
+    let address: HubAddress
+    let appKey: String
+    let channels: [String]
+    /// A token that is good now; nil where no user is followed.
+    let token: () -> String?
+
+    init(_ command: TailCommand) throws(Failure) {
+        var channels = command.channel
+        if let user = command.user {
+            for topic in command.topics {
+                let name = StreamName(form: .user, stream: StreamID(user: user, topic: topic)).format()
+                guard let name else {
+                    throw Failure(
+                        "there is no channel for the user \(user) and the topic \(topic): topics are a…z and _")
+                }
+                channels.append(name)
+            }
+        }
+        guard !channels.isEmpty else { throw Failure("nothing to follow: give --user NAME or --channel NAME") }
+        self.channels = channels
+
+        if let url = command.url {
+            guard let appKey = command.appKey else { throw Failure("--url also needs --app-key") }
+            guard command.user == nil || command.token != nil else {
+                throw Failure("--url also needs --token for a user")
+            }
+            address = try HubAddress(url)
+            self.appKey = appKey
+            token = { [token = command.token] in token }
+        } else {
+            let hub = try DevelopmentFolder.find(command.dir).hub()
+            address = try HubAddress(hub.url)
+            appKey = command.appKey ?? hub.appKey
+            token = { [token = command.token, user = command.user] in
+                guard let user, token == nil else { return token }
+                // Made anew for each connection: the old one may have expired while the hub was away.
+                let fresh = try? DevelopmentToken(hub: hub, user: user, lifetime: .seconds(12 * 3600), now: Date())
+                return try? fresh?.signedAtOnce(secret: hub.jwtSecret)
+            }
+        }
+    }
+}

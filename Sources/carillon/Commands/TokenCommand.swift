@@ -1,0 +1,28 @@
+import ArgumentParser
+import Foundation
+
+/// `carillon token`: a token that a development hub accepts.
+struct TokenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token", abstract: "Print a token (JWT) for a user of a development hub.",
+        discussion: "Signed with the secret of the hub in DIR; in production, the app's backend signs.")
+
+    @Option(help: "Id of the user, any text.")
+    var user: String
+
+    @Option(help: "Folder of `carillon dev`.")
+    var dir = ".carillon"
+
+    @Option(help: "How long the token is good: 3600, 90s, 15m, 12h.")
+    var expiresIn = "12h"
+
+    func run() throws {
+        guard let lifetime = SettingValues.duration(of: expiresIn), lifetime > .zero else {
+            throw Failure("--expires-in \(expiresIn): a time such as 90s, 15m or 12h is needed")
+        }
+        let hub = try DevelopmentFolder.find(dir).hub()
+        say(
+            try DevelopmentToken(hub: hub, user: user, lifetime: lifetime, now: Date()).signedAtOnce(
+                secret: hub.jwtSecret))
+    }
+}

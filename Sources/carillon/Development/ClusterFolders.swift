@@ -1,0 +1,80 @@
+import Foundation
+import Glibc
+
+/// Where a private cluster lives: its data, and the folder of its socket.
+///
+/// Both are in DIR where that is possible. The data goes to /var/tmp where the cluster's user cannot enter DIR (root's
+/// checkout below a closed home), the socket to a short path where DIR is too deep for a socket's name. What was
+/// chosen is recorded in DIR, so that the next start finds it.
+struct ClusterFolders: Equatable {
+    /// Holds `data`, the lock and the log.
+    let base: String
+    let socket: String
+
+    var data: String { base + "/data" }
+    /// Where a new cluster is made, before it is renamed to `data`: half of one is never taken for a whole.
+    var unfinishedData: String { base + "/data.unfinished" }
+    var log: String { base + "/postgres.log" }
+    var lock: String { base + "/lock" }
+
+    /// Bytes of a socket's path at most: `sun_path` is 108 with the closing zero.
+    static let socketPathBytesMax = 107
+    private static let socketName = "/.s.PGSQL.5432"
+
+    /// Chooses the folders for DIR, or finds those chosen before, and makes them.
+    static func prepare(directory: String, user: ClusterUser) throws(Failure) -> ClusterFolders {
+        let mark = mark(of: directory)
+        var base = directory + "/postgres"
+        let record = directory + "/postgres.path"
+        if let recorded = try? String(contentsOfFile: record, encoding: .utf8) {
+            base = recorded.trimmingCharacters(in: .newlines)
+        }
+        try user.makePrivateFolder(base)
+        if !user.mayEnter(base) {
+            _ = rmdir(base)
+            base = "/var/tmp/carillon-\(user.userID)-\(mark)"
+            try user.makePrivateFolder(base)
+            do {
+                try (base + "\n").write(toFile: record, atomically: true, encoding: .utf8)
+            } catch {
+                throw Failure("\(record): cannot be written: \(error.localizedDescription)")
+            }
+        }
+        return ClusterFolders(base: base, socket: try socketFolder(base: base, mark: mark, user: user))
+    }
+
+    private static func socketFolder(base: String, mark: String, user: ClusterUser) throws(Failure) -> String {
+        let near = base + "/socket"
+        if fits(near) {
+            try user.makePrivateFolder(near)
+            return near
+        }
+        let runtime = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"] ?? ""
+        for parent in [runtime, "/tmp"] where parent.hasPrefix("/") {
+            let far = "\(parent)/carillon-\(user.userID)-\(mark)"
+            guard fits(far), (try? user.makePrivateFolder(far)) != nil, user.mayEnter(far) else { continue }
+            return far
+        }
+        throw Failure("no folder with a path short enough for PostgreSQL's socket: choose a shorter one with --dir")
+    }
+
+    /// Whether a socket in the folder has a name that is short enough, and that the server's configuration can hold
+    /// (it is a list with commas).
+    static func fits(_ folder: String) -> Bool {
+        (folder + socketName).utf8.count <= socketPathBytesMax
+            && !folder.contains { $0 == "," || $0 == "\"" || $0 == "'" || $0 == "\\" || $0.isNewline }
+    }
+
+    /// Tells DIR from all others in names elsewhere.
+    private static func mark(of directory: String) -> String {
+        String(checksum(of: directory).prefix(16))
+    }
+
+    /// The connection string for a role, as URI: it works with `psql` and with drivers that know no libpq keywords.
+    func databaseURL(role: String, database: String) -> String {
+        var allowed = CharacterSet.alphanumerics
+        allowed.insert(charactersIn: "-._~")
+        let host = socket.addingPercentEncoding(withAllowedCharacters: allowed) ?? socket
+        return "postgresql://\(role)@/\(database)?host=\(host)&port=5432"
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import Glibc
+
+/// The user a private cluster runs as: we ourselves, or `postgres` where we are root, whom PostgreSQL refuses.
+struct ClusterUser: Equatable {
+    let userID: uid_t
+    let groupID: gid_t
+    /// Arguments to put before a program so that it runs as this user and ends with this process.
+    private let prefix: [String]
+
+    /// - Throws: a failure that says what is missing, where we are root and there is no user `postgres`.
+    static func current() throws(Failure) -> ClusterUser {
+        guard geteuid() == 0 else { return ClusterUser(userID: geteuid(), groupID: getegid(), prefix: ["setpriv"]) }
+        guard let entry = getpwnam("postgres") else {
+            throw Failure("PostgreSQL does not run as root, and there is no user postgres: apt install postgresql")
+        }
+        let (user, group) = (entry.pointee.pw_uid, entry.pointee.pw_gid)
+        return ClusterUser(
+            userID: user, groupID: group,
+            prefix: ["setpriv", "--reuid=\(user)", "--regid=\(group)", "--clear-groups"])
+    }
+
+    /// The arguments that run a program as this user.
+    func running(_ arguments: [String]) -> [String] {
+        prefix + ["--"] + arguments
+    }
+
+    /// As `running`; besides, the program gets SIGINT when the thread that started it ends. For PostgreSQL that is
+    /// its fast shutdown.
+    func endingWithUs(_ arguments: [String]) -> [String] {
+        prefix + ["--pdeathsig", "INT", "--"] + arguments
+    }
+
+    /// Whether this user may go into a folder, which also asks for all folders above it.
+    func mayEnter(_ folder: String) -> Bool {
+        guard let exit = try? ChildProcess.run(running(["test", "-x", folder])) else { return false }
+        return exit.isSuccess
+    }
+
+    /// Makes a folder that belongs to this user and is closed to all others, or checks that it is just that.
+    ///
+    /// The check matters below /tmp, where anyone may have been there before us.
+    func makePrivateFolder(_ path: String) throws(Failure) {
+        if mkdir(path, 0o700) == 0 {
+            if geteuid() != userID, lchown(path, userID, groupID) != 0 {
+                throw Failure("\(path): cannot be given to user \(userID): \(String(cString: strerror(errno)))")
+            }
+            return
+        }
+        guard errno == EEXIST else {
+            throw Failure("\(path): cannot be made: \(String(cString: strerror(errno)))")
+        }
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR, status.st_uid == userID,
+            status.st_mode & 0o077 == 0
+        else {
+            throw Failure("\(path) is there, but is no folder of user \(userID) with mode 0700: remove it")
+        }
+    }
+}

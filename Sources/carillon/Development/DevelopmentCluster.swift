@@ -1,0 +1,143 @@
+import Foundation
+import Glibc
+import Postgres
+
+/// A private PostgreSQL cluster: socket only, in folders closed to everyone else, with the hub's database in it.
+///
+/// Holds its folder's lock from `init` until it is released; `start` and `stop` may alternate.
+final class DevelopmentCluster {
+    /// The database, its owner, and the role the hub connects as: the names that `sql/roles.sql` makes.
+    static let database = "carillon"
+    static let owner = "carillon_owner"
+    static let hub = "carillon_hub"
+
+    let folders: ClusterFolders
+    let programs: PostgresPrograms
+    private let user: ClusterUser
+    private let lock: FolderLock
+    private let postmaster: Postmaster
+
+    /// Chooses folders and programs; starts nothing.
+    ///
+    /// - Parameter directory: DIR, an absolute path of a folder that is there.
+    init(directory: String) throws(Failure) {
+        let user = try ClusterUser.current()
+        let folders = try ClusterFolders.prepare(directory: directory, user: user)
+        lock = try FolderLock(file: folders.lock)
+        let programs = try PostgresPrograms.find(majorVersion: Self.majorVersion(of: folders.data))
+        self.user = user
+        self.folders = folders
+        self.programs = programs
+        postmaster = Postmaster(programs: programs, folders: folders, user: user)
+    }
+
+    /// Connection string of the database's owner, for people and migrations.
+    var ownerURL: String { folders.databaseURL(role: Self.owner, database: Self.database) }
+    /// Connection string of the hub's role.
+    var hubURL: String { folders.databaseURL(role: Self.hub, database: Self.database) }
+    /// Connection string of the cluster's superuser.
+    var superuserURL: String { folders.databaseURL(role: "postgres", database: Self.database) }
+    /// The server process that runs in this folder now.
+    var processID: pid_t? { postmaster.runningProcess() }
+
+    /// Makes the cluster if there is none, starts it, and makes the database if there is none.
+    ///
+    /// - Returns: whether the cluster was made now.
+    @discardableResult func start() throws(Failure) -> Bool {
+        let isNew = !FileManager.default.fileExists(atPath: folders.data + "/PG_VERSION")
+        if isNew { try make() }
+        try configure()
+        try postmaster.start()
+        do {
+            try makeDatabase()
+        } catch {
+            postmaster.stop()
+            throw Failure("the database \(Self.database) cannot be made: \(error.description)")
+        }
+        return isNew
+    }
+
+    /// Lets the owner look at and end the hub's sessions, so that one connection string does for trying what happens.
+    ///
+    /// Called when the migrations have made the roles.
+    func widenOwner() throws(Failure) {
+        do {
+            try BlockingConnection(superuserURL).execute("grant pg_monitor, pg_signal_backend to \(Self.owner)")
+        } catch {
+            throw Failure("the owner cannot be given its rights: \(error.description)")
+        }
+    }
+
+    /// Stops the server, and returns when it is gone.
+    func stop() {
+        postmaster.stop()
+    }
+
+    /// In a folder beside, renamed when whole: what a crash leaves half made is removed here.
+    private func make() throws(Failure) {
+        try? FileManager.default.removeItem(atPath: folders.unfinishedData)
+        // A folder without PG_VERSION is none of a cluster; initdb has never come to its end there.
+        try? FileManager.default.removeItem(atPath: folders.data)
+        let log = open(folders.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard log >= 0 else { throw Failure("\(folders.log): cannot be written: \(String(cString: strerror(errno)))") }
+        defer { close(log) }
+        let exit = try ChildProcess.run(
+            user.running([
+                "\(programs.folder)/initdb", "-D", folders.unfinishedData, "-U", "postgres", "-A", "trust", "-E",
+                "UTF8",
+                "--locale=C.UTF-8", "--no-instructions",
+            ]), output: log)
+        guard exit.isSuccess else {
+            throw Failure("initdb failed with status \(exit.status): see \(folders.log)")
+        }
+        let main = folders.unfinishedData + "/postgresql.conf"
+        guard let file = FileHandle(forWritingAtPath: main), (try? file.seekToEnd()) != nil,
+            (try? file.write(contentsOf: Data("\ninclude 'carillon.conf'\n".utf8))) != nil
+        else { throw Failure("\(main): cannot be written") }
+        guard rename(folders.unfinishedData, folders.data) == 0 else {
+            throw Failure("\(folders.data): cannot be made: \(String(cString: strerror(errno)))")
+        }
+    }
+
+    /// Writes what depends on the place of the folder, which may have been moved, into a file of ours. Being in the
+    /// configuration, and no arguments of the server's, it holds for a `pg_ctl restart` by hand too.
+    private func configure() throws(Failure) {
+        let text = """
+            # Written by carillon dev at each start.
+            listen_addresses = ''
+            port = 5432
+            unix_socket_directories = '"\(folders.socket)"'
+            unix_socket_permissions = 0700
+            shared_buffers = 64MB
+            max_wal_size = 256MB
+            jit = off
+            cluster_name = 'carillon-dev'
+            logging_collector = off
+            log_destination = 'stderr'
+            # Statements and details may quote rows, which no log may hold.
+            log_min_error_statement = panic
+            log_error_verbosity = terse
+
+            """
+        let path = folders.data + "/carillon.conf"
+        do {
+            try text.write(toFile: path, atomically: true, encoding: .utf8)
+        } catch {
+            throw Failure("\(path): cannot be written: \(error.localizedDescription)")
+        }
+        if chown(path, user.userID, user.groupID) != 0 || chmod(path, 0o600) != 0 {
+            throw Failure("\(path): cannot be given to the cluster's user")
+        }
+    }
+
+    private func makeDatabase() throws(StatementError) {
+        let connection = try BlockingConnection(folders.databaseURL(role: "postgres", database: "postgres"))
+        let found = try connection.query("select 1 from pg_database where datname = $1", [Self.database])
+        if found.isEmpty { try connection.execute("create database \(Self.database)") }
+    }
+
+    private static func majorVersion(of data: String) -> Int? {
+        guard let text = try? String(contentsOfFile: data + "/PG_VERSION", encoding: .utf8) else { return nil }
+        return Int(text.trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+}

@@ -1,0 +1,110 @@
+import Foundation
+import Glibc
+
+/// DIR of `carillon dev`: the lock, the secret of its tokens, and what other commands need to find this hub.
+///
+/// Files in it that hold secrets have mode 0600; the folder itself can be passed through by the user `postgres`.
+struct DevelopmentFolder {
+    /// Absolute, without symbolic links.
+    let path: String
+
+    var lockFile: String { path + "/lock" }
+    /// Connection string of the database's owner, for `psql "$(cat …)"`.
+    var databaseURLFile: String { path + "/database-url" }
+    private var hubFile: String { path + "/hub.json" }
+    private var secretFile: String { path + "/jwt-secret" }
+
+    /// Makes the folder if it is not there.
+    static func make(_ path: String) throws(Failure) -> DevelopmentFolder {
+        do {
+            // The folders above get the usual permissions; this one is closed to readers.
+            let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
+            try FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
+            if !FileManager.default.fileExists(atPath: path) {
+                try FileManager.default.createDirectory(
+                    atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o711])
+            }
+        } catch {
+            throw Failure("\(path): the folder cannot be made: \(error.localizedDescription)")
+        }
+        return try find(path)
+    }
+
+    /// Finds a folder that `dev` has made.
+    static func find(_ path: String) throws(Failure) -> DevelopmentFolder {
+        guard let resolved = realpath(path, nil) else {
+            throw Failure("\(path): no such folder; `carillon dev --dir \(path)` makes it")
+        }
+        defer { free(resolved) }
+        return DevelopmentFolder(path: String(cString: resolved))
+    }
+
+    /// The secret that signs development tokens, made at the first start.
+    func secret() throws(Failure) -> String {
+        if let secret = try? String(contentsOfFile: secretFile, encoding: .utf8), secret.utf8.count >= 32 {
+            return secret.trimmingCharacters(in: .newlines)
+        }
+        var random = SystemRandomNumberGenerator()
+        let secret = (0..<4).map { _ in
+            let digits = String(random.next(), radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+        try write(secret + "\n", to: secretFile)
+        return secret
+    }
+
+    /// Leaves the owner's connection string for people.
+    func writeDatabaseURL(_ url: String) throws(Failure) {
+        try write(url + "\n", to: databaseURLFile)
+    }
+
+    /// Leaves what `token` and `tail` need.
+    func writeHub(_ hub: HubRecord) throws(Failure) {
+        do {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+            try write(String(decoding: encoder.encode(hub), as: UTF8.self) + "\n", to: hubFile)
+        } catch let failure as Failure {
+            throw failure
+        } catch {
+            throw Failure("\(hubFile): \(error.localizedDescription)")
+        }
+    }
+
+    /// What the hub that was last started here left.
+    func hub() throws(Failure) -> HubRecord {
+        guard let data = FileManager.default.contents(atPath: hubFile) else {
+            throw Failure("\(hubFile) cannot be read: was `carillon dev --dir \(path)` started, by this user?")
+        }
+        guard let hub = try? JSONDecoder().decode(HubRecord.self, from: data) else {
+            throw Failure("\(hubFile) is not as `carillon dev` writes it: start it again")
+        }
+        return hub
+    }
+
+    /// Under another name first: a reader sees the old file or the new one, and nobody else either.
+    private func write(_ text: String, to file: String) throws(Failure) {
+        let unfinished = file + ".unfinished"
+        unlink(unfinished)
+        let descriptor = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw Failure("\(file): cannot be written: \(String(cString: strerror(errno)))")
+        }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard (try? handle.write(contentsOf: Data(text.utf8))) != nil, rename(unfinished, file) == 0 else {
+            throw Failure("\(file): cannot be written")
+        }
+    }
+}
+
+/// A development hub as other commands find it.
+struct HubRecord: Codable, Equatable {
+    /// `ws://host:port`, without a path.
+    var url: String
+    /// Key of the application whose users the database belongs to.
+    var appKey: String
+    /// What tokens are signed with, and what they must name.
+    var jwtSecret: String
+    var jwtIssuer: String?
+    var jwtAudience: String?
+}

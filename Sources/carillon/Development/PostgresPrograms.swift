@@ -1,0 +1,71 @@
+import Foundation
+
+/// The PostgreSQL server programs of this machine, of one major version.
+struct PostgresPrograms: Equatable {
+    /// Folder that holds `postgres` and `initdb`.
+    let folder: String
+    let majorVersion: Int
+
+    /// Oldest major version whose functions the migrations use (`pg_current_xact_id` came with 13, and more with 15).
+    static let majorVersionMin = 15
+
+    /// Finds the programs: Debian's folders first, newest version first, then PATH.
+    ///
+    /// - Parameter majorVersion: what an existing cluster was made with; any where nil.
+    /// - Throws: a failure that names the package to install.
+    static func find(majorVersion: Int?, under root: String = "/usr/lib/postgresql") throws(Failure) -> PostgresPrograms
+    {
+        let debian = ((try? FileManager.default.contentsOfDirectory(atPath: root)) ?? [])
+            .compactMap { name in Int(name).map { PostgresPrograms(folder: "\(root)/\(name)/bin", majorVersion: $0) } }
+        let found = (debian + inPath()).filter(\.isComplete).sorted { $0.majorVersion > $1.majorVersion }
+        if let majorVersion {
+            guard let match = found.first(where: { $0.majorVersion == majorVersion }) else {
+                throw Failure(
+                    "the private cluster was made by PostgreSQL \(majorVersion), which is not installed: "
+                        + "apt install postgresql-\(majorVersion), or remove the folder to begin anew")
+            }
+            return match
+        }
+        guard let newest = found.first(where: { $0.majorVersion >= majorVersionMin }) else {
+            throw Failure("PostgreSQL \(majorVersionMin) or newer is not installed: apt install postgresql")
+        }
+        return newest
+    }
+
+    private var isComplete: Bool {
+        ["postgres", "initdb"].allSatisfy { FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
+    }
+
+    /// A build that has its programs in PATH keeps its version in a header beside them only by convention, so ask it.
+    private static func inPath() -> [PostgresPrograms] {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        return path.split(separator: ":").compactMap { folder in
+            let program = "\(folder)/postgres"
+            guard FileManager.default.isExecutableFile(atPath: program),
+                let output = try? standardOutput(of: [program, "--version"])
+            else { return nil }
+            // postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)
+            let words = output.split(whereSeparator: \.isWhitespace)
+            guard words.count > 2, let version = Int(words[2].prefix { $0.isNumber }) else { return nil }
+            return PostgresPrograms(folder: String(folder), majorVersion: version)
+        }
+    }
+
+    private static func standardOutput(of arguments: [String]) throws(Failure) -> String {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw Failure("no descriptor left") }
+        let child: ChildProcess
+        do {
+            child = try ChildProcess.start(arguments, output: ends[1])
+        } catch {
+            close(ends[0])
+            close(ends[1])
+            throw error
+        }
+        close(ends[1])
+        let output = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
+        let data = (try? output.read(upToCount: 4096)) ?? Data()
+        _ = child.wait()
+        return String(decoding: data, as: UTF8.self)
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import Glibc
+import Logging
+import Postgres
+import Synchronization
+
+/// The server process of a private cluster: starts it, and sees it end.
+///
+/// A thread of its own starts the process and then does nothing but wait for its end: the kernel sends the process a
+/// fast shutdown (SIGINT) when that thread, and so this process, is gone. Another server of the same folder, started
+/// by hand or left by a killed hub whose postmaster had not yet heard, is stopped like our own.
+final class Postmaster {
+    private let programs: PostgresPrograms
+    private let folders: ClusterFolders
+    private let user: ClusterUser
+    /// Set when the process that we started has ended.
+    private var ended = Latch()
+
+    /// How long a start may take, crash recovery included.
+    private static let startTimeout = Duration.seconds(120)
+    /// How long a fast shutdown may take before an immediate one is asked for.
+    private static let stopTimeout = Duration.seconds(10)
+    private static let pollInterval = Duration.milliseconds(20)
+
+    init(programs: PostgresPrograms, folders: ClusterFolders, user: ClusterUser) {
+        self.programs = programs
+        self.folders = folders
+        self.user = user
+    }
+
+    /// Starts the server and returns when it takes connections.
+    ///
+    /// - Throws: a failure with the server's own last words.
+    func start() throws(Failure) {
+        stop()
+        clearStaleFiles()
+        let deadline = ContinuousClock.now + Self.startTimeout
+        var lastWords = "nothing was said"
+        while ContinuousClock.now < deadline {
+            let logStart = size(of: folders.log)
+            try launch()
+            if let reason = waitUntilReady(deadline: deadline) { lastWords = reason } else { return }
+            guard ended.isSet else { break }
+            lastWords = words(from: logStart) ?? lastWords
+            // Backends of a killed postmaster live on for a moment, and a new one refuses to start beside them.
+            guard lastWords.contains("is still in use") || lastWords.contains("already exists") else { break }
+            pause()
+        }
+        stop()
+        throw Failure("PostgreSQL did not start: \(lastWords) (see \(folders.log))")
+    }
+
+    /// Stops the server of this folder, whoever started it: a fast shutdown, and if that takes too long an immediate one.
+    func stop() {
+        for (signal, timeout) in [(SIGINT, Self.stopTimeout), (SIGQUIT, .seconds(5)), (SIGKILL, .seconds(5))] {
+            guard let processID = runningProcess() else { return }
+            kill(processID, signal)
+            let deadline = ContinuousClock.now + timeout
+            while ContinuousClock.now < deadline, runningProcess() == processID {
+                pause()
+            }
+        }
+    }
+
+    /// The postmaster of this folder: the process that the lock file names, if it works in the data folder.
+    ///
+    /// The second test is needed: after a crash the number may belong to any other process by now.
+    func runningProcess() -> pid_t? {
+        guard let text = try? String(contentsOfFile: folders.data + "/postmaster.pid", encoding: .utf8),
+            let line = text.split(separator: "\n").first, let processID = pid_t(line), processID > 1
+        else { return nil }
+        var path = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/\(processID)/cwd", &path, path.count)
+        guard count > 0, let data = realpath(folders.data, nil) else { return nil }
+        defer { free(data) }
+        let place = path[..<count].map { UInt8(bitPattern: $0) }
+        return String(decoding: place, as: UTF8.self) == String(cString: data) ? processID : nil
+    }
+
+    private func launch() throws(Failure) {
+        let arguments = user.endingWithUs(["\(programs.folder)/postgres", "-D", folders.data])
+        let log = open(folders.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard log >= 0 else { throw Failure("\(folders.log): cannot be written: \(String(cString: strerror(errno)))") }
+        let launch = Launch()
+        ended = launch.ended
+        Thread.detachNewThread {
+            do throws(Failure) {
+                let child = try ChildProcess.start(arguments, output: log)
+                close(log)
+                launch.started.set()
+                _ = child.wait()
+            } catch {
+                close(log)
+                launch.failure.withLock { $0 = error }
+                launch.started.set()
+            }
+            launch.ended.set()
+        }
+        launch.started.wait()
+        if let failure = launch.failure.withLock({ $0 }) { throw failure }
+    }
+
+    /// - Returns: nil when the server takes connections; why not, when it ended or time is over.
+    private func waitUntilReady(deadline: ContinuousClock.Instant) -> String? {
+        let url = folders.databaseURL(role: "postgres", database: "postgres")
+        var reason = "it took too long"
+        while ContinuousClock.now < deadline {
+            do {
+                _ = try BlockingConnection(url)
+                return nil
+            } catch {
+                reason = error.description
+            }
+            if ended.wait(timeout: Self.pollInterval) { return reason }
+        }
+        return reason
+    }
+
+    /// Removes lock files that no live server of this folder holds. We hold the folder's own lock.
+    private func clearStaleFiles() {
+        guard runningProcess() == nil else { return }
+        for file in [
+            folders.data + "/postmaster.pid", folders.socket + "/.s.PGSQL.5432.lock", folders.socket + "/.s.PGSQL.5432",
+        ] {
+            unlink(file)
+        }
+    }
+
+    /// A moment between two looks at what no descriptor tells of.
+    private func pause() {
+        usleep(20_000)
+    }
+
+    private func size(of path: String) -> UInt64 {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        return (attributes?[.size] as? UInt64) ?? 0
+    }
+
+    /// The last FATAL line that the server wrote after a place in its log.
+    private func words(from start: UInt64) -> String? {
+        guard let file = FileHandle(forReadingAtPath: folders.log) else { return nil }
+        defer { try? file.close() }
+        guard (try? file.seek(toOffset: start)) != nil, let data = try? file.read(upToCount: 64 << 10) else {
+            return nil
+        }
+        let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+        return (lines.last { $0.contains("FATAL") } ?? lines.last).map(String.init)
+    }
+}
+
+/// What the starting thread tells the one that asked.
+private final class Launch: Sendable {
+    let started = Latch()
+    let ended = Latch()
+    let failure = Mutex<Failure?>(nil)
+}

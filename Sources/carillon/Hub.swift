@@ -1,0 +1,108 @@
+import API
+import Channels
+import Feed
+import Foundation
+import Gateway
+import HTTP
+import Identity
+import Logging
+import Pusher
+import Reactor
+
+/// The running hub, as the commands `serve` and `dev` start it.
+enum Hub {
+    /// Serves clients until `stop` is set, then closes what is open and returns.
+    ///
+    /// Blocks the calling thread, which is the main thread, for as long as the hub runs.
+    ///
+    /// - Parameters:
+    ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
+    ///   - onReady: called once, when clients may connect, with the address in use (the port, where 0 was asked for).
+    /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
+    static func run(
+        settings: Settings, logger: Logger, stop: Latch, onReady: (ListenAddress) throws -> Void
+    ) throws {
+        let configuration = GatewayConfiguration(settings)
+        let gateway: Gateway
+        do {
+            let verifier = try tokenVerifier(settings, logger)
+            let auth = configuration.apps.first { $0.ownsDatabase }.map { AuthRoutes(app: $0, verifier: verifier) }
+            gateway = try Gateway(
+                configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
+                startFeed: settings.databaseURL.map { url in
+                    { sink in try Feed.start(FeedConfiguration(settings.feed, url), sink: sink, logger: logger) }
+                })
+        } catch let failure as Failure {
+            throw failure
+        } catch {
+            throw Failure("\(error)")
+        }
+        defer { gateway.stop() }
+        try onReady(ListenAddress(host: settings.listen.host, port: gateway.port))
+        stop.wait()
+        logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
+    }
+
+    /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
+    private static func tokenVerifier(_ settings: Settings, _ logger: Logger) throws -> TokenVerifier {
+        var policy = TokenPolicy()
+        policy.secret = settings.jwt.secret
+        policy.keySetFile = settings.jwt.keysFile
+        policy.issuer = settings.jwt.issuer
+        policy.audience = settings.jwt.audience
+        policy.leeway = settings.jwt.leeway
+        let made = Locked<Result<TokenVerifier, any Error>?>(nil)
+        let latch = Latch()
+        let given = policy
+        Task {
+            let result: Result<TokenVerifier, any Error>
+            do {
+                result = .success(try await TokenVerifier(policy: given, logger: logger))
+            } catch {
+                result = .failure(error)
+            }
+            made.withLock { $0 = result }
+            latch.set()
+        }
+        latch.wait()
+        guard let result = made.withLock({ $0 }) else { throw Failure("the JWT keys could not be read") }
+        return try result.get()
+    }
+}
+
+extension GatewayConfiguration {
+    init(_ settings: Settings) {
+        self.init()
+        host = settings.listen.host
+        port = settings.listen.port
+        loops =
+            settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
+        apps = settings.apps.enumerated().map { index, app in
+            App(
+                id: app.id, credentials: AppCredentials(key: app.key, secret: app.secret), index: index,
+                ownsDatabase: settings.databaseURL != nil && app.id == settings.databaseApp)
+        }
+        origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
+        limits.messageBytesMax = settings.limits.messageBytesMax
+        limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        limits.connectionsMax = settings.limits.connectionsMax
+        limits.connectionsPerAddressMax = settings.limits.connectionsPerAddressMax
+        limits.exemptsLoopback = !settings.limitsLoopback
+        channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
+        channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
+        httpLimits.headBytes = settings.limits.headBytesMax
+        timeouts.handshake = settings.timeouts.handshake
+        timeouts.activity = settings.timeouts.activity
+        timeouts.pong = settings.timeouts.pong
+        requiresProtocolVersion = settings.strictProtocol
+    }
+}
+
+extension FeedConfiguration {
+    fileprivate init(_ settings: FeedSettings, _ url: String) {
+        self.init(connectionString: url)
+        pollInterval = settings.pollInterval
+        heartbeatInterval = settings.heartbeatInterval
+        heartbeatTimeout = settings.heartbeatTimeout
+    }
+}

@@ -1,0 +1,98 @@
+import Foundation
+import Logging
+
+/// One event of the log, and the two forms in which it is written.
+struct LogLine {
+    let level: Logger.Level
+    let label: String
+    let message: String
+    /// In the order in which they are shown.
+    let fields: [(name: String, value: String)]
+
+    /// `12:03:04.123 info   message  name=value …`, local time.
+    func text(at time: Date, colour: Bool) -> String {
+        let name = level.rawValue.padding(toLength: 8, withPad: " ", startingAt: 0)
+        var line = clock(time) + " " + (colour ? "\u{1B}[\(Self.colour(of: level))m\(name)\u{1B}[0m" : name) + " "
+        line += Self.printable(message)
+        for field in fields {
+            let pair = "  \(field.name)=\(Self.printable(field.value))"
+            line += colour ? "\u{1B}[2m\(pair)\u{1B}[0m" : pair
+        }
+        return line
+    }
+
+    /// One JSON object: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and the fields by their names.
+    func json(at time: Date) -> String {
+        let stamp = Self.stamp(time)
+        var members = [("time", stamp), ("level", level.rawValue), ("logger", label), ("message", message)]
+        let taken = Set(members.map(\.0))
+        members += fields.map { (taken.contains($0.name) ? "field_" + $0.name : $0.name, $0.value) }
+        return "{" + members.map { Self.quoted($0.0) + ":" + Self.quoted($0.1) }.joined(separator: ",") + "}"
+    }
+
+    private func clock(_ time: Date) -> String {
+        let (parts, milliseconds) = Self.parts(of: time, local: true)
+        return "\(Self.clock(parts)).\(Self.padded(milliseconds, 3))"
+    }
+
+    /// RFC 3339 with milliseconds, UTC. Foundation's formatters are slower by far, and their fraction is optional.
+    private static func stamp(_ time: Date) -> String {
+        let (parts, milliseconds) = parts(of: time, local: false)
+        let day = "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
+        return "\(day)T\(clock(parts)).\(padded(milliseconds, 3))Z"
+    }
+
+    private static func parts(of time: Date, local: Bool) -> (tm, Int) {
+        let milliseconds = Int(time.timeIntervalSince1970 * 1000)
+        var seconds = time_t(milliseconds / 1000)
+        var parts = tm()
+        _ = local ? localtime_r(&seconds, &parts) : gmtime_r(&seconds, &parts)
+        return (parts, milliseconds % 1000)
+    }
+
+    private static func clock(_ parts: tm) -> String {
+        "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
+    }
+
+    private static func padded(_ number: some BinaryInteger, _ width: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+    }
+
+    private static func colour(of level: Logger.Level) -> String {
+        switch level {
+        case .trace, .debug: "2"
+        case .info: "32"
+        case .notice: "36"
+        case .warning: "33"
+        case .error: "31"
+        case .critical: "1;31"
+        }
+    }
+
+    /// Control characters would let a logged value forge lines or drive the terminal.
+    private static func printable(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
+        var result = ""
+        for scalar in text.unicodeScalars {
+            result += scalar.properties.generalCategory == .control ? scalar.escaped(asASCII: true) : String(scalar)
+        }
+        return result
+    }
+
+    private static func quoted(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "\\\""
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\u{0}"..<" ":
+                let digits = String(scalar.value, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
+    }
+}

@@ -1,0 +1,225 @@
+import Postgres
+
+/// Brings a database to the state that this program needs: roles, bootstrap, numbered migrations, functions.
+///
+/// Each migration runs in a transaction of its own and is recorded in it with its checksum; then all functions run in
+/// one transaction, when they differ from those that ran last or a migration has run. An advisory lock keeps two
+/// migrators apart. Works as the role `carillon_owner`: either connected as it, or as one that may become it.
+struct Migrator {
+    /// How the database compares with the files.
+    struct Status: Equatable {
+        enum State: Equatable {
+            case applied(at: String)
+            case pending
+            /// The file is not the one that ran.
+            case changed
+            /// The database has a version that this program does not know.
+            case unknown
+        }
+
+        struct Line: Equatable {
+            let version: Int
+            let name: String
+            let state: State
+        }
+
+        /// Rising by version.
+        var lines: [Line]
+        /// Whether the functions that ran last are those of this program.
+        var functionsCurrent: Bool
+
+        var pending: [Line] { lines.filter { $0.state == .pending } }
+        var isCurrent: Bool {
+            functionsCurrent && lines.allSatisfy { if case .applied = $0.state { true } else { false } }
+        }
+    }
+
+    private let files: SQLFileSet
+    private let connection: BlockingConnection
+
+    /// Two numbers that no other program of the database should use: "cari", "llon" as bytes.
+    private static let lockKey = "x'63617269'::int, x'6c6c6f6e'::int"
+
+    /// - Parameter url: connection string of the owner, or of a superuser.
+    init(url: String, files: SQLFileSet) throws(Failure) {
+        self.files = files
+        do {
+            connection = try BlockingConnection(url)
+        } catch {
+            throw Failure("the database cannot be reached: \(error.reason.message)")
+        }
+    }
+
+    /// Compares, and changes nothing.
+    func status() throws(Failure) -> Status {
+        let (applied, functions) = try asking("the state of the database cannot be read") { () throws(StatementError) in
+            let present = try connection.query("select to_regclass('sync.migration') is not null")
+            guard present.first?.first == "t" else { return ([[String?]](), [[String?]]()) }
+            return (
+                try connection.query(
+                    "select version, name, checksum, to_char(applied_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') "
+                        + "from sync.migration order by version"),
+                try connection.query("select checksum from sync.function_set")
+            )
+        }
+        var lines: [Int: Status.Line] = [:]
+        for migration in files.migrations {
+            lines[migration.version] = Status.Line(
+                version: migration.version, name: migration.name, state: .pending)
+        }
+        for row in applied {
+            guard row.count == 4, let version = row[0].flatMap({ Int($0) }) else { continue }
+            let file = files.migrations.first { $0.version == version }
+            let state: Status.State =
+                if let file { file.checksum == row[2] ? .applied(at: row[3] ?? "") : .changed } else { .unknown }
+            lines[version] = Status.Line(version: version, name: row[1] ?? "", state: state)
+        }
+        return Status(
+            lines: lines.values.sorted { $0.version < $1.version },
+            functionsCurrent: functions.first?.first == files.functionsChecksum)
+    }
+
+    /// Checks that the database is one this program may change.
+    ///
+    /// - Throws: a failure where it is newer, where an applied file has changed, or where one was passed over.
+    func check(_ status: Status) throws(Failure) {
+        let newest = files.migrations.last?.version ?? 0
+        if let line = status.lines.last(where: { $0.state == .unknown }) {
+            throw Failure(
+                "the database is newer than this program: it has migration \(line.version) (\(line.name)), "
+                    + "this program knows \(newest); install the newer carillon")
+        }
+        if let line = status.lines.first(where: { $0.state == .changed }) {
+            throw Failure(
+                "migration \(line.version) (\(line.name)) is not the file that ran on this database: its checksum "
+                    + "differs; restore the file, and put changes into a new migration")
+        }
+        if let gap = status.pending.first, let later = status.lines.last(where: { $0.state != .pending }),
+            later.version > gap.version
+        {
+            throw Failure(
+                "migration \(gap.version) (\(gap.name)) never ran, but \(later.version) did: "
+                    + "migrations run in the order of their numbers")
+        }
+    }
+
+    /// Does what is to be done.
+    ///
+    /// - Parameter report: takes one line for people about each step.
+    /// - Returns: the state afterwards.
+    @discardableResult func migrate(report: (String) -> Void) throws(Failure) -> Status {
+        try asking("the lock of the migrations cannot be had") { () throws(StatementError) in
+            _ = try connection.query("select pg_advisory_lock(\(Self.lockKey))")
+        }
+        defer { _ = try? connection.query("select pg_advisory_unlock(\(Self.lockKey))") }
+        // Read under the lock: what another migrator has just done is seen.
+        var status = try status()
+        try check(status)
+        guard !status.isCurrent else { return status }
+        try becomeOwner()
+        try transaction(files.bootstrap.path) { () throws(StatementError) in
+            try connection.execute(files.bootstrap.text)
+        }
+        let pending = files.migrations.filter { migration in
+            status.pending.contains { $0.version == migration.version }
+        }
+        for migration in pending {
+            try transaction(migration.file.path) { () throws(StatementError) in
+                try connection.execute(migration.file.text)
+                _ = try connection.query(
+                    "insert into sync.migration (version, name, checksum) values ($1::int, $2, $3)",
+                    [String(migration.version), migration.name, migration.checksum])
+            }
+            report("migration \(migration.version) (\(migration.name)) applied")
+        }
+        if !status.functionsCurrent || !pending.isEmpty { try runFunctions(report: report) }
+        status = try self.status()
+        return status
+    }
+
+    /// Lays the demonstration into a migrated database; again is allowed, and adds today's doses.
+    func demonstrate() throws(Failure) {
+        try becomeOwner()
+        do {
+            // The file has its own BEGIN and COMMIT.
+            try connection.execute(files.demonstration.text)
+        } catch {
+            try? connection.execute("rollback")
+            throw Failure("sql/\(files.demonstration.path) failed: \(error)")
+        }
+    }
+
+    private func runFunctions(report: (String) -> Void) throws(Failure) {
+        do {
+            try connection.execute("begin")
+            for file in files.functions {
+                do {
+                    try connection.execute(file.text)
+                } catch {
+                    throw Failure("sql/\(file.path) failed, and nothing of the functions was changed: \(error)")
+                }
+            }
+            _ = try connection.query(
+                """
+                insert into sync.function_set (checksum) values ($1)
+                on conflict (one) do update set checksum = excluded.checksum, applied_at = now()
+                """, [files.functionsChecksum])
+            try connection.execute("commit")
+        } catch {
+            try? connection.execute("rollback")
+            throw error as? Failure ?? Failure("the functions were not changed: \(error)")
+        }
+        report("\(files.functions.count) function files applied")
+    }
+
+    /// Makes the roles where we may, and continues as the owner.
+    private func becomeOwner() throws(Failure) {
+        let owner = DevelopmentCluster.owner
+        let rights = try asking("the roles cannot be read") { () throws(StatementError) in
+            try connection.query(
+                """
+                select r.rolsuper or r.rolcreaterole, session_user = $1,
+                       (select count(*) from pg_roles where rolname in ($1, $2))
+                from pg_roles r where r.rolname = session_user
+                """, [owner, DevelopmentCluster.hub]
+            ).first ?? []
+        }
+        if rights.first == "t" {
+            try transaction(files.roles.path) { () throws(StatementError) in
+                try connection.execute("reset role")
+                try connection.execute(files.roles.text)
+            }
+        } else if rights.last != "2" {
+            throw Failure(
+                "the roles \(owner) and \(DevelopmentCluster.hub) are not there, and this user may not make them: "
+                    + "run sql/roles.sql as a superuser first")
+        }
+        guard rights.dropFirst().first != "t" else { return }
+        do {
+            try connection.execute("set role \(owner)")
+        } catch {
+            throw Failure("this user may not act as \(owner): connect as \(owner), or as a member of that role")
+        }
+    }
+
+    private func transaction(_ path: String, _ body: () throws(StatementError) -> Void) throws(Failure) {
+        do {
+            try connection.execute("begin")
+            try body()
+            try connection.execute("commit")
+        } catch {
+            try? connection.execute("rollback")
+            throw Failure("sql/\(path) failed, and nothing of it was kept: \(error)")
+        }
+    }
+
+    private func asking<Result>(
+        _ what: String, _ body: () throws(StatementError) -> Result
+    ) throws(Failure) -> Result {
+        do {
+            return try body()
+        } catch {
+            throw Failure("\(what): \(error)")
+        }
+    }
+}

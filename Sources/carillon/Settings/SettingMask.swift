@@ -1,0 +1,34 @@
+import Foundation
+
+/// What may be shown of a setting's value.
+enum SettingMask {
+    /// Stands for what is not shown.
+    static let hidden = "****"
+
+    /// The value as it may be printed. Of a value that cannot be read nothing is known, so nothing is shown.
+    static func shown(_ text: String, of row: SettingRow) -> String {
+        switch row.mask {
+        case .none: text
+        case .whole: text.isEmpty ? "" : hidden
+        case .applicationSecrets: ApplicationSettings.masked(text)
+        case .password: withoutPassword(text)
+        }
+    }
+
+    /// A connection string whose password is replaced, in the userinfo or query of a URI and in `keyword=value` pairs.
+    private static func withoutPassword(_ text: String) -> String {
+        guard let schemeEnd = text.range(of: "://") else {
+            // Quoting rules of keyword=value strings allow spaces inside a value, so show the plainest form only.
+            return text.contains("password") || text.contains("'") ? hidden : text
+        }
+        let rest = text[schemeEnd.upperBound...]
+        guard !rest.lowercased().contains("password") else { return hidden }
+        // The host begins after the LAST @ before the path: a careless password may hold one.
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        guard let at = authority.lastIndex(of: "@") else { return rest.contains("@") ? hidden : text }
+        // A slash inside a password would have ended the authority early and left an @ behind.
+        guard !rest[authority.endIndex...].contains("@") else { return hidden }
+        guard let colon = authority[..<at].firstIndex(of: ":") else { return text }
+        return text[..<schemeEnd.upperBound] + authority[..<colon] + ":" + hidden + rest[at...]
+    }
+}

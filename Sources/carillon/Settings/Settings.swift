@@ -1,0 +1,128 @@
+/// Everything the hub is told, as plain values. See `SettingsTable` for what each means.
+struct Settings: Sendable {
+    var listen: ListenAddress
+    /// Event loops; 0 is one for each core.
+    var loops: Int
+    /// Never empty.
+    var apps: [ApplicationSettings]
+    /// Connection string of the hub's role; nil makes it a plain Pusher server.
+    var databaseURL: String?
+    /// Id of the application whose users the database belongs to; set whenever `databaseURL` is.
+    var databaseApp: String?
+    /// Lower-case origins; `*` is any.
+    var allowedOrigins: [String]
+    var jwt: TokenSettings
+    var timeouts: TimeoutSettings
+    var limits: LimitSettings
+    var feed: FeedSettings
+    var logLevel: LogLevelName
+    var logFormat: LogFormat
+    var strictProtocol: Bool
+    /// Whether connections of this machine count against `limits.connectionsPerAddressMax`.
+    var limitsLoopback: Bool
+}
+
+/// How tokens of users are verified.
+struct TokenSettings: Sendable, Hashable {
+    /// HS256, for development.
+    var secret: String?
+    /// Path of a JWKS file.
+    var keysFile: String?
+    var issuer: String?
+    var audience: String?
+    var leeway: Duration
+}
+
+/// How long the hub waits for clients.
+struct TimeoutSettings: Sendable, Hashable {
+    var activity: Duration
+    var pong: Duration
+    var handshake: Duration
+}
+
+/// Bounds on what clients may use; each the largest number allowed.
+struct LimitSettings: Sendable, Hashable {
+    var messageBytesMax: Int
+    var headBytesMax: Int
+    var channelsPerConnectionMax: Int
+    var parkedSubscribesMax: Int
+    var connectionsMax: Int
+    var connectionsPerAddressMax: Int
+    var sendQueueBytesMax: Int
+}
+
+/// How the database's changes are read.
+struct FeedSettings: Sendable, Hashable {
+    var pollInterval: Duration
+    var heartbeatInterval: Duration
+    var heartbeatTimeout: Duration
+}
+
+extension Settings {
+    /// Reads the values and checks what concerns several settings at once.
+    ///
+    /// - Throws: a failure that names the settings concerned.
+    init(_ effective: EffectiveSettings) throws(Failure) {
+        listen = try effective.required(SettingsTable.listen)
+        loops = try effective.required(SettingsTable.loops)
+        apps = try effective.required(SettingsTable.apps)
+        databaseURL = try effective.value(SettingsTable.databaseURL)
+        databaseApp = try effective.value(SettingsTable.databaseApp)
+        allowedOrigins = try effective.required(SettingsTable.allowedOrigins)
+        jwt = try TokenSettings(effective)
+        timeouts = TimeoutSettings(
+            activity: try effective.required(SettingsTable.activityTimeout),
+            pong: try effective.required(SettingsTable.pongTimeout),
+            handshake: try effective.required(SettingsTable.handshakeTimeout))
+        limits = LimitSettings(
+            messageBytesMax: try effective.required(SettingsTable.messageBytesMax),
+            headBytesMax: try effective.required(SettingsTable.headBytesMax),
+            channelsPerConnectionMax: try effective.required(SettingsTable.channelsPerConnectionMax),
+            parkedSubscribesMax: try effective.required(SettingsTable.parkedSubscribesMax),
+            connectionsMax: try effective.required(SettingsTable.connectionsMax),
+            connectionsPerAddressMax: try effective.required(SettingsTable.connectionsPerAddressMax),
+            sendQueueBytesMax: try effective.required(SettingsTable.sendQueueBytesMax))
+        feed = FeedSettings(
+            pollInterval: try effective.required(SettingsTable.pollInterval),
+            heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
+            heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
+        logLevel = try effective.required(SettingsTable.logLevel)
+        logFormat = try effective.required(SettingsTable.logFormat)
+        strictProtocol = try effective.required(SettingsTable.strictProtocol)
+        limitsLoopback = effective.profile == .serve
+        try checkApps(effective)
+    }
+
+    private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
+        guard !apps.isEmpty else {
+            throw Failure(
+                "\(effective.source(of: SettingsTable.apps)): apps is empty; a hub serves at least one application",
+                status: .configuration)
+        }
+        if let id = databaseApp {
+            guard apps.contains(where: { $0.id == id }) else {
+                throw Failure(
+                    "\(effective.source(of: SettingsTable.databaseApp)): databaseApp \"\(id)\" is no id in apps "
+                        + "(\(apps.map(\.id).joined(separator: ", ")))", status: .configuration)
+            }
+        } else if databaseURL != nil || effective.profile == .development {
+            guard apps.count == 1 else {
+                throw Failure(
+                    "databaseApp is not set: with several apps, say to whose users the database belongs "
+                        + "(\(SettingsTable.databaseApp.row.option), \(SettingsTable.databaseApp.row.environment))",
+                    status: .configuration)
+            }
+            databaseApp = apps[0].id
+        }
+    }
+}
+
+extension TokenSettings {
+    init(_ effective: EffectiveSettings) throws(Failure) {
+        secret = try effective.value(SettingsTable.jwtSecret)
+        keysFile = try effective.value(SettingsTable.jwtKeysFile)
+        issuer = try effective.value(SettingsTable.jwtIssuer)
+        audience = try effective.value(SettingsTable.jwtAudience)
+        leeway = try effective.required(SettingsTable.jwtLeeway)
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+
+/// A configuration file: one JSON object, in which `{"jwt":{"issuer":"x"}}` sets `jwt.issuer`.
+struct SettingsFile {
+    /// Larger files are refused.
+    static let bytesMax = 1 << 20
+
+    let path: String
+    /// Dotted key to the text of the value; JSON values other than texts in their JSON form.
+    let values: [String: String]
+    private let text: String
+
+    /// - Throws: a failure that names the file, where it cannot be read or is no JSON object.
+    init(path: String) throws(Failure) {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw Failure("configuration file \(path): cannot be read; does it exist, and may this user read it?")
+        }
+        guard data.count <= Self.bytesMax else {
+            throw Failure("configuration file \(path): larger than \(Self.bytesMax) bytes")
+        }
+        guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else {
+            throw Failure("configuration file \(path): not a JSON object")
+        }
+        self.path = path
+        self.text = String(decoding: data, as: UTF8.self)
+        var values: [String: String] = [:]
+        Self.flatten(object, under: "", into: &values)
+        self.values = values
+    }
+
+    /// A line for each key that is none of a setting.
+    func problems(rows: [SettingRow]) -> [String] {
+        let known = Set(rows.map(\.key))
+        return values.keys.filter { !known.contains($0) }.sorted().map { key in
+            let shown = Self.shownOfUnknown(values[key] ?? "", key: key)
+            return "file \(place(of: key)): unknown key \(key) (value \(shown))\(nearest(to: key, among: Array(known)))"
+        }
+    }
+
+    /// The value of an unknown name, hidden if the name looks as if a slip of the pen kept a secret.
+    static func shownOfUnknown(_ value: String, key: String) -> String {
+        let telling = ["secret", "password", "pass", "token", "key", "url", "app", "jwt"]
+        let name = key.lowercased()
+        if telling.contains(where: name.contains) || value.contains("://") { return SettingMask.hidden }
+        return "\"\(value.prefix(80))\""
+    }
+
+    /// Path and line of a key, where it is found exactly once.
+    private func place(of key: String) -> String {
+        let leaf = "\"\(key.split(separator: ".").last ?? "")\""
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let hits = lines.indices.filter { lines[$0].contains(leaf) }
+        return hits.count == 1 ? "\(path) line \(hits[0] + 1)" : path
+    }
+
+    private static func flatten(_ object: [String: Any], under prefix: String, into values: inout [String: String]) {
+        for (name, value) in object {
+            let key = prefix + name
+            switch value {
+            case let object as [String: Any]: flatten(object, under: key + ".", into: &values)
+            case let text as String: values[key] = text
+            case let texts as [String]: values[key] = texts.joined(separator: ",")
+            default: values[key] = json(value)
+            }
+        }
+    }
+
+    private static func json(_ value: Any) -> String {
+        let data = try? JSONSerialization.data(withJSONObject: value, options: [.fragmentsAllowed, .sortedKeys])
+        return data.map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+}

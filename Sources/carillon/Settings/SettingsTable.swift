@@ -1,0 +1,143 @@
+/// Every setting there is, in the order in which people are shown them.
+///
+/// Sizes are in bytes, times are spans such as `30s`. A limit is the largest number allowed, not the first refused.
+enum SettingsTable {
+    static let listen = Setting(
+        "listen", takes: "HOST:PORT", fallback: "127.0.0.1:6001",
+        "Address and port on which clients connect; an IPv6 address in brackets."
+    ) { text throws(BadValue) in try ListenAddress(text) }
+
+    static let loops = Setting(
+        "loops", takes: "count", fallback: "0", "Event loops, one thread each; 0 is one for each core.",
+        parse: SettingValues.count(0...64))
+
+    static let apps = Setting(
+        "apps", takes: "JSON array", fallback: nil,
+        developmentFallback: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret"}]"#,
+        mask: .applicationSecrets,
+        "Applications served: id, key, secret and, for people, name of each.", parse: ApplicationSettings.list)
+
+    static let databaseURL = Setting(
+        "databaseURL", environment: "DATABASE_URL", takes: "connection string", fallback: nil, mask: .password,
+        "PostgreSQL database whose changes are published; without one the hub is a plain Pusher server.",
+        parse: SettingValues.database)
+
+    static let databaseApp = Setting(
+        "databaseApp", takes: "id", fallback: nil,
+        "Application to whose users the database belongs; needed only with several.", parse: SettingValues.text)
+
+    static let allowedOrigins = Setting(
+        "allowedOrigins", takes: "origins", fallback: "*",
+        "Origins of web pages that may connect, separated by commas; * is any. Clients without an origin always may.",
+        parse: SettingValues.origins)
+
+    static let jwtSecret = Setting(
+        "jwt.secret", takes: "text", fallback: nil, mask: .whole,
+        "Secret of HS256 tokens, 32 bytes or more, for development. `carillon dev` makes its own."
+    ) { text throws(BadValue) in
+        guard text.utf8.count >= 32 else { throw BadValue("at least 32 bytes long (RFC 7518 §3.2)") }
+        return text
+    }
+
+    static let jwtKeysFile = Setting(
+        "jwt.keysFile", takes: "path", fallback: nil,
+        "JWKS file of the public keys (ES256, EdDSA, RS256) that sign users' tokens.", parse: SettingValues.text)
+
+    static let jwtIssuer = Setting(
+        "jwt.issuer", takes: "text", fallback: nil, "Issuer (`iss`) that tokens must name.", parse: SettingValues.text)
+
+    static let jwtAudience = Setting(
+        "jwt.audience", takes: "text", fallback: nil, "Audience (`aud`) that tokens must name.",
+        parse: SettingValues.text)
+
+    static let jwtLeeway = Setting(
+        "jwt.leeway", takes: "time", fallback: "30s", "Difference of clocks forgiven when a token's times are judged.",
+        parse: SettingValues.duration(.zero ... .seconds(300)))
+
+    static let activityTimeout = Setting(
+        "activityTimeout", takes: "time", fallback: "120s",
+        "Silence of a client after which it is probed; clients are told it.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
+
+    static let pongTimeout = Setting(
+        "pongTimeout", takes: "time", fallback: "30s", "Time a probed client has to show life before it is closed.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(600)))
+
+    static let handshakeTimeout = Setting(
+        "handshakeTimeout", takes: "time", fallback: "10s", "Time a new connection has to send its whole request.",
+        parse: SettingValues.duration(.milliseconds(100) ... .seconds(300)))
+
+    static let messageBytesMax = Setting(
+        "limits.messageBytes", takes: "bytes", fallback: "64KiB", "Largest message a client may send.",
+        parse: SettingValues.bytes(1024...(16 << 20)))
+
+    static let headBytesMax = Setting(
+        "limits.headBytes", takes: "bytes", fallback: "8KiB", "Largest HTTP request head.",
+        parse: SettingValues.bytes(1024...(1 << 20)))
+
+    static let channelsPerConnectionMax = Setting(
+        "limits.channelsPerConnection", takes: "count", fallback: "100", "Channels one connection may subscribe to.",
+        parse: SettingValues.count(1...10_000))
+
+    static let parkedSubscribesMax = Setting(
+        "limits.parkedSubscribes", takes: "count", fallback: "20",
+        "Subscribes to user channels that one connection may have waiting for its identity.",
+        parse: SettingValues.count(1...10_000))
+
+    static let connectionsMax = Setting(
+        "limits.connections", takes: "count", fallback: "200000", "Connections of the whole hub.",
+        parse: SettingValues.count(1...10_000_000))
+
+    static let connectionsPerAddressMax = Setting(
+        "limits.connectionsPerAddress", takes: "count", fallback: "1000",
+        "Connections from one address. `carillon dev` exempts this machine.", parse: SettingValues.count(1...10_000_000)
+    )
+
+    static let sendQueueBytesMax = Setting(
+        "limits.sendQueueBytes", takes: "bytes", fallback: "1MiB",
+        "Bytes that may wait for a slow client before it is closed.",
+        parse: SettingValues.bytes((16 << 10)...(256 << 20)))
+
+    static let pollInterval = Setting(
+        "feed.pollInterval", takes: "time", fallback: "1.5s",
+        "The database is asked this often even if no notification came.",
+        parse: SettingValues.duration(.milliseconds(100) ... .seconds(60)))
+
+    static let heartbeatInterval = Setting(
+        "feed.heartbeatInterval", takes: "time", fallback: "10s", "How often the listening connection is checked.",
+        parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
+
+    static let heartbeatTimeout = Setting(
+        "feed.heartbeatTimeout", takes: "time", fallback: "5s",
+        "Time that check may take before the connection is made anew.",
+        parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
+
+    static let logLevel = Setting(
+        "log.level", takes: "level", fallback: "info", "trace, debug, info, notice, warning, error or critical.",
+        parse: SettingValues.choice(LogLevelName.self))
+
+    static let logFormat = Setting(
+        "log.format", takes: "format", fallback: "auto",
+        "text for people, json for machines; auto is text on a terminal, else json.",
+        parse: SettingValues.choice(LogFormat.self))
+
+    static let strictProtocol = Setting(
+        "strictProtocol", takes: "true or false", fallback: "false",
+        "Refuse clients that do not name a protocol version, as Pusher does (4008).", parse: SettingValues.flag)
+
+    /// All rows.
+    static let rows: [SettingRow] = [
+        listen.row, loops.row, apps.row, databaseURL.row, databaseApp.row, allowedOrigins.row,
+        jwtSecret.row, jwtKeysFile.row, jwtIssuer.row, jwtAudience.row, jwtLeeway.row,
+        activityTimeout.row, pongTimeout.row, handshakeTimeout.row,
+        messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
+        connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
+        pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
+        logLevel.row, logFormat.row, strictProtocol.row,
+    ]
+
+    /// Names the configuration file; not itself a key of it.
+    static let fileOption = "--config"
+    /// The variable that names the configuration file.
+    static let fileEnvironment = "CARILLON_CONFIG"
+}

@@ -1,0 +1,246 @@
+import Bytes
+import HTTP
+import JSON
+import Pusher
+import WebSocket
+
+/// One connection of a device to a hub: a real client of the wire protocol, as a phone would be.
+final class Device {
+    /// What arrives, as far as a person at a terminal cares.
+    enum Arrival: Equatable {
+        case established(socketID: String)
+        case signedIn
+        case subscribed(channel: String)
+        case refused(channel: String, reason: String)
+        case event(channel: String, name: String, data: String)
+        case error(code: Int64?, message: String)
+        case closed(code: UInt16?)
+    }
+
+    /// Silence after which the connection is probed, until the hub says otherwise.
+    private static let activityTimeout = Duration.seconds(120)
+    private static let pongTimeout = Duration.seconds(30)
+    /// Largest message taken; bulk events are far below it.
+    private static let messageBytesMax = 16 << 20
+
+    private let socket: ClientSocket
+    private var reader = MessageReader(role: .client)
+    private var buffer: [UInt8]
+    private var filled = 0
+    private var consumed = 0
+    private var limits = MessageLimits()
+
+    /// Connects and shakes hands.
+    init(_ address: HubAddress, appKey: String, stop: Latch) throws(ClientSocket.Pause) {
+        limits.messageBytes = Self.messageBytesMax
+        buffer = [UInt8](repeating: 0, count: 64 << 10)
+        socket = try ClientSocket(address, stop: stop)
+        var random = SystemRandomNumberGenerator()
+        let handshake = ClientHandshake(random: (random.next(), random.next()))
+        var request = ByteWriter()
+        handshake.append(
+            host: address.authority,
+            target: "\(address.prefix)/app/\(appKey)?protocol=7&client=carillon-tail&version=\(Carillon.version)",
+            to: &request)
+        try socket.send(request)
+        try readResponse(to: handshake)
+    }
+
+    /// Makes the connection a user's.
+    func signIn(token: String) throws(ClientSocket.Pause) {
+        try send { writer in
+            writer.append(#"{"event":"sync:auth","data":{"token":"#)
+            writer.append(jsonString: token)
+            writer.append("}}")
+        }
+    }
+
+    /// Asks for a channel's events.
+    func subscribe(_ channel: String) throws(ClientSocket.Pause) {
+        try send { writer in
+            writer.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
+            writer.append(jsonString: channel)
+            writer.append("}}")
+        }
+    }
+
+    /// Waits for what comes next. Answers and sends pings meanwhile.
+    func next() throws(ClientSocket.Pause) -> Arrival {
+        var probed = false
+        while true {
+            if let arrival = try parse() { return arrival }
+            do {
+                try fill(timeout: probed ? Self.pongTimeout : Self.activityTimeout)
+                probed = false
+            } catch .timeout where !probed {
+                probed = true
+                try send { $0.append(#"{"event":"pusher:ping","data":{}}"#) }
+            } catch .timeout {
+                throw .closed("the hub is silent")
+            }
+        }
+    }
+
+    /// The next arrival among the bytes that are there.
+    private func parse() throws(ClientSocket.Pause) -> Arrival? {
+        while true {
+            let found: Result<Found?, WebSocketError> = buffer.withUnsafeMutableBytes { bytes in
+                let unread = UnsafeMutableRawBufferPointer(rebasing: bytes[..<filled])
+                do throws(WebSocketError) {
+                    guard let event = try reader.read(unread, consumed: &consumed, limits: limits) else {
+                        return .success(nil)
+                    }
+                    return .success(Found(event, in: unread))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            switch found {
+            case .failure(let error): throw .closed("not WebSocket: \(error.reason)")
+            case .success(nil):
+                discardConsumed()
+                return nil
+            case .success(.message(let arrival)?): return arrival
+            case .success(.ping(let payload)?): try send(control: Opcode.pong, payload)
+            case .success(.pusherPing?): try send { $0.append(#"{"event":"pusher:pong","data":{}}"#) }
+            case .success(.nothing?): continue
+            }
+        }
+    }
+
+    private func discardConsumed() {
+        buffer.withUnsafeMutableBytes { bytes in
+            for index in consumed..<filled { bytes[index - consumed] = bytes[index] }
+        }
+        filled -= consumed
+        consumed = 0
+    }
+
+    private func fill(timeout: Duration) throws(ClientSocket.Pause) {
+        // The reader leaves an incomplete frame header at most, so there is always room.
+        let start = filled
+        let result: Result<Int, ClientSocket.Pause> = buffer.withUnsafeMutableBytes { bytes in
+            do throws(ClientSocket.Pause) {
+                let free = UnsafeMutableRawBufferPointer(rebasing: bytes[start...])
+                return .success(try socket.receive(into: free, timeout: timeout))
+            } catch {
+                return .failure(error)
+            }
+        }
+        filled += try result.get()
+    }
+
+    private func readResponse(to handshake: ClientHandshake) throws(ClientSocket.Pause) {
+        while true {
+            let status: Result<Int?, HTTPError> = buffer.withUnsafeBytes { bytes in
+                do throws(HTTPError) {
+                    let unread = UnsafeRawBufferPointer(rebasing: bytes[..<filled])
+                    guard let head = try ResponseHead.parse(unread) else { return .success(nil) }
+                    consumed = head.consumed
+                    return .success(handshake.isAccepted(by: head) ? 101 : head.statusCode)
+                } catch {
+                    return .failure(error)
+                }
+            }
+            switch status {
+            case .failure: throw .closed("the answer is no HTTP")
+            case .success(101?): return
+            case .success(let code?): throw .closed("the hub answered the handshake with status \(code)")
+            case .success(nil): break
+            }
+            guard filled < buffer.count else { throw .closed("the answer's head is too large") }
+            do {
+                try fill(timeout: .seconds(10))
+            } catch .timeout {
+                throw .closed("the hub did not answer the handshake")
+            }
+        }
+    }
+
+    private func send(_ write: (inout ByteWriter) -> Void) throws(ClientSocket.Pause) {
+        var text = ByteWriter()
+        write(&text)
+        var frame = ByteWriter()
+        let mask = UInt32.random(in: .min ... .max)
+        text.withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: mask, to: &frame) }
+        try socket.send(frame)
+    }
+
+    private func send(control opcode: UInt8, _ payload: [UInt8]) throws(ClientSocket.Pause) {
+        var frame = ByteWriter()
+        let mask = UInt32.random(in: .min ... .max)
+        payload.withUnsafeBytes { FrameWriter.append(masked: opcode, $0, mask: mask, to: &frame) }
+        try socket.send(frame)
+    }
+}
+
+extension ClientSocket {
+    /// Sends what is written.
+    fileprivate func send(_ writer: borrowing ByteWriter) throws(Pause) {
+        try writer.withUnsafeBytes { (bytes) throws(Pause) in try send(bytes) }
+    }
+}
+
+/// A WebSocket event as the device treats it.
+private enum Found {
+    case message(Device.Arrival)
+    case ping([UInt8])
+    case pusherPing
+    /// Nothing to tell or to do.
+    case nothing
+
+    init(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
+        switch event {
+        case .text(let payload):
+            self = payload.withUnsafeBytes(in: buffer) { bytes in
+                (try? Found(message: bytes)) ?? .message(.error(code: nil, message: "a message that is no event"))
+            }
+        case .ping(let payload): self = .ping(payload.withUnsafeBytes(in: buffer) { Array($0) })
+        case .close(let code): self = .message(.closed(code: code?.rawValue))
+        case .binary, .pong: self = .nothing
+        }
+    }
+
+    private init(message bytes: UnsafeRawBufferPointer) throws(JSONError) {
+        var name = ""
+        var channel = ""
+        var data = ""
+        var members = try JSONObjectReader(bytes)
+        while let member = try members.next() {
+            if member.isNamed("event") {
+                name = member.value.string ?? ""
+            } else if member.isNamed("channel") {
+                channel = member.value.string ?? ""
+            } else if member.isNamed("data") {
+                data = member.value.string ?? member.value.bytes.string
+            }
+        }
+        switch name {
+        case "pusher:ping": self = .pusherPing
+        case "pusher:pong": self = .nothing
+        case "pusher:connection_established":
+            self = .message(.established(socketID: Found.member("socket_id", of: data)))
+        case "sync:auth_ok": self = .message(.signedIn)
+        case "pusher_internal:subscription_succeeded": self = .message(.subscribed(channel: channel))
+        case "pusher:subscription_error":
+            self = .message(.refused(channel: channel, reason: Found.member("error", of: data)))
+        case "pusher:error":
+            self = .message(
+                .error(code: Int64(Found.member("code", of: data)), message: Found.member("message", of: data)))
+        default: self = .message(.event(channel: channel, name: name, data: data))
+        }
+    }
+
+    /// A member of a small object as text; empty where there is none.
+    private static func member(_ name: StaticString, of text: String) -> String {
+        var text = text
+        return text.withUTF8 { characters in
+            guard var members = try? JSONObjectReader(UnsafeRawBufferPointer(characters)) else { return "" }
+            while let member = try? members.next() {
+                guard member.isNamed(name) else { continue }
+                return member.value.string ?? member.value.bytes.string
+            }
+            return ""
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import carillon
+
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct DevCommandTests {
+    @Test func endsSoonAfterSIGINTAndStartsAgain() throws {
+        try withFolder { folder in
+            let first = try RunningCommand(["dev", "--dir", folder, "--listen", "127.0.0.1:0"])
+            let ready = try #require(first.line(beginningWith: "ready"))
+            #expect(ready.contains("ws://127.0.0.1:"))
+            #expect(FileManager.default.fileExists(atPath: folder + "/database-url"))
+            let asked = ContinuousClock.now
+            #expect(first.stop(SIGINT) == 0)
+            #expect(ContinuousClock.now - asked < .seconds(20))
+            #expect(!FileManager.default.fileExists(atPath: folder + "/postgres/data/postmaster.pid"))
+
+            let second = try RunningCommand(["dev", "--dir", folder, "--listen", "127.0.0.1:0"])
+            #expect(second.line(beginningWith: "ready") != nil)
+            #expect(second.stop(SIGTERM) == 0)
+        }
+    }
+
+    @Test func nothingIsLostWithAKilledHub() throws {
+        try withFolder { folder in
+            let first = try RunningCommand(["dev", "--dir", folder, "--listen", "127.0.0.1:0"])
+            #expect(first.line(beginningWith: "ready") != nil)
+            #expect(first.stop(SIGKILL) != 0)
+            let second = try RunningCommand(["dev", "--dir", folder, "--listen", "127.0.0.1:0"])
+            #expect(second.line(beginningWith: "ready") != nil)
+            #expect(second.stop(SIGINT) == 0)
+        }
+    }
+
+    @Test func twoRunSideBySideButNotInOneFolderOrOnOnePort() throws {
+        try withFolder { folder in
+            let first = try RunningCommand(["dev", "--dir", folder + "/a", "--listen", "127.0.0.1:0"])
+            let ready = try #require(first.line(beginningWith: "ready"))
+            let port = try #require(ready.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+            let second = try RunningCommand(["dev", "--dir", folder + "/b", "--listen", "127.0.0.1:0"])
+            #expect(second.line(beginningWith: "ready") != nil)
+
+            let sameFolder = try RunningCommand(["dev", "--dir", folder + "/a", "--listen", "127.0.0.1:0"])
+            #expect(sameFolder.end() == 1)
+            #expect(sameFolder.complaint.contains("is in use by another `carillon dev`"))
+            let samePort = try RunningCommand(["dev", "--dir", folder + "/c", "--listen", "127.0.0.1:\(port)"])
+            #expect(samePort.end() == 1)
+            #expect(samePort.complaint.hasPrefix("carillon: listen 127.0.0.1:\(port): the port is taken"))
+            #expect(samePort.complaint.split(separator: "\n").count == 1)
+            // Told before any work was done.
+            #expect(!FileManager.default.fileExists(atPath: folder + "/c"))
+
+            #expect(first.stop(SIGINT) == 0)
+            #expect(second.stop(SIGINT) == 0)
+        }
+    }
+
+    @Test func aBadConfigurationEndsWithItsOwnStatus() throws {
+        let serve = try RunningCommand(["serve"])
+        #expect(serve.end() == 78)
+        #expect(serve.complaint.contains("CARILLON_APPS"))
+        let version = try RunningCommand(["version"])
+        #expect(version.line(beginningWith: "carillon ") == "carillon \(Carillon.version)")
+        #expect(version.end() == 0)
+    }
+
+    /// A folder that the user `postgres` can pass through.
+    private func withFolder(_ body: (String) throws -> Void) throws {
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-dev-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o755])
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try body(path)
+    }
+}
+
+/// The program under test as a process; killed when the test lets go of it.
+private final class RunningCommand {
+    private let process = Process()
+    private let output = Pipe()
+    private let errors: URL
+    private var unread = ""
+
+    init(_ arguments: [String]) throws {
+        // Beside the test program, where SwiftPM puts all products.
+        let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+        process.executableURL = own.deletingLastPathComponent().appendingPathComponent("carillon")
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.filter { name, _ in
+            !name.hasPrefix("CARILLON_") && name != "DATABASE_URL"
+        }
+        process.standardOutput = output
+        errors = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-errors-\(UUID().uuidString)")
+        try Data().write(to: errors)
+        process.standardError = try FileHandle(forWritingTo: errors)
+        try process.run()
+    }
+
+    deinit {
+        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+        try? FileManager.default.removeItem(at: errors)
+    }
+
+    /// What it wrote to standard error.
+    var complaint: String { (try? String(contentsOf: errors, encoding: .utf8)) ?? "" }
+
+    /// Waits for a line of standard output; nil when the output ends without it.
+    func line(beginningWith prefix: String) -> String? {
+        while true {
+            if let end = unread.firstIndex(of: "\n") {
+                let line = String(unread[..<end])
+                unread.removeSubrange(...end)
+                if line.hasPrefix(prefix) { return line }
+                continue
+            }
+            let data = output.fileHandleForReading.availableData
+            guard !data.isEmpty else { return nil }
+            unread += String(decoding: data, as: UTF8.self)
+        }
+    }
+
+    /// Sends a signal and waits for the end.
+    func stop(_ signal: Int32) -> Int32 {
+        kill(process.processIdentifier, signal)
+        return end()
+    }
+
+    /// Waits for the end.
+    ///
+    /// - Returns: its exit status, or the number of the signal that ended it.
+    func end() -> Int32 {
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import carillon
+
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct DevelopmentClusterTests {
+    @Test func startsStopsAndKeepsItsData() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try place.query("create table kept (n int)")
+        #expect(try place.query("show listen_addresses").first?.first == "")
+        #expect(try place.query("select current_user", as: "postgres").first?.first == "postgres")
+        #expect(mode(of: cluster.folders.socket) == 0o700)
+        #expect(mode(of: cluster.folders.base) == 0o700)
+        cluster.stop()
+        #expect(cluster.processID == nil)
+        #expect(throws: (any Error).self) { try place.query("select 1") }
+        #expect(try !cluster.start())
+        #expect(try place.query("select count(*) from kept").first?.first == "0")
+    }
+
+    @Test func comesBackAfterItsPostmasterWasKilled() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try place.query("create table kept (n int)")
+        let processID = try #require(cluster.processID)
+        kill(processID, SIGKILL)
+        #expect(try !cluster.start())
+        #expect(cluster.processID != processID)
+        #expect(try place.query("select count(*) from kept").first?.first == "0")
+    }
+
+    @Test func takesOverTheServerOfAKilledHub() throws {
+        let place = try PrivateCluster()
+        let first = try #require(place.start().processID)
+        place.abandon()
+        let second = try #require(place.start().processID)
+        #expect(second != first)
+        #expect(kill(first, 0) != 0)
+    }
+
+    @Test func stopsAServerThatWasRestartedByHand() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        let user = try ClusterUser.current()
+        for arguments in [["-m", "immediate", "stop"], ["-l", cluster.folders.base + "/data/log", "start"]] {
+            let exit = try ChildProcess.run(
+                user.running(["\(cluster.programs.folder)/pg_ctl", "-D", cluster.folders.data, "-w"] + arguments))
+            #expect(exit.isSuccess)
+        }
+        // The settings are in the cluster's configuration, so the server by hand has them too.
+        #expect(try place.query("show listen_addresses").first?.first == "")
+        cluster.stop()
+        #expect(cluster.processID == nil)
+    }
+
+    @Test func makesAnewWhatWasHalfMade() throws {
+        let place = try PrivateCluster()
+        let user = try ClusterUser.current()
+        let folders = try ClusterFolders.prepare(directory: place.directory, user: user)
+        for folder in [folders.unfinishedData, folders.data] {
+            try user.makePrivateFolder(folder)
+            try "half".write(toFile: folder + "/base", atomically: false, encoding: .utf8)
+        }
+        try place.start()
+        #expect(try place.query("select 1").count == 1)
+    }
+
+    @Test func startsBesideALockFileOfAnotherProcess() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        cluster.stop()
+        // The number of a process that is alive, and no server of this folder.
+        let file = cluster.folders.data + "/postmaster.pid"
+        try "\(getpid())\n\(cluster.folders.data)\n".write(toFile: file, atomically: false, encoding: .utf8)
+        #expect(cluster.processID == nil)
+        try cluster.start()
+        #expect(cluster.processID != nil)
+    }
+
+    @Test func isHeldByOneAtATime() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let failure = #expect(throws: Failure.self) { try DevelopmentCluster(directory: place.directory) }
+        #expect(failure?.description.contains("in use by another") == true)
+        #expect(failure?.description.contains("process \(getpid())") == true)
+    }
+
+    @Test func putsTheSocketElsewhereWhereThePathIsTooLong() throws {
+        let place = try PrivateCluster(depth: 150)
+        let cluster = try place.start()
+        #expect(cluster.folders.base.hasPrefix(place.directory))
+        #expect(!cluster.folders.socket.hasPrefix(place.directory))
+        #expect(mode(of: cluster.folders.socket) == 0o700)
+        #expect(try place.query("select 1").count == 1)
+    }
+
+    @Test func socketPathsFitToTheByte() {
+        // 14 bytes are the socket's own name: "/.s.PGSQL.5432".
+        let longest = "/" + String(repeating: "d", count: ClusterFolders.socketPathBytesMax - 15)
+        #expect(ClusterFolders.fits(longest))
+        #expect(!ClusterFolders.fits(longest + "d"))
+        #expect(!ClusterFolders.fits("/a,b"))
+        #expect(!ClusterFolders.fits("/a'b"))
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root has folders that the cluster's user cannot enter"))
+    func putsTheDataElsewhereWhereItsUserCannotGo() throws {
+        let place = try PrivateCluster()
+        chmod(place.directory, 0o700)
+        let base = try place.start().folders.base
+        #expect(base.hasPrefix("/var/tmp/carillon-"))
+        #expect(try place.query("select 1").count == 1)
+        place.cluster?.stop()
+        place.abandon()
+        // Recorded, so found again also where the folder is open by now.
+        chmod(place.directory, 0o755)
+        #expect(try place.start().folders.base == base)
+    }
+
+    @Test func refusesAPrivateFolderOfOthers() throws {
+        let place = try PrivateCluster()
+        let user = try ClusterUser.current()
+        let open = place.directory + "/open"
+        mkdir(open, 0o755)
+        chmod(open, 0o755)
+        #expect(throws: Failure.self) { try user.makePrivateFolder(open) }
+        let link = place.directory + "/link"
+        symlink(place.directory, link)
+        #expect(throws: Failure.self) { try user.makePrivateFolder(link) }
+    }
+
+    @Test func namesThePackageThatIsMissing() {
+        let failure = #expect(throws: Failure.self) { try PostgresPrograms.find(majorVersion: 9) }
+        #expect(failure?.description.contains("apt install postgresql-9") == true)
+    }
+
+    private func mode(of path: String) -> mode_t {
+        var status = stat()
+        return stat(path, &status) == 0 ? status.st_mode & 0o777 : 0
+    }
+}

@@ -1,0 +1,164 @@
+import Foundation
+import Postgres
+import Synchronization
+import Testing
+
+@testable import carillon
+
+@Suite(.serialized, .timeLimit(.minutes(3)))
+struct MigratorTests {
+    /// Two migrations and a function, small enough to see through.
+    private func files() throws -> SQLFileSet {
+        var files = try SQLFileSet.embedded()
+        files.migrations = [
+            .init(version: 1, file: .init(path: "migrations/0001_one.sql", text: "create table sync.one (n int);")),
+            .init(version: 2, file: .init(path: "migrations/0002_two.sql", text: "create table sync.two (n int);")),
+        ]
+        files.functions = [
+            .init(
+                path: "functions/10_three.sql",
+                text: "create or replace function sync.three() returns int language sql return 3;")
+        ]
+        return files
+    }
+
+    private func lines(_ url: String, _ files: SQLFileSet) throws -> [String] {
+        var lines: [String] = []
+        try Migrator(url: url, files: files).migrate { lines.append($0) }
+        return lines
+    }
+
+    @Test func migratesOnceAndThenHasNothingToDo() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        let files = try files()
+        let before = try Migrator(url: url, files: files).status()
+        #expect(before.pending.map(\.version) == [1, 2])
+        #expect(
+            MigrateCommand.plan(before) == [
+                "would apply 0001_one", "would apply 0002_two", "would apply the functions",
+            ])
+        #expect(try place.query("select to_regclass('sync.migration')", in: "one").first?.first == .some(nil))
+
+        #expect(try lines(url, files).count == 3)
+        let after = try Migrator(url: url, files: files).status()
+        #expect(after.isCurrent)
+        #expect(MigrateCommand.plan(after) == ["nothing to do"])
+        #expect(MigrateCommand.table(after).count == 3)
+        #expect(try lines(url, files).isEmpty)
+        #expect(try place.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "3")
+        let owner = "select tableowner from pg_tables where schemaname = 'sync' group by 1"
+        #expect(try place.query(owner, in: "one") == [["carillon_owner"]])
+    }
+
+    @Test func appliesWhatIsNewAndRunsFunctionsThatChanged() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        var files = try files()
+        _ = try lines(url, files)
+        files.functions[0] = .init(
+            path: files.functions[0].path,
+            text: files.functions[0].text.replacingOccurrences(of: "return 3", with: "return 4"))
+        #expect(try lines(url, files) == ["1 function files applied"])
+        files.migrations.append(
+            .init(version: 3, file: .init(path: "migrations/0003_x.sql", text: "create table sync.x (n int);")))
+        #expect(try lines(url, files) == ["migration 3 (0003_x) applied", "1 function files applied"])
+        #expect(try place.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "4")
+    }
+
+    @Test func refusesChangedNewerAndPassedOverMigrations() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        let files = try files()
+        _ = try lines(url, files)
+
+        var changed = files
+        changed.migrations[0] = .init(
+            version: 1, file: .init(path: files.migrations[0].file.path, text: "create table sync.other (n int);"))
+        expectFailure("checksum differs") { _ = try lines(url, changed) }
+        #expect(try Migrator(url: url, files: changed).status().lines[0].state == .changed)
+
+        var older = files
+        older.migrations.removeLast()
+        expectFailure("newer than this program") { _ = try lines(url, older) }
+
+        var between = files
+        between.migrations[1] = .init(version: 5, file: files.migrations[1].file)
+        try place.query("update sync.migration set version = 5 where version = 2", in: "one")
+        between.migrations.insert(
+            .init(version: 3, file: .init(path: "migrations/0003_x.sql", text: "select 1;")), at: 1)
+        expectFailure("never ran, but 5 did") { _ = try lines(url, between) }
+        #expect(try place.query("select count(*) from sync.migration", in: "one").first?.first == "2")
+    }
+
+    @Test func keepsNothingOfAMigrationThatFails() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        var files = try files()
+        files.migrations[1] = .init(
+            version: 2,
+            file: .init(path: "migrations/0002_two.sql", text: "create table sync.two (n int); select 1 / 0;"))
+        expectFailure("sql/migrations/0002_two.sql failed") { _ = try lines(url, files) }
+        let status = try Migrator(url: url, files: files).status()
+        #expect(status.pending.map(\.version) == [2])
+        #expect(try place.query("select to_regclass('sync.two')", in: "one").first?.first == .some(nil))
+    }
+
+    @Test func twoAtOnceApplyEachMigrationOnce() async throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        let files = try files()
+        let counts = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<2 {
+                group.addTask {
+                    var lines: [String] = []
+                    try Migrator(url: url, files: files).migrate { lines.append($0) }
+                    return lines.count
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(counts.sorted() == [0, 3])
+    }
+
+    @Test func embeddedFilesMigrateAndDemonstrateTwice() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
+        #expect(try migrator.migrate { _ in }.isCurrent)
+        for _ in 0..<2 {
+            try migrator.demonstrate()
+            let doses = try place.query(
+                "select user_id, count(*) from care.dose_occurrence group by 1 order by 1", as: DevelopmentCluster.owner
+            )
+            #expect(doses.map(\.first) == ["demo", "demo2"])
+            #expect(doses.allSatisfy { Int($0[1] ?? "") ?? 0 >= 6 })
+        }
+        try cluster.widenOwner()
+        #expect(try place.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
+        // As the owner alone, without a superuser, the next start has nothing to do and may say so.
+        #expect(try Migrator(url: cluster.ownerURL, files: try SQLFileSet.embedded()).migrate { _ in }.isCurrent)
+        #expect(throws: (any Error).self) { try place.query("select * from sync.event", as: DevelopmentCluster.hub) }
+    }
+
+    @Test func saysWhatIsMissingToAnOrdinaryRole() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try place.query("create role nobody login")
+        let url = cluster.folders.databaseURL(role: "nobody", database: DevelopmentCluster.database)
+        expectFailure("run sql/roles.sql as a superuser first") { _ = try lines(url, try files()) }
+        expectFailure("cannot be reached") {
+            _ = try lines(cluster.folders.databaseURL(role: "postgres", database: "absent"), try files())
+        }
+    }
+
+    private func expectFailure(_ words: String, _ body: () throws -> Void) {
+        let failure = #expect(throws: Failure.self, performing: body)
+        #expect(failure?.description.contains(words) == true, "\(failure.map(\.description) ?? "no failure")")
+    }
+}

@@ -1,0 +1,149 @@
+import Foundation
+import Testing
+
+@testable import carillon
+
+@Suite(.timeLimit(.minutes(1)))
+struct SettingsTests {
+    private let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
+
+    private func effective(
+        _ arguments: [String] = [], environment: [String: String] = [:], profile: SettingsProfile = .serve
+    ) throws(Failure) -> EffectiveSettings {
+        try EffectiveSettings(SettingsSources(arguments: arguments, environment: environment), profile: profile)
+    }
+
+    private func refusal(
+        _ arguments: [String] = [], environment: [String: String] = [:]
+    ) -> Failure? {
+        do throws(Failure) {
+            _ = try effective(arguments, environment: environment)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func commandLineBeatsEnvironmentBeatsFileBeatsDefault() throws {
+        try withFile(#"{"listen": "127.0.0.3:3", "loops": 3, "jwt": {"issuer": "file"}, "pongTimeout": 7}"#) { path in
+            let effective = try effective(
+                ["--listen", "127.0.0.1:1", "--config=\(path)"],
+                environment: ["CARILLON_LISTEN": "127.0.0.2:2", "CARILLON_LOOPS": "2", "CARILLON_CONFIG": "/nowhere"])
+            #expect(try effective.value(SettingsTable.listen) == ListenAddress(host: "127.0.0.1", port: 1))
+            #expect(effective.source(of: SettingsTable.listen) == "command line --listen")
+            #expect(try effective.value(SettingsTable.loops) == 2)
+            #expect(effective.source(of: SettingsTable.loops) == "environment CARILLON_LOOPS")
+            #expect(try effective.value(SettingsTable.jwtIssuer) == "file")
+            #expect(effective.source(of: SettingsTable.jwtIssuer) == "file \(path) jwt.issuer")
+            #expect(try effective.value(SettingsTable.pongTimeout) == .seconds(7))
+            #expect(try effective.value(SettingsTable.activityTimeout) == .seconds(120))
+            #expect(effective.source(of: SettingsTable.activityTimeout) == "default")
+        }
+    }
+
+    @Test func databaseURLHasItsUsualName() throws {
+        let effective = try effective(environment: ["DATABASE_URL": "postgresql://u@h/d", "CARILLON_APPS": apps])
+        let settings = try Settings(effective)
+        #expect(settings.databaseURL == "postgresql://u@h/d")
+        #expect(settings.databaseApp == "1")
+    }
+
+    @Test func fileMayHoldAppsAndOriginsAsJSON() throws {
+        let text = """
+            {"apps": [{"id": 7, "key": "k", "secret": "s", "name": "Seven"}],
+             "allowedOrigins": ["https://A.example.org", "http://localhost:3000"], "strictProtocol": true}
+            """
+        try withFile(text) { path in
+            let settings = try Settings(effective(["--config", path]))
+            #expect(settings.apps == [ApplicationSettings(id: "7", key: "k", secret: "s", name: "Seven")])
+            #expect(settings.allowedOrigins == ["https://a.example.org", "http://localhost:3000"])
+            #expect(settings.strictProtocol)
+        }
+    }
+
+    @Test func developmentHasAnApplicationAndServeHasNone() throws {
+        let settings = try Settings(effective(profile: .development))
+        #expect(settings.apps.map(\.id) == ["1"])
+        #expect(settings.apps.map(\.key) == ["carillon-key"])
+        #expect(settings.apps.map(\.secret) == ["carillon-secret"])
+        #expect(!settings.limitsLoopback)
+        #expect(settings.allowedOrigins == ["*"])
+        let serve = #expect(throws: Failure.self) { try Settings(effective()) }
+        #expect(serve?.description.contains("CARILLON_APPS") == true)
+        #expect(serve?.status == .configuration)
+    }
+
+    @Test func severalAppsNeedADatabaseApp() throws {
+        let two = #"[{"id":"1","key":"a","secret":"s"},{"id":"2","key":"b","secret":"s"}]"#
+        let environment = ["CARILLON_APPS": two, "DATABASE_URL": "postgresql://h/d"]
+        #expect(throws: Failure.self) { try Settings(effective(environment: environment)) }
+        let named = try Settings(effective(["--database-app", "2"], environment: environment))
+        #expect(named.databaseApp == "2")
+        #expect(throws: Failure.self) { try Settings(effective(["--database-app", "3"], environment: environment)) }
+        // Without a database nobody's users are meant.
+        #expect(try Settings(effective(environment: ["CARILLON_APPS": two])).databaseApp == nil)
+    }
+
+    @Test(
+        arguments: [
+            (["--listen"], [:], ["--listen needs a value"]),
+            (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
+            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 64"]),
+            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=\"x\"", "did you mean CARILLON_LISTEN?"]),
+            ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
+            ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
+            ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
+            ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
+            ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
+            ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
+            ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
+            ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
+            ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
+            ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
+        ] as [([String], [String: String], [String])])
+    func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {
+        let failure = try #require(refusal(arguments, environment: environment))
+        #expect(failure.lines.count == 1)
+        #expect(failure.status == .configuration)
+        for word in words { #expect(failure.description.contains(word), "\(failure)") }
+    }
+
+    @Test func noSecretIsInAnError() throws {
+        let secret = "hunter2hunter2"
+        for name in ["CARILLON_JWT_SECRET", "CARILLON_APPS", "DATABASE_URL", "CARILLON_JWT_SECRT", "CARILLON_PASSWORD"]
+        {
+            let failure = try #require(refusal(environment: [name: secret]))
+            #expect(!failure.description.contains(secret))
+        }
+        try withFile(#"{"jwt": {"secrt": "\#(secret)"}}"#) { path in
+            let failure = try #require(refusal(["--config", path]))
+            #expect(!failure.description.contains(secret))
+        }
+    }
+
+    @Test func everyProblemIsToldAtOnce() throws {
+        let failure = try #require(refusal(["--loops", "-1", "--nothing"], environment: ["CARILLON_X": "1"]))
+        #expect(failure.lines.count == 3)
+    }
+
+    @Test func unknownKeysOfAFileAreNamedWithTheirLine() throws {
+        try withFile("{\n  \"listen\": \"127.0.0.1:1\",\n  \"jwt\": {\n    \"isuer\": \"me\"\n  }\n}") { path in
+            let failure = try #require(refusal(["--config", path]))
+            #expect(failure.description.contains("\(path) line 4: unknown key jwt.isuer"))
+            #expect(failure.description.contains("did you mean jwt.issuer?"))
+        }
+        for text in ["[]", "{", "null"] {
+            try withFile(text) { path in
+                let failure = try #require(refusal(["--config", path]))
+                #expect(failure.description.contains("not a JSON object"))
+            }
+        }
+    }
+
+    private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try body(path)
+    }
+}

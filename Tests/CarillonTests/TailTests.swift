@@ -1,0 +1,179 @@
+import Bytes
+import Foundation
+import Glibc
+import HTTP
+import Testing
+import WebSocket
+
+@testable import carillon
+
+@Suite(.timeLimit(.minutes(1)))
+struct TailTests {
+    @Test(
+        arguments: [
+            ("ws://127.0.0.1:6001", "127.0.0.1", 6001, "", "127.0.0.1:6001"),
+            ("ws://hub.example.org/", "hub.example.org", 80, "", "hub.example.org:80"),
+            ("http://[::1]:7/ws/", "::1", 7, "/ws", "[::1]:7"),
+        ] as [(String, String, UInt16, String, String)])
+    func readsAddresses(_ url: String, _ host: String, _ port: UInt16, _ prefix: String, _ authority: String) throws {
+        let address = try HubAddress(url)
+        #expect(address.host == host)
+        #expect(address.port == port)
+        #expect(address.prefix == prefix)
+        #expect(address.authority == authority)
+    }
+
+    @Test(arguments: ["", "127.0.0.1:6001", "wss://h:1", "ws://", "ws://:1", "ws://h:99999", "ws://h:1/a b"])
+    func refusesAddresses(_ url: String) {
+        #expect(throws: Failure.self) { try HubAddress(url) }
+    }
+
+    @Test func comesBackAsCloseCodesSay() {
+        #expect(TailCommand.delay(after: 4001) < .zero)
+        #expect(TailCommand.delay(after: 4100) == .seconds(1))
+        #expect(TailCommand.delay(after: 4200) < .seconds(1))
+        #expect(TailCommand.delay(after: nil) == .seconds(1))
+        #expect(TailCommand.delay(after: 1001) == .seconds(1))
+    }
+
+    @Test func receivesWhatAHubSends() throws {
+        let hub = try ScriptedHub { peer in
+            peer.text(
+                #"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\",\"activity_timeout\":120}"}"#)
+            peer.text(#"{"event":"sync:auth_ok","data":"{\"userId\":\"demo\"}"}"#)
+            peer.ping("are you there")
+            peer.text(#"{"event":"pusher:ping","data":{}}"#)
+            peer.text(
+                #"{"event":"pusher_internal:subscription_succeeded","channel":"user.demo.adherence","data":"{}"}"#)
+            peer.text(#"{"event":"pusher:subscription_error","channel":"x","data":"{\"error\":\"no\"}"}"#)
+            peer.text(#"{"event":"pusher:error","data":{"code":null,"message":"odd"}}"#)
+            peer.text(#"{"event":"occurrence.updated","channel":"user.demo.adherence","data":"{\"n\":\"\\u00e9\"}"}"#)
+            peer.text("[1]")
+            peer.close(CloseCode(rawValue: 4200))
+        }
+        let device = try Device(HubAddress("ws://127.0.0.1:\(hub.port)"), appKey: "key", stop: Latch())
+        try device.signIn(token: "a\"b")
+        try device.subscribe("user.demo.adherence")
+        #expect(try device.next() == .established(socketID: "1.2"))
+        #expect(try device.next() == .signedIn)
+        #expect(try device.next() == .subscribed(channel: "user.demo.adherence"))
+        #expect(try device.next() == .refused(channel: "x", reason: "no"))
+        #expect(try device.next() == .error(code: nil, message: "odd"))
+        #expect(
+            try device.next()
+                == .event(channel: "user.demo.adherence", name: "occurrence.updated", data: #"{"n":"\u00e9"}"#))
+        #expect(try device.next() == .error(code: nil, message: "a message that is no event"))
+        #expect(try device.next() == .closed(code: 4200))
+        #expect(throws: ClientSocket.Pause.self) { try device.next() }
+    }
+
+    @Test func stopsWhileItWaits() throws {
+        let stop = Latch()
+        let hub = try ScriptedHub { _ in stop.set() }
+        let address = try HubAddress("ws://127.0.0.1:\(hub.port)")
+        #expect {
+            _ = try Device(address, appKey: "key", stop: stop).next()
+        } throws: { error in
+            if case .stopped? = error as? ClientSocket.Pause { true } else { false }
+        }
+    }
+
+    @Test func saysWhyThereIsNoConnection() throws {
+        let hub = try ScriptedHub(status: "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") { _ in }
+        let address = try HubAddress("ws://127.0.0.1:\(hub.port)")
+        #expect {
+            _ = try Device(address, appKey: "key", stop: Latch())
+        } throws: { error in
+            if case .closed(let reason)? = error as? ClientSocket.Pause { reason.contains("404") } else { false }
+        }
+    }
+}
+
+/// A hub that takes one connection, answers its handshake, plays a script in pieces of a few bytes, and hangs up.
+private final class ScriptedHub {
+    /// What a script may send; collected, then sent.
+    struct Peer {
+        fileprivate(set) var bytes: [UInt8] = []
+
+        private mutating func add(_ write: (inout ByteWriter) -> Void) {
+            var writer = ByteWriter()
+            write(&writer)
+            bytes += writer.withUnsafeBytes { Array($0) }
+        }
+
+        mutating func text(_ text: String) {
+            add { writer in FrameWriter.appendText(to: &writer) { $0.append(text) } }
+        }
+
+        mutating func ping(_ text: String) {
+            add { writer in
+                Array(text.utf8).withUnsafeBytes { FrameWriter.append(control: Opcode.ping, $0, to: &writer) }
+            }
+        }
+
+        mutating func close(_ code: CloseCode) {
+            add { FrameWriter.appendClose(code, to: &$0) }
+        }
+    }
+
+    let port: UInt16
+    private let listener: Int32
+
+    /// - Parameter status: sent in place of a handshake.
+    init(status: String? = nil, _ script: @escaping @Sendable (inout Peer) -> Void) throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        self.listener = listener
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                _ = bind(listener, address, length)
+                _ = listen(listener, 1)
+                _ = getsockname(listener, address, &length)
+            }
+        }
+        port = UInt16(bigEndian: address.sin_port)
+        Thread.detachNewThread { Self.serve(listener, status: status, script) }
+    }
+
+    deinit {
+        close(listener)
+    }
+
+    private static func serve(_ listener: Int32, status: String?, _ script: (inout Peer) -> Void) {
+        let peer = accept(listener, nil, nil)
+        guard peer >= 0 else { return }
+        defer { close(peer) }
+        var request: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while !String(decoding: request, as: UTF8.self).hasSuffix("\r\n\r\n") {
+            let count = recv(peer, &buffer, buffer.count, 0)
+            guard count > 0 else { return }
+            request += buffer[..<count]
+        }
+        let answer = status.map { Array($0.utf8) } ?? accepting(request)
+        _ = send(peer, answer, answer.count, Int32(MSG_NOSIGNAL))
+        var sent = Peer()
+        script(&sent)
+        for start in stride(from: 0, to: sent.bytes.count, by: 7) {
+            let piece = Array(sent.bytes[start..<min(start + 7, sent.bytes.count)])
+            _ = send(peer, piece, piece.count, Int32(MSG_NOSIGNAL))
+        }
+        shutdown(peer, Int32(SHUT_WR))
+        // Until the client hangs up: closing with bytes unread would reset the connection under what was sent.
+        while recv(peer, &buffer, buffer.count, 0) > 0 {}
+    }
+
+    private static func accepting(_ request: [UInt8]) -> [UInt8] {
+        var request = request
+        return request.withUnsafeMutableBytes { bytes in
+            var writer = ByteWriter()
+            var parser = RequestParser()
+            guard let request = try? parser.parse(bytes), let handshake = try? Handshake(request) else { return [] }
+            handshake.accept(to: &writer)
+            return writer.withUnsafeBytes { Array($0) }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import Bytes
+import Channels
+import Sync
+import Testing
+
+@Suite struct StreamHomeTests {
+    private let stream = StreamID(user: "u", topic: "adherence")
+    private var name: StreamName { StreamName(form: .user, stream: stream) }
+    private var privateName: StreamName { StreamName(form: .privateUser, stream: stream) }
+
+    private func position(_ offset: Int64) -> StreamPosition { StreamPosition(epoch: "e", offset: offset) }
+
+    private func event(_ offset: Int64) -> StreamEvent {
+        StreamEvent(stream: stream, offset: offset, name: "x", data: .copy(#"{"o":\#(offset)}"#))
+    }
+
+    private func join(_ slot: UInt32, _ name: StreamName? = nil) -> StreamJoin {
+        StreamJoin(name: name ?? self.name, session: SessionID(slot: slot, generation: 1), serial: slot)
+    }
+
+    private func run(
+        _ home: inout StreamHome, _ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void
+    ) -> [String] {
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        input(&home, &effects)
+        return effects.map { effect in
+            switch effect {
+            case .watch(_, let serial): "watch \(serial)"
+            case .unwatch: "unwatch"
+            case .joined(let loop, let joined): "joined \(loop) \(joined.session.slot) at \(joined.position.offset)"
+            case .refused(let loop, let session, _): "refused \(loop) \(session.slot)"
+            case .broadcast(let loops, let channel, let frame): "\(loops.rawValue) \(channel) \(payload(of: frame))"
+            }
+        }
+    }
+
+    @Test func takersWaitForThePositionAndThenForNothing() {
+        var home = StreamHome()
+        #expect(run(&home) { $0.join(join(1), from: 0, &$1) } == ["watch 1"])
+        #expect(run(&home) { $0.join(join(2), from: 3, &$1) } == [])
+        #expect(run(&home) { $0.received(event(5), &$1) } == [], "below what will be answered")
+        #expect(
+            run(&home) { $0.positioned(stream, at: position(5), watch: 1, &$1) } == [
+                "joined 0 1 at 5", "joined 3 2 at 5",
+            ])
+        #expect(run(&home) { $0.received(event(5), &$1) } == [])
+        #expect(
+            run(&home) { $0.received(event(6), &$1) }
+                == [#"9 user.u.adherence {"event":"x","channel":"user.u.adherence","data":"{\"o\":6}"}"#])
+        #expect(run(&home) { $0.received(event(6), &$1) } == [], "never twice")
+        #expect(run(&home) { $0.join(join(4), from: 1, &$1) } == ["joined 1 4 at 6"])
+    }
+
+    @Test func eachNameInUseIsEncodedOnce() {
+        var home = StreamHome()
+        _ = run(&home) { $0.join(join(1), from: 0, &$1) }
+        _ = run(&home) { $0.positioned(stream, at: position(0), watch: 1, &$1) }
+        _ = run(&home) { $0.join(join(2, privateName), from: 1, &$1) }
+        let heard = run(&home) { $0.received(event(1), &$1) }
+        #expect(heard.count == 2)
+        #expect(heard.first?.hasPrefix("1 user.u.adherence ") == true)
+        #expect(heard.last?.hasPrefix("2 private-user.u.adherence ") == true)
+        #expect(run(&home) { $0.leave(name, from: 0, &$1) } == [])
+        #expect(run(&home) { $0.received(event(2), &$1) }.count == 1)
+        #expect(run(&home) { $0.leave(privateName, from: 1, &$1) } == ["unwatch"])
+        #expect(home.streamCount == 0)
+    }
+
+    /// The first watch's answer may be lower than what the second's events start at.
+    @Test func staleAnswerIsIgnored() {
+        var home = StreamHome()
+        _ = run(&home) { $0.join(join(1), from: 0, &$1) }
+        #expect(run(&home) { $0.leave(name, from: 0, &$1) } == ["unwatch"])
+        #expect(run(&home) { $0.join(join(2), from: 0, &$1) } == ["watch 2"])
+        #expect(run(&home) { $0.positioned(stream, at: position(5), watch: 1, &$1) } == [])
+        #expect(run(&home) { $0.positioned(stream, at: position(7), watch: 2, &$1) } == ["joined 0 2 at 7"])
+    }
+
+    @Test func theWaitingOfALoopThatLeftAreForgotten() {
+        var home = StreamHome()
+        _ = run(&home) { $0.join(join(1), from: 0, &$1) }
+        _ = run(&home) { $0.join(join(2), from: 1, &$1) }
+        #expect(run(&home) { $0.leave(name, from: 0, &$1) } == [])
+        #expect(run(&home) { $0.positioned(stream, at: position(0), watch: 1, &$1) } == ["joined 1 2 at 0"])
+    }
+
+    @Test func aStreamThatCannotBeWatchedIsRefused() {
+        var home = StreamHome()
+        _ = run(&home) { $0.join(join(1), from: 2, &$1) }
+        #expect(run(&home) { $0.refused(stream, watch: 1, &$1) } == ["refused 2 1"])
+        #expect(home.streamCount == 0)
+    }
+
+    @Test func aResetCountsAnew() {
+        var home = StreamHome()
+        _ = run(&home) { $0.join(join(1), from: 0, &$1) }
+        _ = run(&home) { $0.positioned(stream, at: position(100), watch: 1, &$1) }
+        home.reset(stream, to: StreamPosition(epoch: "f", offset: 3))
+        #expect(run(&home) { $0.received(event(4), &$1) }.count == 1)
+    }
+}

@@ -1,0 +1,102 @@
+import Bytes
+import Digests
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct DigestTests {
+    private func withUTF8<Result>(_ text: String, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        Array(text.utf8).withUnsafeBytes { body($0) }
+    }
+
+    /// RFC 3174 §7.3, and RFC 6455 §1.3 in two pieces.
+    @Test func sha1Vectors() {
+        let abc = withUTF8("abc") { SHA1($0).withUnsafeBytes { Hex.encode($0) } }
+        #expect(abc == "a9993e364706816aba3e25717850c26c9cd0d89d")
+        let accept = withUTF8("dGhlIHNhbXBsZSBub25jZQ==") { key in
+            withUTF8("258EAFA5-E914-47DA-95CA-C5AB0DC85B11") { SHA1(key, $0).withUnsafeBytes { Base64.encode($0) } }
+        }
+        #expect(accept == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+    }
+
+    /// FIPS 180-4 examples.
+    @Test func sha256Vectors() {
+        #expect(
+            withUTF8("abc") { SHA256.hash($0).hex }
+                == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+        #expect(
+            withUTF8("") { SHA256.hash($0).hex } == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+    }
+
+    /// RFC 4231 §4: cases 1–4, 6 and 7.
+    @Test(
+        arguments: [
+            (
+                [UInt8](repeating: 0x0B, count: 20), Array("Hi There".utf8),
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
+            ),
+            (
+                Array("Jefe".utf8), Array("what do ya want for nothing?".utf8),
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+            ),
+            (
+                [UInt8](repeating: 0xAA, count: 20), [UInt8](repeating: 0xDD, count: 50),
+                "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"
+            ),
+            (
+                Array(1...25), [UInt8](repeating: 0xCD, count: 50),
+                "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"
+            ),
+            (
+                [UInt8](repeating: 0xAA, count: 131),
+                Array("Test Using Larger Than Block-Size Key - Hash Key First".utf8),
+                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
+            ),
+            (
+                [UInt8](repeating: 0xAA, count: 131),
+                Array(
+                    "This is a test using a larger than block-size key and a larger than block-size data. The key needs to be hashed before being used by the HMAC algorithm."
+                        .utf8), "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"
+            ),
+        ] as [([UInt8], [UInt8], String)]) func hmacVectors(key: [UInt8], message: [UInt8], code: String)
+    {
+        let hmac = key.withUnsafeBytes { HMACSHA256(key: $0) }
+        #expect(message.withUnsafeBytes { hmac.authenticationCode(for: $0).hex } == code)
+        for split in 0...message.count {
+            var hash = hmac.begin()
+            Array(message[..<split]).withUnsafeBytes { hash.update($0) }
+            Array(message[split...]).withUnsafeBytes { hash.update($0) }
+            #expect(hmac.finish(hash).hex == code)
+        }
+    }
+
+    @Test func matchesHexOfEitherCase() {
+        let digest = withUTF8("abc") { SHA256.hash($0) }
+        #expect(withUTF8(digest.hex) { digest.matches(hex: $0) })
+        #expect(withUTF8(digest.hex.uppercased()) { digest.matches(hex: $0) })
+        #expect(!withUTF8(String(digest.hex.dropLast())) { digest.matches(hex: $0) })
+        #expect(!withUTF8(digest.hex + "0") { digest.matches(hex: $0) })
+        for index in 0..<64 {
+            var digits = Array(digest.hex.utf8)
+            for wrong in [digits[index] == 0x30 ? 0x31 : 0x30, UInt8(ascii: "g"), 0xFF] as [UInt8] {
+                digits[index] = wrong
+                #expect(!digits.withUnsafeBytes { digest.matches(hex: $0) })
+            }
+        }
+    }
+
+    @Test func comparesInConstantTime() {
+        #expect(withUTF8("secret") { left in withUTF8("secret") { constantTimeEquals(left, $0) } })
+        #expect(!withUTF8("secret") { left in withUTF8("secreT") { constantTimeEquals(left, $0) } })
+        #expect(!withUTF8("secret") { left in withUTF8("secre") { constantTimeEquals(left, $0) } })
+        #expect(withUTF8("") { left in withUTF8("") { constantTimeEquals(left, $0) } })
+    }
+
+    @Test func longKeysAreHashedFirst() {
+        let key = [UInt8](repeating: 7, count: 65)
+        let hashed = key.withUnsafeBytes { SHA256.hash($0).withUnsafeBytes { [UInt8]($0) } }
+        let long = key.withUnsafeBytes { HMACSHA256(key: $0) }
+        let short = hashed.withUnsafeBytes { HMACSHA256(key: $0) }
+        #expect(
+            withUTF8("m") { long.authenticationCode(for: $0).hex }
+                == withUTF8("m") { short.authenticationCode(for: $0).hex })
+    }
+}

@@ -1,0 +1,55 @@
+import API
+import Channels
+import Gateway
+import Identity
+import JWTKit
+import Logging
+import Pusher
+
+/// A running gateway without a database, on a port of the kernel's choice.
+final class GatewayFixture {
+    let gateway: Gateway
+    let credentials = AppCredentials(key: "key", secret: "secret")
+    static let tokenSecret = "a secret of thirty-two bytes, at least"
+
+    var port: UInt16 { gateway.port }
+
+    /// `ownsDatabase`: users are known, though no feed answers for their streams.
+    init(
+        loops: Int = 2, ownsDatabase: Bool = false, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws {
+        var configuration = GatewayConfiguration()
+        configuration.port = 0
+        configuration.loops = loops
+        configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
+        // Clients that tests leave behind answer no close frame.
+        configuration.timeouts.close = .milliseconds(200)
+        change(&configuration)
+        var policy = TokenPolicy()
+        policy.secret = Self.tokenSecret
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let verifier = try await TokenVerifier(policy: policy, logger: logger)
+        let auth = AuthRoutes(app: configuration.apps[0], verifier: verifier)
+        gateway = try Gateway(
+            configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
+            startFeed: nil)
+    }
+
+    deinit {
+        gateway.stop()
+    }
+
+    static func token(
+        _ user: String, expiresAt: Double = 4_000_000_000, secret: String = tokenSecret
+    ) async throws -> String {
+        let keys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
+        return try await keys.sign(TestClaims(sub: user, exp: expiresAt))
+    }
+}
+
+private struct TestClaims: JWTPayload {
+    let sub: String
+    let exp: Double
+
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
+}

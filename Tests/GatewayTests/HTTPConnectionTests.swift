@@ -1,0 +1,122 @@
+import API
+import Gateway
+import Pusher
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct HTTPConnectionTests {
+    private func post(_ path: String, _ body: String, token: String?, fields: String = "") -> String {
+        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        return "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            + "Content-Length: \(body.utf8.count)\r\n\(authorization)\(fields)\r\n\(body)"
+    }
+
+    @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true)
+        let token = try await GatewayFixture.token("u1")
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw(
+            post("/pusher/user-auth", "socket_id=1.2", token: token) + "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+                + post("/pusher/user-auth", "socket_id=1.2", token: nil))
+        let (first, body) = try await client.response()
+        #expect(first.hasPrefix("HTTP/1.1 200 "))
+        let expected = fixture.credentials.sign(
+            .user(userData: #"{"id":"u1"}"#), socketID: try #require(socketID("1.2")))
+        #expect(body == #"{"auth":"\#(expected)","user_data":"{\"id\":\"u1\"}"}"#)
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 "))
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 401 "))
+    }
+
+    private func socketID(_ text: String) -> SocketID? {
+        Array(text.utf8).withUnsafeBytes { SocketID($0) }
+    }
+
+    @Test(arguments: [
+        ("private-user.u1.adherence", 200), ("private-user.u2.adherence", 403), ("private-x", 403), ("a b", 400),
+    ])
+    func channelsAreSignedForTheirUserOnly(_ channel: String, _ status: Int) async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true)
+        let token = try await GatewayFixture.token("u1")
+        let client = try TestClient(port: fixture.port)
+        let body = "socket_id=1.2&channel_name=" + channel.replacing(" ", with: "+")
+        try await client.sendRaw(post("/pusher/auth", body, token: token))
+        let answer = try await client.response()
+        #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+        guard status == 200 else { return }
+        let expected = fixture.credentials.sign(
+            .channel(try #require(ChannelName(channel)), channelData: nil), socketID: try #require(socketID("1.2")))
+        #expect(answer.body == #"{"auth":"\#(expected)"}"#)
+    }
+
+    @Test(arguments: ["socket_id=x", "socket_id=", "", "socket_id=1.2.3&channel_name=x"])
+    func badFormsAreRefused(_ body: String) async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true)
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw(post("/pusher/auth", body, token: try await GatewayFixture.token("u1")))
+        let answer = try await client.response()
+        #expect(answer.head.hasPrefix("HTTP/1.1 400 "))
+        #expect(answer.body.hasPrefix(#"{"error":""#))
+    }
+
+    @Test func browsersAreAnsweredByTheAllowList() async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true) { $0.origins = .only(["https://app.example"]) }
+        let client = try TestClient(port: fixture.port)
+        let preflight =
+            "OPTIONS /pusher/auth HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n"
+            + "Access-Control-Request-Method: POST\r\n\r\n"
+        try await client.sendRaw(preflight)
+        let allowed = try await client.response().head
+        #expect(allowed.hasPrefix("HTTP/1.1 204 "))
+        #expect(allowed.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
+        #expect(allowed.contains("Authorization"))
+        try await client.sendRaw(preflight.replacing("app.example", with: "evil.example"))
+        let refused = try await client.response().head
+        #expect(refused.hasPrefix("HTTP/1.1 403 "))
+        #expect(!refused.contains("Access-Control-Allow-Origin"))
+        try await client.sendRaw(post("/pusher/auth", "", token: nil, fields: "Origin: https://app.example\r\n"))
+        #expect(try await client.response().head.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
+    }
+
+    @Test(arguments: [
+        ("NONSENSE\r\n\r\n", 400), ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505),
+        ("BREW / HTTP/1.1\r\nHost: h\r\n\r\n", 501),
+        ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1073741824\r\n\r\n", 413),
+        ("GET /" + String(repeating: "a", count: 5_000) + " HTTP/1.1\r\nHost: h\r\n\r\n", 414),
+        ("GET / HTTP/1.1\r\nHost: h\r\nX: " + String(repeating: "a", count: 9_000) + "\r\n\r\n", 431),
+        ("GET /app/key HTTP/1.1\r\nHost: h\r\n\r\n", 426),
+    ])
+    func brokenRequestsGetTheirStatusAndAreCutOff(_ request: String, _ status: Int) async throws {
+        let fixture = try await GatewayFixture()
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw(request)
+        let answer = try await client.response()
+        #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+        #expect(answer.head.contains("Connection: close\r\n"))
+        #expect(try await client.next() == .end)
+    }
+
+    @Test func aSlowHeadIsCutOff() async throws {
+        let fixture = try await GatewayFixture { $0.timeouts.handshake = .milliseconds(100) }
+        let silent = try TestClient(port: fixture.port)
+        #expect(try await silent.next() == .end, "nothing was asked, so nothing is answered")
+        let slow = try TestClient(port: fixture.port)
+        try await slow.sendRaw("GET / HTTP/1.1\r\nHost:")
+        #expect(try await slow.response().head.hasPrefix("HTTP/1.1 408 "))
+        #expect(try await slow.next() == .end)
+    }
+
+    @Test func aKeptConnectionIsClosedWhenItIdles() async throws {
+        let fixture = try await GatewayFixture { $0.timeouts.keepAlive = .milliseconds(100) }
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        #expect(try await client.response().head.contains("Connection: keep-alive\r\n"))
+        #expect(try await client.next() == .end)
+    }
+
+    @Test func aHeadHasNoBody() async throws {
+        let fixture = try await GatewayFixture()
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw("HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        #expect(try await client.response().body == "")
+        #expect(try await client.next() == .end)
+    }
+}

@@ -1,0 +1,169 @@
+import Bytes
+import Foundation
+import Glibc
+import HTTP
+import WebSocket
+
+/// A client of one connection, for tests: what it is not sent within ten seconds does not come.
+///
+/// It blocks threads of its own: those of the tests' own pool are few, and verify the hub's tokens.
+actor TestClient {
+    nonisolated let descriptor: Int32
+    private var buffer: [UInt8] = []
+    private var reader = MessageReader(role: .client)
+
+    enum Received: Equatable {
+        case text(String)
+        case ping
+        case pong(String)
+        case close(UInt16?)
+        case end
+    }
+
+    struct Failure: Error {
+        let reason: String
+    }
+
+    /// - Parameter receiveBuffer: bytes that the kernel keeps unread; before connecting, for a window that shrinks later
+    ///   makes the peer's acknowledgements fall outside of it.
+    init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var patience = timeval(tv_sec: 10, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        if var receiveBuffer { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4) }
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// A connection that is a WebSocket already, its first message read.
+    static func opened(
+        port: UInt16, path: String = "/app/key?protocol=7"
+    ) async throws -> (TestClient, socketID: String) {
+        let client = try TestClient(port: port)
+        try await client.upgrade(path)
+        guard case .text(let hello) = try await client.next(),
+            let start = hello.range(of: #"\"socket_id\":\""#)?.upperBound
+        else { throw Failure(reason: "no connection_established") }
+        return (client, String(hello[start...].prefix { $0 != "\\" }))
+    }
+
+    func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws {
+        try await sendRaw(
+            "GET \(path) HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(fields)\r\n")
+        let head = try await readHead()
+        guard head.hasPrefix("HTTP/1.1 101 "), head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") else {
+            throw Failure(reason: head)
+        }
+    }
+
+    func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
+
+    func sendRaw(_ bytes: [UInt8]) async throws {
+        let descriptor = descriptor
+        let code = await Self.blocking { () -> Int32 in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = rest.withUnsafeBytes {
+                    Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                guard count > 0 else { return errno }
+                rest = rest.dropFirst(count)
+            }
+            return 0
+        }
+        guard code == 0 else { throw Failure(reason: "send: \(code)") }
+    }
+
+    private static func blocking<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(returning: body()) }
+        }
+    }
+
+    func send(_ text: String) async throws { try await send(Opcode.text, Array(text.utf8)) }
+
+    func send(_ opcode: UInt8, _ payload: [UInt8], isFinal: Bool = true) async throws {
+        var writer = ByteWriter()
+        payload.withUnsafeBytes {
+            FrameWriter.append(masked: opcode, $0, mask: 0x1234_5678, isFinal: isFinal, to: &writer)
+        }
+        try await sendRaw(writer.array)
+    }
+
+    /// The next message, or the end of the stream.
+    func next() async throws -> Received {
+        while true {
+            if let event = try parse() { return event }
+            guard try await fill() else { return .end }
+        }
+    }
+
+    /// The next HTTP response, head and body.
+    func response() async throws -> (head: String, body: String) {
+        let head = try await readHead()
+        let marker = "Content-Length: "
+        guard let start = head.range(of: marker)?.upperBound, let length = Int(head[start...].prefix { $0.isNumber })
+        else { return (head, "") }
+        while buffer.count < length { guard try await fill() else { break } }
+        let body = String(decoding: buffer.prefix(length), as: UTF8.self)
+        buffer.removeFirst(min(length, buffer.count))
+        return (head, body)
+    }
+
+    private func readHead() async throws -> String {
+        while true {
+            let text = String(decoding: buffer, as: UTF8.self)
+            if let end = text.range(of: "\r\n\r\n")?.upperBound {
+                let head = String(text[..<end])
+                buffer.removeFirst(head.utf8.count)
+                return head
+            }
+            guard try await fill() else { throw Failure(reason: "ended within a head: \(text)") }
+        }
+    }
+
+    private func fill() async throws -> Bool {
+        let descriptor = descriptor
+        let (chunk, code) = await Self.blocking { () -> ([UInt8], Int32) in
+            var chunk = [UInt8](repeating: 0, count: 65_536)
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            return (Array(chunk[0..<max(count, 0)]), count < 0 ? errno : 0)
+        }
+        if code == EAGAIN { throw Failure(reason: "nothing came") }
+        buffer.append(contentsOf: chunk)
+        return !chunk.isEmpty
+    }
+
+    private func parse() throws -> Received? {
+        var consumed = 0
+        var result: Received?
+        var limits = MessageLimits()
+        limits.messageBytes = 1 << 24
+        try buffer.withUnsafeMutableBytes { bytes in
+            guard let event = try reader.read(bytes, consumed: &consumed, limits: limits) else { return }
+            switch event {
+            case .text(let payload), .binary(let payload):
+                result = .text(payload.withUnsafeBytes(in: bytes) { String(decoding: $0, as: UTF8.self) })
+            case .ping: result = .ping
+            case .pong(let payload):
+                result = .pong(payload.withUnsafeBytes(in: bytes) { String(decoding: $0, as: UTF8.self) })
+            case .close(let code): result = .close(code?.rawValue)
+            }
+        }
+        buffer.removeFirst(consumed)
+        return result
+    }
+}

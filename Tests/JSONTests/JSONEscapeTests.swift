@@ -1,0 +1,68 @@
+import Bytes
+import Foundation
+import JSON
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct JSONEscapeTests {
+    private func escaped(_ text: String) -> String {
+        var writer = ByteWriter(capacity: 16)
+        writer.append(jsonString: text)
+        return writer.string
+    }
+
+    @Test func escapesWhatMustBe() {
+        #expect(escaped("") == "\"\"")
+        #expect(escaped("plain é 𝄞 /") == "\"plain é 𝄞 /\"")
+        #expect(escaped("\"\\\u{8}\t\n\u{C}\r\u{0}\u{1F}\u{7F}") == #""\"\\\b\t\n\f\r\u0000\u001f"# + "\u{7F}\"")
+    }
+
+    @Test func everyByteAtEveryPlaceOfAStep() throws {
+        for byte in UInt8.min..<0x80 {
+            for before in 0..<17 {
+                let text = String(repeating: "x", count: before) + String(Character(Unicode.Scalar(byte))) + "tail\u{1}"
+                try withBytes(escaped(text)) { bytes throws(JSONError) in
+                    #expect(try JSONValue.parse(bytes).string == text)
+                }
+            }
+        }
+    }
+
+    @Test func doubleEncodingRoundTrips() throws {
+        var random = SeededRandom()
+        for _ in 0..<2000 {
+            let text = random.text(upTo: 40)
+            let once = escaped(text)
+            let twice = escaped(once)
+            try withBytes(twice) { bytes throws(JSONError) in
+                let outer = try JSONValue.parse(bytes)
+                #expect(outer.string == once, "seed \(random.seed)")
+                try withBytes(outer.characters ?? []) { inner throws(JSONError) in
+                    #expect(try JSONValue.parse(inner).string == text, "seed \(random.seed)")
+                }
+            }
+        }
+    }
+
+    /// Mutated examples: whatever comes, the answer is a value or an error inside the text, and JSONSerialization
+    /// (stricter nowhere that we are not) agrees on what is valid.
+    @Test func survivesMutation() throws {
+        let corpus = try Corpus.load("json").map(\.bytes)
+        for seed in 0..<4000 as Range<UInt64> {
+            var random = SeededRandom(seed: seed)
+            let base = corpus[Int(seed) % corpus.count]
+            let bytes = Mutation.apply(to: base, other: corpus.randomElement(using: &random) ?? [], using: &random)
+            withBytes(bytes) { text in
+                do throws(JSONError) {
+                    let value = try JSONValue.parse(text)
+                    _ = value.string
+                    _ = value.integer
+                    let accepted = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
+                    #expect(accepted != nil, "seed \(seed)")
+                } catch {
+                    #expect((0...bytes.count).contains(error.offset), "seed \(seed)")
+                }
+            }
+        }
+    }
+}

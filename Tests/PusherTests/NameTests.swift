@@ -1,0 +1,69 @@
+import Bytes
+import Pusher
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct NameTests {
+    @Test(
+        arguments: [
+            ("news", .public), ("user.1.adherence", .public), ("private-x", .private), ("private-user.1.a", .private),
+            ("presence-x", .presence), ("private-encrypted-x", .privateEncrypted), ("cache-x", .cache),
+            ("private-cache-x", .privateCache),
+            ("presence-cache-x", .presenceCache), ("private-encrypted-cache-x", .privateEncryptedCache),
+            ("#server-to-user-7", .serverToUser), ("cached-news", .public), ("privatex", .public),
+            ("presencex", .public),
+            ("private-", .private), ("private-cachex", .private), ("private-encryptedx", .private),
+            ("private-encrypted-cachex", .privateEncrypted),
+            ("-aZ09_=@,.;", .public),
+        ] as [(String, ChannelName.Kind)]) func kinds(name: String, kind: ChannelName.Kind)
+    {
+        let channel = ChannelName(name)
+        #expect(channel?.kind == kind)
+        #expect(channel?.string == name)
+        #expect(name.hasPrefix(kind.prefix.description))
+    }
+
+    @Test func alphabetAndLength() {
+        let allowed = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=@,.;".utf8)
+        for byte in UInt8.min...UInt8.max {
+            #expect((withBytes([0x61, byte]) { ChannelName($0) } != nil) == allowed.contains(byte), "\(byte)")
+        }
+        #expect(ChannelName("") == nil)
+        #expect(ChannelName(String(repeating: "a", count: 200)) != nil)
+        #expect(ChannelName(String(repeating: "a", count: 201)) == nil)
+        for bad in ["#", "#server-to-user-", "#server-to-user-a b", "#other", "a#b"] {
+            #expect(ChannelName(bad) == nil)
+        }
+    }
+
+    @Test func whatKindsAllow() {
+        let guarded = ChannelName.Kind.allCases.filter(\.needsAuthentication)
+        #expect(guarded.count == 7)
+        #expect(ChannelName.Kind.allCases.filter(\.isPresence) == [.presence, .presenceCache])
+        #expect(ChannelName.Kind.allCases.filter(\.isCache).count == 4)
+        #expect(
+            ChannelName.Kind.allCases.filter(\.allowsClientEvents) == [
+                .private, .presence, .privateCache, .presenceCache,
+            ])
+    }
+
+    @Test func socketIDsRoundTrip() throws {
+        var random = SeededRandom()
+        for _ in 0..<1000 {
+            let id = SocketID(random: random.next(), random.next())
+            var writer = ByteWriter()
+            id.append(to: &writer)
+            #expect(writer.string == id.string)
+            #expect(writer.count <= 33)
+            #expect(withBytes(id.string) { SocketID($0) } == id, "seed \(random.seed)")
+        }
+        #expect(SocketID(random: 0, 0).string == "0.0")
+        #expect(SocketID(random: .max, .max).string == "9007199254740991.9007199254740991")
+    }
+
+    @Test(arguments: [
+        "", ".", "1", "1.", ".1", "1.2.3", "01.2", "a.b", "1.2 ", "-1.2", "9007199254740992.1",
+        "1.99999999999999999999",
+    ])
+    func refusesOtherSocketIDs(text: String) { #expect(withBytes(text) { SocketID($0) } == nil) }
+}

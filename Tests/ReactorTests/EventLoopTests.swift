@@ -1,0 +1,160 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Reactor
+
+/// A source that writes down what happens to it.
+private final class Witness: EventSource {
+    var seen: [String] = []
+    var whenReady: ((Witness) -> Void)?
+
+    override func ready(_ readiness: Readiness) {
+        seen.append("ready \(readiness.rawValue)")
+        whenReady?(self)
+    }
+
+    override func deadlineReached() { seen.append("deadline") }
+    override func tickEnded() { seen.append("tick") }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct EventLoopTests {
+    private func makePair() -> (Int32, Int32) {
+        var ends: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &ends) == 0)
+        return (ends[0], ends[1])
+    }
+
+    @Test func reportsReadinessUntilRemoved() throws {
+        let loop = try EventLoop()
+        let (ours, theirs) = makePair()
+        defer {
+            close(ours)
+            close(theirs)
+        }
+        let witness = Witness()
+        try loop.add(witness, descriptor: ours, interest: .readable)
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen.isEmpty)
+        _ = write(theirs, "x", 1)
+        loop.tick(waitingAtMost: .seconds(5))
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen == ["ready 1", "ready 1"], "level-triggered: reported until it is read")
+        loop.setInterest(witness, [])
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen.count == 2)
+        loop.setInterest(witness, .readable)
+        loop.remove(witness)
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen.count == 2)
+        #expect(!witness.isAdded)
+        #expect(loop.sourceCount == 0)
+    }
+
+    /// Both are ready in one batch; the first to run removes the other, whose slot a third takes at once.
+    @Test func aStaleEventReachesNobody() throws {
+        let loop = try EventLoop()
+        let pairs = (0..<3).map { _ in makePair() }
+        defer {
+            for (ours, theirs) in pairs {
+                close(ours)
+                close(theirs)
+            }
+        }
+        let sources = [Witness(), Witness()]
+        let third = Witness()
+        for (index, source) in sources.enumerated() {
+            try loop.add(source, descriptor: pairs[index].0, interest: .readable)
+            source.whenReady = { [unowned loop] source in
+                guard let other = sources.first(where: { $0 !== source }), other.isAdded else { return }
+                loop.remove(other)
+                do {
+                    try loop.add(third, descriptor: pairs[2].0, interest: .readable)
+                } catch {
+                    Issue.record(error)
+                }
+            }
+            _ = write(pairs[index].1, "x", 1)
+        }
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(sources.map(\.seen.count).sorted() == [0, 1])
+        #expect(third.seen.isEmpty)
+        #expect(third.isAdded)
+    }
+
+    @Test func deadlinesFireOnceInOrder() throws {
+        let loop = try EventLoop()
+        let early = Witness()
+        let late = Witness()
+        try loop.add(late)
+        try loop.add(early)
+        loop.setDeadline(late, loop.now.advanced(by: .milliseconds(8)))
+        loop.setDeadline(early, loop.now.advanced(by: .milliseconds(2)))
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(early.seen == ["deadline"])
+        while late.seen.isEmpty { loop.tick(waitingAtMost: .seconds(5)) }
+        loop.tick(waitingAtMost: .zero)
+        #expect(late.seen == ["deadline"])
+        #expect(early.seen == ["deadline"])
+    }
+
+    @Test func aDirtySourceEndsItsTickOnce() throws {
+        let loop = try EventLoop()
+        let witness = Witness()
+        let gone = Witness()
+        try loop.add(witness)
+        try loop.add(gone)
+        for _ in 0..<3 { loop.markDirty(witness) }
+        loop.markDirty(gone)
+        loop.remove(gone)
+        loop.tick(waitingAtMost: .zero)
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen == ["tick"])
+        #expect(gone.seen.isEmpty)
+    }
+
+    @Test func messagesOfASenderKeepTheirOrder() throws {
+        let handle = try LoopHandle()
+        let mailbox = Mailbox<Int>(handle)
+        mailbox.post(0)
+        let received = Locked<[Int]>([])
+        let thread = try LoopThread(name: "test", handle: handle) { loop in
+            loop.attach(mailbox) { message in
+                received.withLock { $0.append(message) }
+                if message == 20_000 { loop.handle.stop() }
+            }
+            return nil
+        }
+        for number in 1...20_000 { mailbox.post(number) }
+        thread.join()
+        #expect(received.withLock { $0 } == Array(0...20_000))
+    }
+
+    @Test func manySendersWakeALoopForEveryMessage() throws {
+        let handle = try LoopHandle()
+        let mailbox = Mailbox<Int>(handle)
+        let received = Atomic<Int>(0)
+        let thread = try LoopThread(name: "test", handle: handle) { loop in
+            loop.attach(mailbox) { _ in
+                if received.add(1, ordering: .relaxed).newValue == 4_000 { loop.handle.stop() }
+            }
+            return nil
+        }
+        let senders = try (0..<4).map { _ in
+            try LoopThread(name: "sender") { loop in
+                for number in 0..<1_000 { mailbox.post(number) }
+                loop.handle.stop()
+                return nil
+            }
+        }
+        for sender in senders { sender.join() }
+        thread.join()
+        #expect(received.load(ordering: .relaxed) == 4_000)
+    }
+
+    @Test func aTakenPortIsToldInOneLine() throws {
+        let first = try ListeningSocket(host: "127.0.0.1", port: 0)
+        let error = #expect(throws: ListenError.self) { try ListeningSocket(host: "127.0.0.1", port: first.port) }
+        #expect(error?.description.contains("another program has this port") == true)
+    }
+}

@@ -1,0 +1,24 @@
+/// Calls `body` with the UTF-8 of `text`, in memory of exactly that size.
+package func withBytes<Result, Failure: Error>(
+    _ text: String, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+) throws(Failure) -> Result {
+    try withBytes(Array(text.utf8), body)
+}
+
+/// Calls `body` with `bytes`, in memory of exactly that size.
+package func withBytes<Result, Failure: Error>(
+    _ bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+) throws(Failure) -> Result {
+    try withMutableBytes(bytes) { buffer throws(Failure) in try body(UnsafeRawBufferPointer(buffer)) }
+}
+
+/// Calls `body` with a copy of `bytes` that it may change, in memory of exactly that size: a sanitizer sees any step
+/// beyond it.
+package func withMutableBytes<Result, Failure: Error>(
+    _ bytes: [UInt8], _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Result
+) throws(Failure) -> Result {
+    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+    defer { buffer.deallocate() }
+    buffer.copyBytes(from: bytes)
+    return try body(buffer)
+}

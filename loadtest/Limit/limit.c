@@ -1,0 +1,180 @@
+// A bare WebSocket sender, to hold the hub against: one thread, one prebuilt frame, one send(2) for each receiver.
+//
+//     limit FRAME_BYTES [cork]
+//
+// Listens on a port of 127.0.0.1 that the kernel chooses, and prints it. A connection to /control makes it send: one frame
+// to every other connection for each frame received. With `cork`, what is due to a receiver at the end of a loop's turn
+// leaves by one call. No parsing beyond frame lengths, no channels, no checks: what no real server can be faster than.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { CONNECTIONS_MAX = 20000, EVENTS_MAX = 512, CORK_MAX = 64, FRAME_MAX = 65535 };
+
+struct connection {
+    int is_open, is_control;
+    size_t unsent;  // bytes of frames still due: of the one prebuilt frame, over and over
+};
+
+static struct connection connections[CONNECTIONS_MAX];
+static int receivers[CONNECTIONS_MAX], receiver_count;
+static unsigned char frame[FRAME_MAX + 4], input[1 << 16];
+static size_t frame_bytes;
+static int poll_set, is_corked;
+
+static void stop(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void drop(int fd) {
+    for (int i = 0; i < receiver_count; i++)
+        if (receivers[i] == fd) receivers[i--] = receivers[--receiver_count];
+    memset(&connections[fd], 0, sizeof connections[fd]);
+    close(fd);
+}
+
+static void watch(int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    epoll_ctl(poll_set, EPOLL_CTL_MOD, fd, &event);
+}
+
+// Sends what is due, as far as the socket takes it. A send that ended inside a frame goes on there.
+static void flush(int fd) {
+    struct connection *c = &connections[fd];
+    while (c->unsent > 0) {
+        struct iovec parts[CORK_MAX];
+        size_t rest = c->unsent, at = (frame_bytes - rest % frame_bytes) % frame_bytes, offered = 0;
+        int count = 0;
+        while (rest > 0 && count < CORK_MAX) {
+            size_t length = frame_bytes - at;
+            parts[count++] = (struct iovec){frame + at, length};
+            offered += length;
+            rest -= length;
+            at = 0;
+        }
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+        ssize_t sent = count == 1 ? send(fd, parts[0].iov_base, parts[0].iov_len, MSG_NOSIGNAL)
+                                  : sendmsg(fd, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && errno != EAGAIN) return drop(fd);
+        if (sent > 0) c->unsent -= (size_t)sent;
+        if (sent < (ssize_t)offered) return watch(fd, EPOLLIN | EPOLLOUT);
+    }
+}
+
+static void send_to_all(int count) {
+    for (int i = 0; i < receiver_count; i++) {
+        int fd = receivers[i], is_waiting = connections[fd].unsent > 0;
+        connections[fd].unsent += frame_bytes * (size_t)count;
+        if (!is_waiting) flush(fd);
+    }
+}
+
+static void upgrade(int fd, size_t count) {
+    static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    char key[128], accept[64], response[256];
+    unsigned char digest[SHA_DIGEST_LENGTH];
+    input[count < sizeof input ? count : sizeof input - 1] = 0;
+    const char *field = strcasestr((char *)input, "Sec-WebSocket-Key: ");
+    if (!field || !strstr(field, "\r\n\r\n") || sscanf(field + 19, "%40[^\r]", key) != 1) return drop(fd);
+    strcat(key, guid);
+    SHA1((unsigned char *)key, strlen(key), digest);
+    EVP_EncodeBlock((unsigned char *)accept, digest, sizeof digest);
+    int length = snprintf(response, sizeof response,
+                          "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                          "Sec-WebSocket-Accept: %s\r\n\r\n", accept);
+    if (send(fd, response, (size_t)length, MSG_NOSIGNAL) != length) return drop(fd);
+    connections[fd].is_open = 1;
+    connections[fd].is_control = memmem(input, count, "GET /control", 12) != NULL;
+    if (!connections[fd].is_control) receivers[receiver_count++] = fd;
+}
+
+// The control connection's frames are short and masked, and arrive whole: 6 bytes of header and the payload.
+static void command(size_t count) {
+    int frames = 0;
+    for (size_t at = 0; at + 6 <= count; at += 6 + (input[at + 1] & 127u)) frames++;
+    if (is_corked) {
+        send_to_all(frames);
+    } else {
+        while (frames-- > 0) send_to_all(1);
+    }
+}
+
+static void readable(int fd) {
+    ssize_t count = recv(fd, input, sizeof input - 1, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (count <= 0) return drop(fd);
+    if (!connections[fd].is_open) return upgrade(fd, (size_t)count);
+    if (connections[fd].is_control) command((size_t)count);
+}
+
+static void accept_all(int listener) {
+    for (;;) {
+        int one = 1, fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) return;
+        if (fd >= CONNECTIONS_MAX) {
+            close(fd);
+            continue;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+        if (epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) != 0) stop("epoll_ctl");
+    }
+}
+
+static void build_frame(size_t bytes) {
+    if (bytes < 8 || bytes > FRAME_MAX) {
+        fprintf(stderr, "limit: FRAME_BYTES is from 8 to %d, header included\n", FRAME_MAX);
+        exit(1);
+    }
+    size_t header = bytes < 128 ? 2 : 4, payload = bytes - header;
+    frame[0] = 0x81;
+    frame[1] = header == 2 ? (unsigned char)payload : 126;
+    frame[2] = (unsigned char)(payload >> 8);
+    frame[3] = (unsigned char)payload;
+    memset(frame + header, 'x', payload);
+    frame_bytes = bytes;
+}
+
+int main(int count, char **arguments) {
+    build_frame(count > 1 ? strtoul(arguments[1], NULL, 10) : 0);
+    is_corked = count > 2 && strcmp(arguments[2], "cork") == 0;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    if (bind(listener, (struct sockaddr *)&address, length) != 0) stop("bind");
+    if (listen(listener, 4096) != 0) stop("listen");
+    getsockname(listener, (struct sockaddr *)&address, &length);
+    printf("%d\n", ntohs(address.sin_port));
+    fflush(stdout);
+    poll_set = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[EVENTS_MAX];
+    if (epoll_ctl(poll_set, EPOLL_CTL_ADD, listener, &event) != 0) stop("epoll_ctl");
+    for (;;) {
+        int ready = epoll_wait(poll_set, events, EVENTS_MAX, -1);
+        for (int i = 0; i < ready; i++) {
+            int fd = events[i].data.fd;
+            if (fd == listener) {
+                accept_all(listener);
+                continue;
+            }
+            if (events[i].events & EPOLLOUT) {
+                watch(fd, EPOLLIN);
+                flush(fd);
+            }
+            if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) readable(fd);
+        }
+    }
+}

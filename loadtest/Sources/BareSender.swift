@@ -1,0 +1,77 @@
+import Bytes
+import Reactor
+
+/// The bare C sender of `loadtest/Limit`, with receivers that count: the practical limit to hold a hub against.
+final class BareSender {
+    /// `plain` or `cork`, as it was started.
+    let name: String
+    private let meter: ProcessMeter
+    private let counter = Counter()
+    private let receivers: Swarm
+    private let control: Swarm
+    private let loop: EventLoop
+
+    /// Connects to a sender given as `NAME=PORT:PID`.
+    init(_ place: String, loop: EventLoop, seed: UInt64) throws {
+        let parts = place.split(separator: "=").flatMap { $0.split(separator: ":") }
+        guard parts.count == 3, let pid = Int32(parts[2]) else {
+            throw Failure("--sender \(place): NAME=PORT:PID is needed")
+        }
+        name = String(parts[0])
+        meter = try ProcessMeter(pid: pid)
+        let address = try HubAddress("127.0.0.1:\(parts[1])")
+        self.loop = loop
+        receivers = Swarm(address, target: "/receive", loop: loop, script: counter, seed: seed)
+        control = Swarm(address, target: "/control", loop: loop, script: counter, seed: seed)
+    }
+
+    /// Connects the receivers.
+    func open(_ count: Int, progress: ProgressLine) throws {
+        try receivers.open(count, perUser: count, topics: 0, progress: progress)
+        try control.open(1, perUser: 1, topics: 0, progress: progress)
+    }
+
+    /// Has `frames` frames sent to every receiver, `inFlight` of them on their way at a time.
+    func measure(frames: Int, inFlight: Int) throws -> Drive.Outcome {
+        guard let trigger = control.devices.first else { throw Failure("the sender \(name) is not connected") }
+        let receiverCount = receivers.liveCount
+        counter.messages = 0
+        let cpuBefore = meter.cpuSeconds()
+        let ownBefore = ProcessMeter.ownCPUSeconds()
+        let began = Instant.read()
+        var sent = 0
+        var watch = StallWatch()
+        while counter.messages < frames * receiverCount {
+            while sent < frames, sent - counter.messages / receiverCount < inFlight {
+                var text = ByteWriter(capacity: 16)
+                text.append("send")
+                trigger.send(text)
+                sent += 1
+            }
+            loop.tick(waitingAtMost: .milliseconds(20))
+            guard watch.isMoving(counter.messages), receivers.failureCount + control.failureCount == 0 else {
+                throw Failure("the sender \(name) gave up after \(counter.messages) deliveries")
+            }
+        }
+        var outcome = Drive.Outcome()
+        outcome.seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
+        outcome.changes = frames
+        outcome.deliveries = counter.messages
+        if let cpuBefore, let after = meter.cpuSeconds() { outcome.serverCPUSeconds = after - cpuBefore }
+        outcome.ownCPUSeconds = ProcessMeter.ownCPUSeconds() - ownBefore
+        return outcome
+    }
+}
+
+/// A device that counts messages.
+private final class Counter: DeviceScript {
+    var messages = 0
+
+    func opened(_ device: Device) {
+        device.becomeLive()
+    }
+
+    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+        messages += 1
+    }
+}

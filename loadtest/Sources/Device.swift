@@ -1,0 +1,183 @@
+import Bytes
+import CLinux
+import Glibc
+import HTTP
+import Pusher
+import Reactor
+import WebSocket
+
+/// What devices do with their connection once it is a WebSocket.
+protocol DeviceScript: AnyObject {
+    /// The WebSocket is open.
+    func opened(_ device: Device)
+    /// A whole text message came; it lies in a buffer that changes after this call.
+    func received(_ text: UnsafeRawBufferPointer, by device: Device)
+}
+
+/// One connection of a device, on the load tester's loop.
+///
+/// Valid transitions of `Phase`: `connecting` → `upgrading` → `joining` → `live`; any → `gone`.
+final class Device: EventSource {
+    enum Phase {
+        case connecting, upgrading, joining, live, gone
+    }
+
+    /// Among all devices of the run.
+    let number: Int
+    /// The user's number.
+    let user: Int
+    private(set) var phase = Phase.connecting
+    /// The offset received last of each topic; -1 before the subscribe is acknowledged.
+    var offsets: ContiguousArray<Int64>
+
+    private let socket: Int32
+    private unowned let swarm: Swarm
+    private var reader = MessageReader(role: .client)
+    private var leftover: [UInt8] = []
+    private let handshake: ClientHandshake
+
+    /// Begins to connect.
+    init(_ number: Int, user: Int, topics: Int, in swarm: Swarm) throws {
+        self.number = number
+        self.user = user
+        self.swarm = swarm
+        offsets = ContiguousArray(repeating: -1, count: topics)
+        handshake = ClientHandshake(random: (swarm.random.next(), swarm.random.next()))
+        socket = try swarm.address.connect(source: number / Limits.connectionsPerAddress)
+        super.init()
+        try swarm.loop.add(self, descriptor: socket, interest: .writable)
+    }
+
+    deinit {
+        close(socket)
+    }
+
+    // MARK: Inputs
+
+    override func ready(_ readiness: Readiness) {
+        if phase == .connecting { return connected() }
+        guard phase != .gone, readiness.contains(.readable) || readiness.contains(.hangup) else { return }
+        let buffer = swarm.buffer
+        let held = leftover.count
+        if held > 0 { leftover.withUnsafeBytes { buffer.copyMemory(from: $0) } }
+        switch Socket.receive(socket, into: UnsafeMutableRawBufferPointer(rebasing: buffer[held...])) {
+        case .bytes(let count):
+            swarm.receivedNow(count)
+            consume(UnsafeMutableRawBufferPointer(rebasing: buffer[..<(held + count)]))
+        case .wouldBlock: break
+        case .endOfStream: fail("the server closed the connection")
+        case .failed(let code): fail(String(cString: strerror(code)))
+        }
+    }
+
+    /// Subscribed to all it wants.
+    func becomeLive() {
+        guard phase == .joining else { return }
+        phase = .live
+        swarm.isLive(self)
+    }
+
+    /// Sends a text message; the connection fails where the socket does not take it whole.
+    func send(_ text: borrowing ByteWriter) {
+        send(Opcode.text, text)
+    }
+
+    /// Lets go of the connection, without a word.
+    func drop() {
+        phase = .gone
+        swarm.loop.remove(self)
+    }
+
+    /// The connection is of no use any more, which is a failure of the run.
+    func fail(_ reason: String) {
+        guard phase != .gone else { return }
+        drop()
+        swarm.failed(self, reason)
+    }
+
+    // MARK: Steps
+
+    private func connected() {
+        var code: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length)
+        guard code == 0 else { return fail(String(cString: strerror(code))) }
+        phase = .upgrading
+        swarm.loop.setInterest(self, .readable)
+        var request = ByteWriter()
+        handshake.append(host: swarm.address.text, target: swarm.target, to: &request)
+        sendAll(request)
+    }
+
+    private func consume(_ bytes: UnsafeMutableRawBufferPointer) {
+        var consumed = 0
+        if phase == .upgrading {
+            guard upgraded(UnsafeRawBufferPointer(bytes), &consumed) else { return }
+        }
+        do {
+            while phase != .gone, let event = try reader.read(bytes, consumed: &consumed, limits: swarm.messageLimits) {
+                received(event, in: bytes)
+            }
+        } catch {
+            return fail("not WebSocket: \(error.reason)")
+        }
+        keep(bytes, from: consumed)
+    }
+
+    /// Whether the answer to the upgrade has come, and is a good one.
+    private func upgraded(_ bytes: UnsafeRawBufferPointer, _ consumed: inout Int) -> Bool {
+        do {
+            guard let head = try ResponseHead.parse(bytes) else {
+                leftover = Array(bytes)
+                return false
+            }
+            guard handshake.isAccepted(by: head) else {
+                fail("the upgrade was answered with status \(head.statusCode)")
+                return false
+            }
+            consumed = head.consumed
+        } catch {
+            fail("the answer to the upgrade is no HTTP")
+            return false
+        }
+        phase = .joining
+        swarm.script.opened(self)
+        return phase != .gone
+    }
+
+    private func received(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
+        switch event {
+        case .text(let payload):
+            payload.withUnsafeBytes(in: buffer) { swarm.script.received($0, by: self) }
+        case .ping(let payload):
+            var pong = ByteWriter(capacity: 128)
+            payload.withUnsafeBytes(in: buffer) { pong.append($0) }
+            send(Opcode.pong, pong)
+        case .pong: break
+        case .binary: fail("a binary message came")
+        case .close(let code): fail("the server closed with code \(code.map { "\($0.rawValue)" } ?? "none")")
+        }
+    }
+
+    private func keep(_ bytes: UnsafeMutableRawBufferPointer, from consumed: Int) {
+        if consumed < bytes.count {
+            leftover = Array(bytes[consumed...])
+        } else if !leftover.isEmpty {
+            leftover = []
+        }
+    }
+
+    private func send(_ opcode: UInt8, _ payload: borrowing ByteWriter) {
+        var frame = ByteWriter(capacity: payload.count + 16)
+        let mask = UInt32(truncatingIfNeeded: swarm.random.next())
+        payload.withUnsafeBytes { FrameWriter.append(masked: opcode, $0, mask: mask, to: &frame) }
+        sendAll(frame)
+    }
+
+    private func sendAll(_ bytes: borrowing ByteWriter) {
+        // What a device says fits into an empty send buffer many times over.
+        let result = bytes.withUnsafeBytes { Socket.send(socket, $0) }
+        guard result != .bytes(bytes.count) else { return }
+        fail("the server does not read")
+    }
+}

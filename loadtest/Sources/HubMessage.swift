@@ -1,0 +1,147 @@
+import Bytes
+import JSON
+import Pusher
+
+/// What a hub says, as far as a device of the load tester cares.
+enum HubMessage {
+    /// The connection's id.
+    case established(SocketID)
+    case signedIn
+    /// The channel's events follow this offset.
+    case subscribed(topic: Int, user: Int, offset: Int64)
+    case event(Arrival)
+    case ping
+    /// A refusal or an error: its name.
+    case refusal(String)
+    /// Nothing to act upon.
+    case other
+
+    /// Reads one message. A hub's message that cannot be read is a failure of the run.
+    init(_ text: UnsafeRawBufferPointer, names: Names) throws(JSONError) {
+        var name = ""
+        var channel: JSONValue?
+        var data: JSONValue?
+        var members = try JSONObjectReader(text)
+        while let member = try members.next() {
+            if member.isNamed("event") {
+                name = member.value.string ?? ""
+            } else if member.isNamed("channel") {
+                channel = member.value
+            } else if member.isNamed("data") {
+                data = member.value
+            }
+        }
+        guard let characters = data?.characters ?? data.map({ [UInt8]($0.bytes) }) else {
+            self = .other
+            return
+        }
+        let place = channel?.withCharacters { names.place(of: $0) } ?? nil
+        let result: Result<HubMessage, JSONError> = characters.withUnsafeBytes { bytes in
+            do throws(JSONError) {
+                return .success(try HubMessage(name, place, bytes, names, Checksum.of(text)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        self = try result.get()
+    }
+
+    private init(
+        _ name: String, _ place: Names.Place?, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
+    ) throws(JSONError) {
+        switch name {
+        case "pusher:connection_established":
+            let id = try data.member("socket_id")?.withCharacters { SocketID($0) } ?? nil
+            self = id.map { .established($0) } ?? .refusal("a connection without an id")
+        case "pusher:signin_success": self = .signedIn
+        case "pusher_internal:subscription_succeeded":
+            let offset = try data.member("sync")?.bytes.member("offset")?.integer
+            guard let place, let offset else {
+                self = .refusal("a subscription without a position")
+                return
+            }
+            self = .subscribed(topic: place.topic, user: place.user, offset: offset)
+        case "pusher:ping": self = .ping
+        case "pusher:error", "pusher:subscription_error": self = .refusal("\(name) \(data.string)")
+        case _ where name.hasPrefix("pusher"): self = .other
+        default:
+            guard let place else {
+                self = .refusal("an event on a channel that nobody asked for")
+                return
+            }
+            self = .event(try Arrival(place, data, names, checksum))
+        }
+    }
+}
+
+/// One event as it came to a device.
+struct Arrival {
+    let user: Int
+    let topic: Int
+    /// Its number in the stream.
+    let offset: Int64
+    /// The row it tells of; -1 where it is of none of ours, such as a day's summary.
+    let row: Int
+    /// The row's revision.
+    let revision: Int64
+    /// Of the whole message: two devices that got the same bytes agree.
+    let checksum: UInt64
+
+    init(
+        _ place: Names.Place, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
+    ) throws(JSONError) {
+        user = place.user
+        topic = place.topic
+        self.checksum = checksum
+        var offset: Int64 = -1
+        var row = -1
+        var revision: Int64 = -1
+        var members = try JSONObjectReader(data)
+        while let member = try members.next() {
+            if member.isNamed("_sync") {
+                offset = try member.value.bytes.member("o")?.integer ?? -1
+            } else if member.isNamed("occurrenceId") || member.isNamed("id") {
+                row = (member.value.withCharacters { names.number(in: $0) } ?? nil) ?? -1
+            } else if member.isNamed("updates"), member.value.kind == .object {
+                revision = try member.value.bytes.member("rev")?.integer ?? -1
+            } else if member.isNamed("rev") {
+                revision = member.value.integer ?? -1
+            }
+        }
+        self.offset = offset
+        self.row = row
+        self.revision = revision
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// The value called `name` of the object whose text this is.
+    fileprivate func member(_ name: StaticString) throws(JSONError) -> JSONValue? {
+        var found: JSONValue?
+        var members = try JSONObjectReader(self)
+        while let member = try members.next() {
+            if member.isNamed(name) { found = member.value }
+        }
+        return found
+    }
+}
+
+/// A quick checksum, eight bytes a step: to compare what devices got, not against anybody's malice.
+enum Checksum {
+    /// The checksum of `bytes`.
+    static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+        var sum = UInt64(truncatingIfNeeded: bytes.count)
+        guard let base = bytes.baseAddress else { return sum }
+        var at = 0
+        while at &+ 8 <= bytes.count {
+            sum = (sum ^ base.loadUnaligned(fromByteOffset: at, as: UInt64.self)) &* 0x9E37_79B9_7F4A_7C15
+            sum ^= sum >> 32
+            at &+= 8
+        }
+        while at < bytes.count {
+            sum = (sum ^ UInt64(bytes[at])) &* 0x100_0000_01B3
+            at &+= 1
+        }
+        return sum
+    }
+}

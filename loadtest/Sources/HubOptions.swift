@@ -1,0 +1,79 @@
+import ArgumentParser
+import Foundation
+import Pusher
+
+/// Which hub, which database, and where the figures go.
+struct HubOptions: ParsableArguments {
+    @Option(help: "Folder of `carillon dev`: address and database are read there.")
+    var dir: String?
+
+    @Option(help: "Address of the hub, as 127.0.0.1:PORT.")
+    var hub: String?
+
+    @Option(help: "Connection string of the database's owner.")
+    var database: String?
+
+    @Option(help: "Key of the application.")
+    var appKey = "carillon-key"
+
+    @Option(help: "Secret of the application.")
+    var appSecret = "carillon-secret"
+
+    @Option(help: "Process id of the hub, for its CPU time and memory.")
+    var pid: Int32?
+
+    @Option(help: "Write the figures to this file, as JSON.")
+    var json: String?
+
+    @Option(help: "A shell command to run when all devices have subscribed, before anything else.")
+    var onceOpen: String?
+
+    @Option(help: "A shell command to run at the end, while all devices are still there.")
+    var onceDone: String?
+
+    /// Runs a command of the user's, where there is one, and waits for it.
+    func run(_ command: String?) throws {
+        guard let command else { return }
+        let shell = Process()
+        shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+        shell.arguments = ["-c", command]
+        try shell.run()
+        shell.waitUntilExit()
+        guard shell.terminationStatus == 0 else { throw Failure("\(command): status \(shell.terminationStatus)") }
+    }
+
+    /// The app that users sign in to.
+    var credentials: AppCredentials { AppCredentials(key: appKey, secret: appSecret) }
+
+    /// Where the hub listens.
+    func address() throws -> HubAddress {
+        if let hub { return try HubAddress(hub) }
+        guard let dir else { throw Failure("which hub? give --dir or --hub") }
+        let file = "\(dir)/hub.json"
+        guard let data = FileManager.default.contents(atPath: file),
+            let record = try? JSONDecoder().decode(HubRecord.self, from: data), record.url.hasPrefix("ws://")
+        else { throw Failure("\(file): cannot be read; is `carillon dev --dir \(dir)` running?") }
+        return try HubAddress(String(record.url.dropFirst(5)))
+    }
+
+    /// The database that the hub publishes.
+    func databaseURL() throws -> String {
+        if let database { return database }
+        guard let dir else { throw Failure("which database? give --dir or --database") }
+        guard let text = try? String(contentsOfFile: "\(dir)/database-url", encoding: .utf8) else {
+            throw Failure("\(dir)/database-url: cannot be read")
+        }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// The hub's process, where it was named and is there.
+    func process() throws -> ProcessMeter? {
+        guard let pid else { return nil }
+        return try ProcessMeter(pid: pid)
+    }
+}
+
+/// What `carillon dev` leaves about its hub, as far as it matters here.
+private struct HubRecord: Decodable {
+    let url: String
+}

@@ -1,0 +1,99 @@
+import Bytes
+import JSON
+import Pusher
+import Reactor
+
+/// A device of a hub: signs in as its user, subscribes to the user's topics, answers pings, and hands events over.
+///
+/// Signin and subscribes leave together as soon as the connection is established, as an impatient client's would.
+final class HubScript: DeviceScript {
+    /// Called with each event of a live device.
+    var arrived: (Arrival, Device) -> Void = { _, _ in }
+    /// Bytes of the event read last, without the frame's header.
+    private(set) var lastEventBytes = 0
+
+    private let credentials: AppCredentials
+    private let names: Names
+    private var parsed: [Parsed]
+
+    /// Devices that subscribe to all topics of `names`.
+    init(_ credentials: AppCredentials, _ names: Names) {
+        self.credentials = credentials
+        self.names = names
+        parsed = Array(repeating: Parsed(), count: Limits.parsedKept)
+    }
+
+    func opened(_ device: Device) {}
+
+    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+        if device.phase == .live, let arrival = known(text) { return arrived(arrival, device) }
+        do throws(JSONError) {
+            act(upon: try HubMessage(text, names: names), text, device)
+        } catch {
+            device.fail("the hub sent what is no JSON object")
+        }
+    }
+
+    // MARK: Steps
+
+    private func act(upon message: HubMessage, _ text: UnsafeRawBufferPointer, _ device: Device) {
+        switch message {
+        case .established(let id): introduce(device, id)
+        case .subscribed(let topic, let user, let offset):
+            guard user == device.user, device.offsets[topic] < 0 else {
+                return device.fail("an acknowledgement of a subscribe that was not its own")
+            }
+            device.offsets[topic] = offset
+            if device.offsets.allSatisfy({ $0 >= 0 }) { device.becomeLive() }
+        case .event(let arrival):
+            guard device.offsets[arrival.topic] >= 0 else { return device.fail("an event before its acknowledgement") }
+            remember(text, arrival)
+            lastEventBytes = text.count
+            arrived(arrival, device)
+        case .ping:
+            var pong = ByteWriter()
+            pong.append(#"{"event":"pusher:pong","data":{}}"#)
+            device.send(pong)
+        case .refusal(let name): device.fail("the hub says \(name)")
+        case .signedIn, .other: break
+        }
+    }
+
+    private func introduce(_ device: Device, _ id: SocketID) {
+        var userData = ByteWriter()
+        UserData.append(id: names.id(device.user), to: &userData)
+        let user = userData.string
+        var signin = ByteWriter()
+        signin.append(#"{"event":"pusher:signin","data":{"auth":"#)
+        signin.append(jsonString: credentials.sign(.user(userData: user), socketID: id))
+        signin.append(#","user_data":"#)
+        signin.append(jsonString: user)
+        signin.append("}}")
+        device.send(signin)
+        for topic in names.topics.indices {
+            var subscribe = ByteWriter()
+            subscribe.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
+            subscribe.append(jsonString: names.channel(topic, of: device.user))
+            subscribe.append("}}")
+            device.send(subscribe)
+        }
+    }
+
+    // MARK: The same message to many devices is parsed once
+
+    /// A message read before, and what it said.
+    private struct Parsed {
+        var bytes: [UInt8] = []
+        var arrival: Arrival?
+    }
+
+    private func known(_ text: UnsafeRawBufferPointer) -> Arrival? {
+        let place = Int(truncatingIfNeeded: Checksum.of(text) % UInt64(Limits.parsedKept))
+        return parsed[place].bytes.withUnsafeBytes { $0.equals(text) } ? parsed[place].arrival : nil
+    }
+
+    private func remember(_ text: UnsafeRawBufferPointer, _ arrival: Arrival) {
+        let place = Int(truncatingIfNeeded: arrival.checksum % UInt64(Limits.parsedKept))
+        parsed[place] = Parsed(bytes: Array(text), arrival: arrival)
+    }
+}

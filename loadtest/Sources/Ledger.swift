@@ -1,0 +1,181 @@
+import Histogram
+import Reactor
+
+/// Judges every delivery: each device must get each event of its user's streams once, in order, in the same bytes as
+/// its user's other devices, the row's revisions without a gap, and nothing of another user.
+final class Ledger {
+    /// What must not happen; all zero in a good run.
+    struct Faults: Codable {
+        /// Events that a device did not get.
+        var lost = 0
+        /// Events that a device got again.
+        var duplicate = 0
+        /// Events that came after a later one.
+        var outOfOrder = 0
+        /// Events of another user.
+        var foreign = 0
+        /// Events whose bytes differ between devices of one user.
+        var different = 0
+        /// Revisions of a row that came in another order than they were committed, or never were.
+        var revision = 0
+
+        var isZero: Bool { lost + duplicate + outOfOrder + foreign + different + revision == 0 }
+    }
+
+    private(set) var faults = Faults()
+    private(set) var deliveries = 0
+    /// Changes that have reached all devices of their user.
+    private(set) var completed = 0
+    /// Nanoseconds from sending COMMIT to the read that brought the event.
+    private(set) var latencies = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+
+    private let population: Population
+    private let devicesPerUser: Int
+    private let book: CommitBook
+    private let window: Window
+    private var streams: ContiguousArray<StreamRecord>
+    private var rows: ContiguousArray<RowRecord>
+    private var gaps: Set<Gap> = []
+
+    /// For devices that have not subscribed yet.
+    init(_ population: Population, devicesPerUser: Int, book: CommitBook, window: Window) {
+        self.population = population
+        self.devicesPerUser = devicesPerUser
+        self.book = book
+        self.window = window
+        streams = ContiguousArray(
+            repeating: StreamRecord(), count: population.users * population.names.topics.count)
+        rows = ContiguousArray(repeating: RowRecord(), count: population.rows)
+    }
+
+    /// A device got an event.
+    func received(_ arrival: Arrival, by device: Device, at now: Instant) {
+        deliveries += 1
+        guard arrival.user == device.user else {
+            faults.foreign += 1
+            return
+        }
+        let last = device.offsets[arrival.topic]
+        if arrival.offset == last + 1 {
+            device.offsets[arrival.topic] = arrival.offset
+        } else {
+            guard misplaced(arrival, last, device) else { return }
+        }
+        compare(arrival)
+        guard arrival.row >= 0 else { return }
+        guard arrival.row < population.rows, let start = book.commitTime(arrival.row, arrival.revision) else {
+            faults.revision += 1
+            return
+        }
+        latencies.record(max(1, now.nanoseconds &- start.nanoseconds))
+        rows[arrival.row].receipts += 1
+        if rows[arrival.row].receipts % devicesPerUser == 0 {
+            completed += 1
+            window.release()
+        }
+    }
+
+    /// Forgets times and counts, not what was seen: a new measurement begins.
+    func restart() {
+        deliveries = 0
+        latencies.reset()
+    }
+
+    /// After the run: what the database says was committed must be what devices have.
+    func close(_ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]) {
+        var tops = [Int64](repeating: 0, count: streams.count)
+        for position in positions where position.user < population.users {
+            tops[place(position.user, position.topic)] = position.top
+        }
+        for device in devices {
+            for topic in device.offsets.indices where device.offsets[topic] >= 0 {
+                faults.lost += Int(max(0, tops[place(device.user, topic)] - device.offsets[topic]))
+            }
+        }
+        for row in rows.indices where revisions[row] != rows[row].revision { faults.revision += 1 }
+    }
+
+    /// Whether every device stands at these positions.
+    func isComplete(_ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)]) -> Bool {
+        var tops = [Int64](repeating: 0, count: streams.count)
+        for position in positions where position.user < population.users {
+            tops[place(position.user, position.topic)] = position.top
+        }
+        return devices.allSatisfy { device in
+            device.offsets.indices.allSatisfy { device.offsets[$0] >= tops[place(device.user, $0)] }
+        }
+    }
+
+    // MARK: Steps
+
+    /// An event that is not the next one. Returns whether it counts as received.
+    private func misplaced(_ arrival: Arrival, _ last: Int64, _ device: Device) -> Bool {
+        if arrival.offset > last {
+            for offset in (last + 1)..<arrival.offset where gaps.count < Limits.gapsKept {
+                gaps.insert(Gap(device: device.number, topic: arrival.topic, offset: offset))
+            }
+            faults.lost += Int(arrival.offset - last - 1)
+            device.offsets[arrival.topic] = arrival.offset
+            return true
+        }
+        guard gaps.remove(Gap(device: device.number, topic: arrival.topic, offset: arrival.offset)) != nil else {
+            faults.duplicate += 1
+            return false
+        }
+        faults.lost -= 1
+        faults.outOfOrder += 1
+        return true
+    }
+
+    /// The first device to get an event sets what the others must get.
+    private func compare(_ arrival: Arrival) {
+        let place = place(arrival.user, arrival.topic)
+        guard arrival.offset > streams[place].top else {
+            if let checksum = streams[place].checksum(at: arrival.offset), checksum != arrival.checksum {
+                faults.different += 1
+            }
+            return
+        }
+        streams[place].append(arrival.offset, arrival.checksum, isKept: devicesPerUser > 1)
+        guard rows.indices.contains(arrival.row) else { return }
+        if arrival.revision != rows[arrival.row].revision + 1 || arrival.revision > book.revision(arrival.row) {
+            faults.revision += 1
+        }
+        rows[arrival.row].revision = arrival.revision
+    }
+
+    private func place(_ user: Int, _ topic: Int) -> Int { user * population.names.topics.count + topic }
+}
+
+/// An event that a device has not got though it got a later one.
+private struct Gap: Hashable {
+    let device: Int
+    let topic: Int
+    let offset: Int64
+}
+
+/// What the devices of a stream have got: the latest offset, and checksums of the latest events.
+private struct StreamRecord {
+    private(set) var top: Int64 = -1
+    private var checksums: ContiguousArray<UInt64> = []
+
+    mutating func append(_ offset: Int64, _ checksum: UInt64, isKept: Bool) {
+        top = offset
+        guard isKept else { return }
+        if checksums.isEmpty { checksums = ContiguousArray(repeating: 0, count: Limits.contentsKept) }
+        checksums[Int(offset % Int64(Limits.contentsKept))] = checksum
+    }
+
+    func checksum(at offset: Int64) -> UInt64? {
+        guard !checksums.isEmpty, offset >= 0, top - offset < Int64(Limits.contentsKept) else { return nil }
+        return checksums[Int(offset % Int64(Limits.contentsKept))]
+    }
+}
+
+/// What is known of a row from its events.
+private struct RowRecord {
+    /// Seen last; rows are inserted at 1.
+    var revision: Int64 = 1
+    /// Deliveries of all its revisions: a multiple of the devices when the last is with all of them.
+    var receipts = 0
+}

@@ -1,0 +1,27 @@
+/// The bounds of the load tester.
+enum Limits {
+    /// Connections of one run. Descriptors are limited, often to 20,000 a process.
+    static let connectionsMax = 19_000
+    /// Connections from one address 127.0.0.x, below the number of ephemeral ports.
+    static let connectionsPerAddress = 10_000
+    /// Handshakes under way at a time; a hub's backlog is longer.
+    static let handshakesAtOnce = 128
+    /// Time without any progress after which a run is given up.
+    static let stall = Duration.seconds(20)
+    /// Writers, each a thread with a connection to PostgreSQL.
+    static let writersMax = 64
+    /// Row changes committed and not yet with all their devices.
+    static let inFlightMax = 1024
+    /// Rows of one run.
+    static let rowsMax = 100_000
+    /// Events of a stream whose content is remembered, to compare what its devices get.
+    static let contentsKept = 64
+    /// Gaps remembered, to tell late events from repeated ones.
+    static let gapsKept = 10_000
+    /// Latest messages kept parsed.
+    static let parsedKept = 64
+    /// Bytes read at a time.
+    static let readBytes = 256 << 10
+    /// Bytes of one message of a hub.
+    static let messageBytes = 1 << 20
+}

@@ -1,0 +1,46 @@
+import Bytes
+import Sync
+
+/// The names of a run's users, rows and channels: all begin with a prefix of the run's own, and end with a number.
+struct Names {
+    /// Before the number of a user or row.
+    let prefix: String
+    /// The topics subscribed to, by number.
+    let topics: [String]
+
+    /// A user and a topic, by their numbers.
+    struct Place {
+        let user: Int
+        let topic: Int
+    }
+
+    /// Names of the run called `run`, of ASCII letters and digits.
+    init(run: String, topics: [String]) {
+        prefix = "load-\(run)-"
+        self.topics = topics
+    }
+
+    /// The id of user or row `number`.
+    func id(_ number: Int) -> String { "\(prefix)\(number)" }
+
+    /// The channel of a user's topic.
+    func channel(_ topic: Int, of user: Int) -> String {
+        StreamName(form: .user, stream: StreamID(user: id(user), topic: topics[topic])).format() ?? ""
+    }
+
+    /// The number of the user or row called `id`; nil where it is not of this run.
+    func number(in id: UnsafeRawBufferPointer) -> Int? {
+        let digits = prefix.utf8.count
+        guard id.count > digits, id.prefix(digits).elementsEqual(prefix.utf8) else { return nil }
+        return id.part(digits..<id.count).decimalValue
+    }
+
+    /// What the channel belongs to; nil where it is not of this run.
+    func place(of channel: UnsafeRawBufferPointer) -> Place? {
+        guard channel.hasPrefix("user."), let dot = channel.lastIndex(of: UInt8(ascii: ".")), dot > 5,
+            let user = number(in: channel.part(5..<dot)),
+            let topic = topics.firstIndex(where: { channel[(dot + 1)...].elementsEqual($0.utf8) })
+        else { return nil }
+        return Place(user: user, topic: topic)
+    }
+}

@@ -1,0 +1,118 @@
+import Pusher
+import Reactor
+import WebSocket
+
+/// All devices of a run: one loop, driven by the main thread.
+final class Swarm {
+    let address: HubAddress
+    /// Path and query of the upgrade.
+    let target: String
+    let loop: EventLoop
+    let script: any DeviceScript
+    /// Bytes are read here; shared by all devices.
+    let buffer: UnsafeMutableRawBufferPointer
+    let messageLimits: MessageLimits
+    var random: SeededGenerator
+    /// When the bytes being looked at were read.
+    private(set) var receivedAt = Instant(nanoseconds: 0)
+    private(set) var receivedBytes = 0
+    private(set) var devices: ContiguousArray<Device> = []
+    private(set) var liveCount = 0
+    private(set) var failureCount = 0
+    private(set) var firstFailure: String?
+
+    /// A swarm without devices.
+    init(_ address: HubAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) {
+        self.address = address
+        self.target = target
+        self.loop = loop
+        self.script = script
+        random = SeededGenerator(seed: seed)
+        var limits = MessageLimits()
+        limits.messageBytes = Limits.messageBytes
+        messageLimits = limits
+        buffer = .allocate(byteCount: Limits.readBytes, alignment: 64)
+    }
+
+    deinit {
+        for device in devices where device.phase != .gone { loop.remove(device) }
+        buffer.deallocate()
+    }
+
+    /// Connects `count` devices, `perUser` to each user, and waits until all are live.
+    func open(_ count: Int, perUser: Int, topics: Int, progress: ProgressLine) throws {
+        devices.reserveCapacity(count)
+        var watch = StallWatch()
+        while liveCount < count {
+            if let firstFailure { throw Failure("\(failureCount) connections failed; the first: \(firstFailure)") }
+            while devices.count < count, devices.count - liveCount < Limits.handshakesAtOnce {
+                devices.append(try Device(devices.count, user: devices.count / perUser, topics: topics, in: self))
+            }
+            loop.tick(waitingAtMost: .milliseconds(100))
+            guard watch.isMoving(liveCount) else {
+                throw Failure("\(liveCount) of \(count) devices are subscribed, and no more come")
+            }
+            progress.show("\(liveCount) of \(count) devices are subscribed")
+        }
+        progress.clear()
+    }
+
+    /// Lets go of all connections.
+    func closeAll() {
+        for device in devices where device.phase != .gone { device.drop() }
+        devices = []
+        liveCount = 0
+    }
+
+    /// A device has read bytes.
+    func receivedNow(_ count: Int) {
+        receivedAt = Instant.read()
+        receivedBytes += count
+    }
+
+    /// A device has subscribed to all it wants.
+    func isLive(_ device: Device) {
+        liveCount += 1
+    }
+
+    /// A device's connection failed.
+    func failed(_ device: Device, _ reason: String) {
+        failureCount += 1
+        if firstFailure == nil { firstFailure = "device \(device.number): \(reason)" }
+    }
+}
+
+/// Tells whether something still moves.
+struct StallWatch {
+    private var last = -1
+    private var since = Instant.read()
+
+    /// Whether `count` has changed within the time that a run may stand still.
+    mutating func isMoving(_ count: Int) -> Bool {
+        let now = Instant.read()
+        if count != last {
+            last = count
+            since = now
+        }
+        return now.duration(since: since) < Limits.stall
+    }
+}
+
+/// SplitMix64: keys and masks of a run, from its seed.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    /// A generator whose numbers follow from `seed`.
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    /// The next number.
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// How many changes may be on their way: a semaphore that writers wait on and arrivals post.
+// @unchecked Sendable: the pointer is set once, and semaphores are made for several threads (sem_overview(7)).
+final class Window: @unchecked Sendable {
+    private let semaphore: UnsafeMutablePointer<sem_t>
+    /// Looked at by the thread that measures alone.
+    private nonisolated(unsafe) var size: Int
+
+    /// A window of `size` changes.
+    init(size: Int) {
+        self.size = size
+        semaphore = .allocate(capacity: 1)
+        semaphore.initialize(to: sem_t())
+        sem_init(semaphore, 0, UInt32(clamping: size))
+    }
+
+    deinit {
+        sem_destroy(semaphore)
+        semaphore.deallocate()
+    }
+
+    /// Makes the window another size. Only while nothing is on its way.
+    func resize(to newSize: Int) {
+        if newSize > size { release(newSize - size) } else { reserve(size - newSize) }
+        size = newSize
+    }
+
+    /// Waits until `count` changes more may go out.
+    func reserve(_ count: Int) {
+        for _ in 0..<count {
+            while sem_wait(semaphore) != 0, errno == EINTR {}
+        }
+    }
+
+    /// A change has reached all its devices, or was never made.
+    func release(_ count: Int = 1) {
+        for _ in 0..<count { sem_post(semaphore) }
+    }
+}

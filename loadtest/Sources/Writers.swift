@@ -1,0 +1,115 @@
+import Foundation
+import Glibc
+import Postgres
+import Reactor
+import Synchronization
+
+/// Threads that change rows, each on a connection of its own, until so many transactions are made or time is up.
+///
+/// Row `n` belongs to writer `n` modulo their number, so that a row's revisions are one writer's, while the rows of a
+/// user belong to several: their transactions meet at the user's streams.
+final class Writers: Sendable {
+    /// How long and how fast.
+    struct Pace: Sendable {
+        /// Transactions of all writers together; nil for no end.
+        var transactions: Int?
+        /// When to stop whatever is left; nil for never.
+        var duration: Duration?
+        /// Transactions a second of all writers together; nil for as fast as the window lets them.
+        var rate: Double?
+        /// Rows changed by one transaction.
+        var rowsPerTransaction = 1
+    }
+
+    private let url: String
+    private let population: Population
+    private let book: CommitBook
+    private let window: Window
+    private let count: Int
+    private let running = Atomic<Int>(0)
+    private let stopping = Atomic<Bool>(false)
+    private let remaining = Atomic<Int>(0)
+    private let complaint = Mutex<String?>(nil)
+
+    /// `count` writers, at most one for each row.
+    init(_ count: Int, _ url: String, _ population: Population, _ book: CommitBook, _ window: Window) {
+        self.count = min(count, population.rows)
+        self.url = url
+        self.population = population
+        self.book = book
+        self.window = window
+    }
+
+    /// Whether any writer is still at work.
+    var areRunning: Bool { running.load(ordering: .acquiring) > 0 }
+
+    /// The first writer's failure, which stops all of them.
+    var failure: String? { complaint.withLock { $0 } }
+
+    /// Starts the threads. Not while they run.
+    func start(_ pace: Pace) {
+        stopping.store(false, ordering: .relaxed)
+        remaining.store(pace.transactions ?? .max, ordering: .relaxed)
+        running.store(count, ordering: .releasing)
+        for number in 0..<count {
+            Thread.detachNewThread { [self] in
+                do {
+                    try write(number, pace)
+                } catch {
+                    complaint.withLock { $0 = $0 ?? "writer \(number): \(error)" }
+                    stop()
+                }
+                running.subtract(1, ordering: .releasing)
+            }
+        }
+    }
+
+    /// Asks the writers to end after the transaction they are at, and frees those that wait at the window.
+    func stop() {
+        stopping.store(true, ordering: .relaxed)
+        window.release(Limits.inFlightMax)
+    }
+
+    // MARK: One writer
+
+    private func write(_ number: Int, _ pace: Pace) throws {
+        let connection = try BlockingConnection(url)
+        let own = Array(stride(from: number, to: population.rows, by: count))
+        let rowsEach = min(pace.rowsPerTransaction, own.count)
+        let began = Instant.read()
+        let end = pace.duration.map { began.advanced(by: $0) }
+        var next = 0
+        var made = 0
+        while takeOne() {
+            if let rate = pace.rate {
+                // The schedule is fixed: a slow commit does not thin out those that follow.
+                let due = Double(made) / rate * Double(count)
+                sleep(until: began.advanced(by: .nanoseconds(Int64(min(due * 1e9, 1e18)))))
+            }
+            window.reserve(rowsEach)
+            if stopping.load(ordering: .relaxed) { return }
+            if let end, Instant.read() >= end { return window.release(rowsEach) }
+            let rows = (0..<rowsEach).map { own[(next + $0) % own.count] }
+            next = (next + rowsEach) % own.count
+            made += 1
+            try population.beginChange(of: rows, connection)
+            let now = Instant.read()
+            for row in rows { book.committing(row, at: now) }
+            try connection.execute("commit")
+            book.committed.add(rowsEach, ordering: .releasing)
+        }
+    }
+
+    private func takeOne() -> Bool {
+        remaining.subtract(1, ordering: .relaxed).newValue >= 0
+    }
+
+    private func sleep(until instant: Instant) {
+        let now = Instant.read()
+        guard instant > now else { return }
+        let nanoseconds = instant.nanoseconds - now.nanoseconds
+        var time = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
+        var rest = timespec()
+        while nanosleep(&time, &rest) != 0, errno == EINTR { time = rest }
+    }
+}

@@ -1,0 +1,69 @@
+-- What the hub asks: tail, positions, replay, hello, repair, retention.
+select test.is('a database without events: positions at 0 in the epoch to come', (select top || ' ' || (epoch = (select epoch from sync.meta) || '.' || sync.lineage()) from sync.positions('{fresh}', '{t}')), '0 true');
+create temp table prev as select snapshot from sync.hub_hello();
+select test.is('an empty tail still has a row with a snapshot', (select count(*) || ' ' || count(t.user_id) || ' ' || count(t.snapshot) from prev, sync.tail(prev.snapshot, null, null, null, 100) as t), '1 0 1');
+
+create table public.thing (id text primary key, u text, v int);
+select sync.publish_changes('public.thing', 'u', 'things', 'thing');
+insert into public.thing values ('1', 'B', 1), ('2', 'a', 1), ('3', 'é', 1), ('4', 'a.b', 1), ('5', 'a', 2), ('6', 'Z', 1);
+select test.is('the tail, in byte order', (select string_agg(t.user_id || t.o, ' ') from prev, sync.tail(prev.snapshot, null, null, null, 100) as t), 'B1 Z1 a1 a2 a.b1 é1');
+select test.is('its pages join', (
+    with recursive page as (
+        select p.snapshot, t.user_id, t.topic, t.o, 1 as n from prev as p cross join lateral sync.tail(p.snapshot, null, null, null, 1) as t
+        union all
+        select page.snapshot, t.user_id, t.topic, t.o, n + 1 from page cross join lateral sync.tail(page.snapshot, page.user_id, page.topic, page.o, 1) as t where page.user_id is not null and n < 20)
+    select string_agg(user_id || o, ' ' order by n) || ' ' || max(n) from page), 'B1 Z1 a1 a2 a.b1 é1 7');
+select test.is('nothing twice: from the new snapshot nothing', (select count(t.user_id) from sync.hub_hello() as h, sync.tail(h.snapshot, null, null, null, 100) as t), 0::bigint);
+select test.is('data is JSON text', (select (t.data::jsonb ->> 'v') from prev, sync.tail(prev.snapshot, 'a', 'things', 1, 1) as t), '2');
+select test.is('positions, in the order asked, with repeats', (select string_agg(user_id || '/' || topic || ':' || top, ' ') from sync.positions('{é,a,nobody,a}', '{things,things,things,other}')), 'é/things:1 a/things:2 nobody/things:0 a/other:0');
+select test.is('one epoch before and after the first event', (select count(distinct epoch) from sync.positions('{a,nobody}', '{things,things}')), 1::bigint);
+select test.is('replay', (select string_agg(o || name, ' ') from sync.replay('a', 'things', 1, 10)), '2thing.created');
+select test.is('replay, bounded', (select string_agg(o::text, ' ') from sync.replay('a', 'things', 0, 1)), '1');
+select test.is('hello', (select (schema_version, in_recovery, database = current_database(), system_identifier = (select system_identifier::text from pg_control_system()), timeline)::text from sync.hub_hello()), '(2,f,t,t,1)');
+
+select test.is('repair without cause does nothing', sync.repair_after_restore(), 0::bigint);
+create temp table old_epoch as select epoch from sync.meta;
+update sync.event set xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1000000)::text::xid8 where user_id = 'a' and topic = 'things';
+select test.is('events of a future transaction are repaired', sync.repair_after_restore(), 2::bigint);
+select test.is('the tail is quiet again', (select count(t.user_id) from sync.hub_hello() as h, sync.tail(h.snapshot, null, null, null, 100) as t), 0::bigint);
+select test.is('and all epochs have changed', (select count(*) from sync.stream, old_epoch where stream.epoch = old_epoch.epoch) + (select count(*) from sync.meta, old_epoch where meta.epoch = old_epoch.epoch), 0::bigint);
+select sync.new_epoch() as fresh \gset
+select test.is('a new epoch is everyone''s', :'fresh' = all (select epoch from sync.stream union all select epoch from sync.meta), true);
+
+update sync.event set xid = '0', created_at = now() - interval '8 days' where user_id in ('a', 'B') and topic = 'things';
+select test.is('retention in batches', (select string_agg(sync.retain(7, 2)::text, ' ') from generate_series(1, 3)), '2 1 0');
+select test.is('what is younger stays', (select count(*) from sync.event where topic = 'things'), 3::bigint);
+select test.fails('retention of nothing', 'select sync.retain(0, 10)', '22023');
+
+-- A million old events must not be looked at.
+insert into sync.event (user_id, topic, o, xid, name, data) select 'million' || n % 1000, 'old', n, '1', 'x', '{}' from generate_series(1, 1000000) as n;
+analyze sync.event;
+create function test.tail_buffers() returns bigint language plpgsql as $$
+declare plan json; prev pg_snapshot := pg_current_snapshot();
+begin
+    execute format('explain (analyze, buffers, format json) select * from sync.tail(%L, null, null, null, 500)', prev) into plan;
+    return (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end
+$$;
+select test.tail_buffers() \g /dev/null
+select test.is('a tail beside a million old events touches few pages', test.tail_buffers() < 40, true);
+select test.is('also from the middle of a bulk', (select count(t.user_id) from sync.hub_hello() as h, sync.tail(h.snapshot, 'million5', 'old', 5, 100) as t), 0::bigint);
+delete from sync.event where topic = 'old';
+delete from public.thing;
+select sync.unpublish_changes('public.thing');
+drop table public.thing;
+delete from sync.event where topic = 'things';
+delete from sync.stream where topic = 'things';
+
+-- Planning a day.
+insert into care.user_settings (user_id, zone) values ('plan', 'America/New_York');
+insert into care.product (id, name) values ('p1', 'One'), ('p2', 'Two');
+insert into care.stack (id, user_id, name) values ('s', 'plan', 'Morning');
+insert into care.stack_item (stack_id, product_id) values ('s', 'p1'), ('s', 'p2');
+insert into care.schedule (id, user_id, product_id, stack_id, time, repeat, repeat_on, ends_on) values
+    ('daily', 'plan', 'p1', null, '02:30', 'daily', null, null), ('stack', 'plan', null, 's', '08:00', 'daily', null, null),
+    ('sundays', 'plan', 'p2', null, '20:00', 'custom', '{7}', null), ('over', 'plan', 'p2', null, '21:00', 'daily', null, '2025-03-01');
+select test.is('a day planned', care.plan_day('plan', '2025-03-09'), 4::bigint);
+select test.is('twice is once', care.plan_day('plan', '2025-03-09'), 0::bigint);
+select test.is('in the gap: the offset before it', (select care.local_iso(scheduled_at, tz) || ' ' || local_time || ' ' || id from care.dose_occurrence where schedule_id = 'daily'), '2025-03-09T03:30:00-04:00 02:30:00 ' || care.occurrence_id('daily', '2025-03-09 02:30'));
+select test.is('one event each and one summary', test.top('plan'), 5::bigint);

@@ -1,0 +1,73 @@
+-- Several sessions at once, held apart by locks and not by time. :connection is that of the runner.
+select test.open(name, :'connection') from unnest('{one,two}'::text[]) as name \g /dev/null
+insert into care.dose_occurrence (id, user_id, scheduled_at, local_date) select 'c' || n, 'cu', '2025-11-20 08:00+00', '2025-11-20' from generate_series(1, 4) as n;
+insert into care.reminder_rule (id, user_id, time) values ('cr', 'cu', '08:00');
+
+select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set status = 'taken' where id = 'c1'$$) || dblink_exec('one', 'set constraints all immediate') \g /dev/null
+select dblink_exec('two', 'begin') || dblink_exec('two', $$update care.dose_occurrence set status = 'taken' where id = 'c2'$$) || dblink_send_query('two', 'commit')::text \g /dev/null
+select test.is('two transactions on one day: the second waits at its commit', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('and commits', test.outcome('two'), 'done');
+select test.is('both announce the truth', (select string_agg(data #>> '{summary,takenCount}', ' ' order by o) from sync.event where user_id = 'cu' and name = 'adherence.summary_updated' and o > 5), '1 2');
+
+select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set status = 'missed' where id = 'c1'$$) || dblink_exec('one', $$update care.reminder_rule set label = 'one' where id = 'cr'$$) \g /dev/null
+insert into care.reminder_rule (id, user_id, time) values ('cr2', 'cu', '09:00');
+select dblink_exec('two', 'begin') || dblink_exec('two', $$update care.reminder_rule set label = 'two' where id = 'cr2'$$) || dblink_exec('two', $$update care.dose_occurrence set status = 'missed' where id = 'c2'$$) \g /dev/null
+select dblink_send_query('one', 'commit') + dblink_send_query('two', 'commit') \g /dev/null
+select test.is('opposite orders of writing: no deadlock', test.outcome('one') || ' ' || test.outcome('two'), 'done done');
+
+-- New streams, in opposite orders of their users.
+select dblink_exec('one', 'begin') || dblink_exec('one', $$insert into care.dose_occurrence (user_id, scheduled_at) values ('new2', now())$$) || dblink_exec('one', $$insert into care.dose_occurrence (user_id, scheduled_at) values ('new1', now())$$) || dblink_exec('one', 'set constraints all immediate') \g /dev/null
+select dblink_exec('two', 'begin') || dblink_exec('two', $$insert into care.dose_occurrence (user_id, scheduled_at) values ('new1', now())$$) || dblink_exec('two', $$insert into care.dose_occurrence (user_id, scheduled_at) values ('new2', now())$$) || dblink_send_query('two', 'commit')::text \g /dev/null
+select test.is('streams being born: the second waits', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('and gets the next numbers', test.outcome('two') || ' ' || test.top('new1') || ' ' || test.top('new2'), 'done 4 4');
+
+-- The tail beside a transaction held open.
+create temp table polls (n int, snapshot pg_snapshot);
+insert into polls select 0, snapshot from sync.hub_hello();
+select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = 'held' where id = 'c3'$$) \g /dev/null
+insert into care.dose_occurrence (id, user_id, scheduled_at, local_date) values ('quick', 'quick', now(), '2025-11-20');
+create temp table seen (n int, user_id text, o bigint, snapshot pg_snapshot);
+insert into seen select 1, t.user_id, t.o, t.snapshot from polls, sync.tail(polls.snapshot, null, null, null, 100) as t;
+select test.is('a long transaction hides nobody else', (select string_agg(user_id || o, ' ') from seen where n = 1), 'quick1 quick2');
+insert into seen select 2, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 1) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+select test.is('nothing twice while it lasts', (select count(user_id) from seen where n = 2), 0::bigint);
+select dblink_exec('one', 'commit') \g /dev/null
+insert into seen select 3, t.user_id, t.o, t.snapshot from (select snapshot from seen where n = 2) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+select test.is('and its events come when it commits', (select string_agg(user_id, ' ') || ' ' || (max(o) = test.top('cu')) from seen where n = 3), 'cu cu true');
+insert into seen select 4, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 3) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+select test.is('once', (select count(user_id) from seen where n = 4), 0::bigint);
+
+-- REPEATABLE READ must retry when another came first.
+select dblink_exec('one', 'begin isolation level repeatable read') || (select max(t.n) from dblink('one', 'select count(*)::text from care.dose_occurrence') as t(n text)) \g /dev/null
+update care.dose_occurrence set note = 'between' where id = 'c4';
+select dblink_exec('one', $$update care.dose_occurrence set note = 'mine' where id = 'c3'$$) \g /dev/null
+select dblink_send_query('one', 'commit') \g /dev/null
+select test.is('repeatable read: 40001, to be retried', test.outcome('one'), '40001');
+select dblink_exec('one', 'begin isolation level repeatable read') || dblink_exec('one', $$update care.dose_occurrence set note = 'mine' where id = 'c3'$$) || dblink_exec('one', 'commit') \g /dev/null
+select test.is('alone it commits', (select note from care.dose_occurrence where id = 'c3'), 'mine');
+
+-- Two-phase commit, with notify off.
+select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = '2pc' where id = 'c4'$$) \g /dev/null
+select dblink_send_query('one', $$prepare transaction 'carillon_test'$$) \g /dev/null
+select test.is('prepare transaction is refused with notify', test.outcome('one'), '0A000');
+select dblink_exec('one', 'set sync.notify = off') || dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = '2pc' where id = 'c4'$$) || dblink_exec('one', $$prepare transaction 'carillon_test'$$) \g /dev/null
+commit prepared 'carillon_test';
+select test.is('and goes through without', (select note from care.dose_occurrence where id = 'c4'), '2pc');
+
+-- NOTIFY: once per transaction, empty, and not where it is switched off.
+select dblink_exec('two', 'listen sync') \g /dev/null
+begin; update care.dose_occurrence set note = 'n1' where id = 'c1'; update care.dose_occurrence set note = 'n2' where id = 'c2'; commit;
+select * from dblink('two', 'select 1') as round_trip(one int) \g /dev/null
+select test.is('one empty notification a transaction', (select count(*) || '[' || string_agg(extra, ',') || ']' from dblink_get_notify('two') where notify_name = 'sync'), '1[]');
+set sync.notify = off;
+update care.dose_occurrence set note = 'n3' where id = 'c1';
+reset sync.notify;
+select * from dblink('two', 'select 1') as round_trip(one int) \g /dev/null
+select test.is('none when switched off', (select count(*) from dblink_get_notify('two')), 0::bigint);
+
+select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null
+select test.is('streams are contiguous', test.contiguous(), true);
+select test.is('stored summaries are those of the rows', test.summaries_hold(), true);
+select test.is('nothing touched is left', (select count(*) from sync.touched) + (select count(*) from sync.ticket), 0::bigint);
