@@ -28,7 +28,9 @@ package final class Cluster: Sendable {
         let root = FileManager.default.temporaryDirectory.path
         folder = "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
         var ends: [Int32] = [-1, -1]
-        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw Failure(description: "no pipe") }
+        guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
+        // A server that inherited our end would keep the guard waiting for itself.
+        _ = ends.map { fcntl($0, F_SETFD, FD_CLOEXEC) }
         lifeline = ends[1]
         defer { close(ends[0]) }
         try Self.script("create", folder)
