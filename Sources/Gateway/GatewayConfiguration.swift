@@ -25,7 +25,7 @@ package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
-    package var sendQueueBytesMax = 1 << 20
+    package var sendQueueBytesMax = 8 << 20
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 100_000
     /// Connections from one address; above it a request is answered with 429. Nil: no bound.

@@ -151,6 +151,20 @@ import WebSocket
         #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
+    /// One tick may queue more than the bound, as a bulk commit does: only what the socket does not take counts.
+    @Test func aPeerThatReadsMayBeSentMoreThanTheQueueHoldsAtOnce() async throws {
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueBytesMax = 16_384 }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        let ping = [UInt8](repeating: 0x61, count: 125)
+        var writer = ByteWriter()
+        for _ in 0..<400 {
+            ping.withUnsafeBytes { FrameWriter.append(masked: Opcode.ping, $0, mask: 0x1234_5678, to: &writer) }
+        }
+        try await client.sendRaw(writer.array)
+        let pong = TestClient.Received.pong(String(repeating: "a", count: 125))
+        for _ in 0..<400 { #expect(try await client.next() == pong) }
+    }
+
     @Test func messagesAreBoundedAtTheLimit() async throws {
         let fixture = try await GatewayFixture { $0.limits.messageBytesMax = 1_024 }
         let (client, _) = try await TestClient.opened(port: fixture.port)

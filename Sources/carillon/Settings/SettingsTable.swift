@@ -94,7 +94,7 @@ enum SettingsTable {
     )
 
     static let sendQueueBytesMax = Setting(
-        "limits.sendQueueBytes", takes: "bytes", fallback: "1MiB",
+        "limits.sendQueueBytes", takes: "bytes", fallback: "8MiB",
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
