@@ -1,3 +1,4 @@
+import Bytes
 import Pusher
 import Sync
 
@@ -24,7 +25,7 @@ package struct Identity: Sendable, Equatable {
     package static func == (left: Identity, right: Identity) -> Bool { left.owns(right.userID) }
 
     /// Whether `userID` is this user, byte for byte.
-    package func owns(_ userID: String) -> Bool { self.userID.utf8.elementsEqual(userID.utf8) }
+    package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
 }
 
 /// What the engine knows of one connection. Owned by the connection, changed by its loop's `Hub` alone.

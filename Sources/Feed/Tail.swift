@@ -1,3 +1,4 @@
+import Bytes
 import Sync
 
 /// Decides what to read from the outbox and what to hand over. Performs no I/O: `nextQuery` says what to send, one
@@ -132,7 +133,7 @@ package struct Tail {
     /// A home loop wants the stream, from the position that the answer will carry.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
-        let isNameable = !stream.user.utf8.contains(0) && !stream.topic.utf8.contains(0)
+        let isNameable = !stream.user.holds(0) && !stream.topic.holds(0)
         guard isNameable, watches[stream] != nil || watches.count < streamsMax else {
             outputs.append(.refused(stream, serial: serial))
             return

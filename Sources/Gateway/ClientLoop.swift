@@ -22,6 +22,8 @@ final class ClientLoop {
     /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
     let messageLimits: MessageLimits
+    let limits: GatewayLimits
+    let timeouts: GatewayTimeouts
     let pingFrame: SharedBytes
     private(set) var isStopping = false
     private var home = StreamHome()
@@ -34,8 +36,6 @@ final class ClientLoop {
     static let readRoom = 65_536
 
     var configuration: GatewayConfiguration { hubContext.configuration }
-    var limits: GatewayLimits { hubContext.configuration.limits }
-    var timeouts: GatewayTimeouts { hubContext.configuration.timeouts }
     var mailbox: Mailbox<LoopMessage> { hubContext.mailboxes[number] }
 
     init(_ number: Int, on loop: EventLoop, _ context: HubContext) {
@@ -43,6 +43,8 @@ final class ClientLoop {
         self.loop = loop
         hubContext = context
         let configuration = context.configuration
+        limits = configuration.limits
+        timeouts = configuration.timeouts
         hub = Hub(appCount: configuration.apps.count, limits: configuration.channelLimits)
         streamApp = configuration.apps.first { $0.ownsDatabase }
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
@@ -205,7 +207,7 @@ final class ClientLoop {
         for slot in channel.subscribers {
             // A channel's subscribers are sessions of this loop, and a session's slot is its connection's.
             guard let source = loop.source(slot: slot) else { continue }
-            unsafeDowncast(source, to: Connection.self).queue(frame)
+            unsafeDowncast(source, to: Connection.self).queue(frame, on: loop)
         }
     }
 

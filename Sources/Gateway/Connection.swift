@@ -31,7 +31,9 @@ final class Connection: EventSource {
 
     let descriptor: Int32
     let address: PeerAddress
-    unowned let owner: ClientLoop
+    // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
+    // keeps a connection.
+    unowned(unsafe) let owner: ClientLoop
     var phase = Phase.http
     var session: Session?
     var reader = MessageReader(role: .server)
@@ -89,10 +91,15 @@ final class Connection: EventSource {
     // MARK: Output
 
     /// Queues a frame, or bytes of a response; they leave at the end of the tick.
-    @inline(__always)
     func queue(_ frame: SharedBytes) {
+        queue(frame, on: owner.loop)
+    }
+
+    /// The same, for a caller who has the loop at hand: the way of an event to its many receivers.
+    @inline(__always)
+    func queue(_ frame: SharedBytes, on loop: EventLoop) {
         output.append(frame)
-        owner.loop.markDirty(self)
+        loop.markDirty(self)
     }
 
     private func flush() {
@@ -124,7 +131,7 @@ final class Connection: EventSource {
     func updateInterest() {
         var interest: Readiness = phase == .awaitingAnswer || phase == .awaitingToken ? [] : .readable
         if !output.isEmpty { interest.insert(.writable) }
-        owner.loop.setInterest(self, interest)
+        if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
     // MARK: Ending

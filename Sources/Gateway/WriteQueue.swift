@@ -89,6 +89,12 @@ struct WriteQueue {
             sent &+= count
             return
         }
+        if rest.isEmpty {
+            // Nearly always: the one frame is sent.
+            sent = 0
+            first = nil
+            return
+        }
         var left = count &- (frame.count &- sent)
         var whole = 0
         while whole < rest.count, left >= rest[whole].count {

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Strings laid out as C wants them: a list of pointers, with a NULL after the last.
 ///
 /// Invariant: no string holds a NUL byte, so that PostgreSQL sees each to its end. (`user\0x` cut short would be
@@ -15,14 +17,13 @@ struct CStringList {
                 offsets.append(nil)
                 continue
             }
-            guard !string.utf8.contains(0) else { return nil }
-            append(string)
+            guard append(string) else { return nil }
         }
     }
 
     /// For strings known to hold no NUL.
     init(unchecked strings: [String]) {
-        for string in strings { append(string) }
+        for string in strings { _ = append(string) }
     }
 
     /// The pointers live as long as the call.
@@ -41,9 +42,15 @@ struct CStringList {
         }
     }
 
-    private mutating func append(_ string: String) {
-        offsets.append(bytes.count)
-        bytes.append(contentsOf: string.utf8.lazy.map { CChar(bitPattern: $0) })
-        bytes.append(0)
+    /// False, and nothing appended, where the string holds a NUL.
+    private mutating func append(_ string: String) -> Bool {
+        var string = string
+        return string.withUTF8 { text in
+            guard text.baseAddress.map({ memchr($0, 0, text.count) == nil }) ?? true else { return false }
+            offsets.append(bytes.count)
+            text.withMemoryRebound(to: CChar.self) { bytes.append(contentsOf: $0) }
+            bytes.append(0)
+            return true
+        }
     }
 }

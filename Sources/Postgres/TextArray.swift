@@ -9,12 +9,25 @@ package struct TextArray {
     /// Adds an element. The caller ends with `closed()`.
     package mutating func append(_ element: String) {
         literal.append(count == 0 ? "\"" : ",\"")
-        for scalar in element.unicodeScalars {
-            if scalar == "\"" || scalar == "\\" { literal.unicodeScalars.append("\\") }
-            literal.unicodeScalars.append(scalar)
+        if Self.isPlain(element) {
+            literal.append(element)
+        } else {
+            for scalar in element.unicodeScalars {
+                if scalar == "\"" || scalar == "\\" { literal.unicodeScalars.append("\\") }
+                literal.unicodeScalars.append(scalar)
+            }
         }
         literal.append("\"")
         count += 1
+    }
+
+    /// Nearly all elements: nothing in them to escape.
+    private static func isPlain(_ element: String) -> Bool {
+        var element = element
+        return element.withUTF8 { bytes in
+            for byte in bytes where byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
+            return true
+        }
     }
 
     /// The whole literal.

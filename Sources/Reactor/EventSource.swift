@@ -26,7 +26,8 @@ open class EventSource {
     /// How often the slot has been taken, so that no later source is mistaken for this one.
     public internal(set) final var generation: UInt32 = 0
     final var descriptor: Int32 = -1
-    final var interest: Readiness = []
+    /// What the descriptor is watched for.
+    public internal(set) final var interest: Readiness = []
     @usableFromInline final var isDirty = false
     /// The place in the loop's heap of deadlines, or -1.
     final var deadlineIndex: Int32 = -1

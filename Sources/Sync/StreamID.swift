@@ -1,3 +1,5 @@
+import Bytes
+
 // Sync: streams of events, their names on the wire and the places in them.
 //
 // Purpose: one vocabulary for hub and client. A stream belongs to one user and one topic; its name is a Pusher channel
@@ -11,10 +13,20 @@ package struct StreamID: Hashable, Sendable {
     /// The topic, `[a-z_]+`.
     package let topic: String
 
+    /// Of both texts, computed once: a stream is looked up a dozen times on its way through the hub.
+    private let code: Int
+
     /// The stream of `topic` for `user`; whether it has a name is for `StreamName.format` to say.
     package init(user: String, topic: String) {
         self.user = user
         self.topic = topic
+        var hasher = Hasher()
+        var user = user
+        var topic = topic
+        user.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(0xFF as UInt8)
+        topic.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        code = hasher.finalize()
     }
 
     // Swift compares text by canonical equivalence, PostgreSQL and the channel names by bytes: "é" in two spellings is
@@ -22,16 +34,12 @@ package struct StreamID: Hashable, Sendable {
 
     /// Byte for byte.
     package static func == (left: StreamID, right: StreamID) -> Bool {
-        left.user.utf8.elementsEqual(right.user.utf8) && left.topic.utf8.elementsEqual(right.topic.utf8)
+        left.code == right.code && left.topic.hasSameBytes(as: right.topic) && left.user.hasSameBytes(as: right.user)
     }
 
     /// Byte for byte.
     package func hash(into hasher: inout Hasher) {
-        var user = user
-        var topic = topic
-        user.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        hasher.combine(0xFF as UInt8)
-        topic.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(code)
     }
 }
 

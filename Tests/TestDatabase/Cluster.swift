@@ -30,7 +30,7 @@ package final class Cluster: Sendable {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
         // A server that inherited our end would keep the guard waiting for itself.
-        _ = ends.map { fcntl($0, F_SETFD, FD_CLOEXEC) }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         lifeline = ends[1]
         defer { close(ends[0]) }
         try Self.script("create", folder)

@@ -98,8 +98,9 @@ struct CPUFigures: Codable {
     var series: [String: [String: Series]] = [:]
 
     func print(order: [String], inFlight: [Int]) {
-        say("1 channel × \(devices) devices, \(eventsPerRound) events a round, \(frameBytes) bytes a frame;"
-            + " thousands, median (least–most)")
+        say(
+            "1 channel × \(devices) devices, \(eventsPerRound) events a round, \(frameBytes) bytes a frame;"
+                + " thousands, median (least–most)")
         say("| in flight | server | deliveries per CPU-second | deliveries/s | server CPU | client CPU | rounds |")
         say("|---|---|---|---|---|---|---|")
         for inFlight in inFlight {

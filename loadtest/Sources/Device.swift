@@ -22,13 +22,9 @@ final class Device: EventSource {
         case connecting, upgrading, joining, live, gone
     }
 
-    /// Among all devices of the run.
-    let number: Int
-    /// The user's number.
-    let user: Int
+    /// What it is and has received.
+    let recipient: Recipient
     private(set) var phase = Phase.connecting
-    /// The offset received last of each topic; -1 before the subscribe is acknowledged.
-    var offsets: ContiguousArray<Int64>
 
     private let socket: Int32
     private unowned let swarm: Swarm
@@ -37,13 +33,11 @@ final class Device: EventSource {
     private let handshake: ClientHandshake
 
     /// Begins to connect.
-    init(_ number: Int, user: Int, topics: Int, in swarm: Swarm) throws {
-        self.number = number
-        self.user = user
+    init(_ recipient: Recipient, in swarm: Swarm) throws {
+        self.recipient = recipient
         self.swarm = swarm
-        offsets = ContiguousArray(repeating: -1, count: topics)
         handshake = ClientHandshake(random: (swarm.random.next(), swarm.random.next()))
-        socket = try swarm.address.connect(source: number / Limits.connectionsPerAddress)
+        socket = try swarm.address.connect(source: recipient.number / Limits.connectionsPerAddress)
         super.init()
         try swarm.loop.add(self, descriptor: socket, interest: .writable)
     }

@@ -31,7 +31,8 @@ final class Drive {
             }
             guard (1...Limits.inFlightMax).contains(inFlight), inFlight >= writers * rowsPerTransaction else {
                 // Less would let writers wait for one another with a part of their places each.
-                throw Failure("--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
+                throw Failure(
+                    "--in-flight must be at most \(Limits.inFlightMax), and no less than writers times rows each")
             }
             guard users * rowsPerUser * inFlight <= 32 << 20 else { throw Failure("fewer rows, or fewer in flight") }
         }
@@ -76,7 +77,7 @@ final class Drive {
         ledger = Ledger(population, devicesPerUser: plan.devicesPerUser, book: book, window: window)
         writers = Writers(plan.writers, url, population, book, window)
         script.arrived = { [unowned swarm, unowned ledger] arrival, device in
-            ledger.received(arrival, by: device, at: swarm.receivedAt)
+            ledger.received(arrival, by: device.recipient, at: swarm.receivedAt)
         }
         try population.insert(connection)
     }
@@ -125,10 +126,10 @@ final class Drive {
     func close() throws -> Ledger.Faults {
         let positions = try population.positions(connection)
         var watch = StallWatch()
-        while !ledger.isComplete(swarm.devices, positions: positions), watch.isMoving(ledger.deliveries) {
+        while !ledger.isComplete(swarm.recipients, positions: positions), watch.isMoving(ledger.deliveries) {
             swarm.loop.tick(waitingAtMost: .milliseconds(20))
         }
-        ledger.close(swarm.devices, positions: positions, revisions: try population.revisions(connection))
+        ledger.close(swarm.recipients, positions: positions, revisions: try population.revisions(connection))
         return ledger.faults
     }
 

@@ -121,7 +121,9 @@ struct FanoutFigures: Codable {
         say(
             "\(rowChanges) row changes, \(deliveries) deliveries in \(decimal(seconds, 1)) s:"
                 + " \(decimal(rowChangesPerSecond)) changes/s, \(decimal(deliveriesPerSecond)) deliveries/s")
-        let times = Self.percentiles.map { "p\(decimal($0, $0 == 99.9 ? 1 : 0)) \(decimal(microseconds["\($0)"] ?? 0))" }
+        let times = Self.percentiles.map {
+            "p\(decimal($0, $0 == 99.9 ? 1 : 0)) \(decimal(microseconds["\($0)"] ?? 0))"
+        }
         say("from COMMIT to the device, µs: \(times.joined(separator: ", "))")
         let server = deliveriesPerServerCPUSecond.map { "\(decimal($0)) deliveries per CPU-second of the hub, " } ?? ""
         let share = serverCPUShare.map { "CPU: hub \(decimal($0 * 100)) %, " } ?? "CPU: "

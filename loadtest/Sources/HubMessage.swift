@@ -86,13 +86,13 @@ struct Arrival {
     let revision: Int64
     /// Of the whole message: two devices that got the same bytes agree.
     let checksum: UInt64
+}
 
-    init(
+extension Arrival {
+    /// Reads an event's data.
+    fileprivate init(
         _ place: Names.Place, _ data: UnsafeRawBufferPointer, _ names: Names, _ checksum: UInt64
     ) throws(JSONError) {
-        user = place.user
-        topic = place.topic
-        self.checksum = checksum
         var offset: Int64 = -1
         var row = -1
         var revision: Int64 = -1
@@ -108,9 +108,8 @@ struct Arrival {
                 revision = member.value.integer ?? -1
             }
         }
-        self.offset = offset
-        self.row = row
-        self.revision = revision
+        self.init(
+            user: place.user, topic: place.topic, offset: offset, row: row, revision: revision, checksum: checksum)
     }
 }
 

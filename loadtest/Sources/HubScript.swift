@@ -40,13 +40,15 @@ final class HubScript: DeviceScript {
         switch message {
         case .established(let id): introduce(device, id)
         case .subscribed(let topic, let user, let offset):
-            guard user == device.user, device.offsets[topic] < 0 else {
+            guard user == device.recipient.user, device.recipient.offsets[topic] < 0 else {
                 return device.fail("an acknowledgement of a subscribe that was not its own")
             }
-            device.offsets[topic] = offset
-            if device.offsets.allSatisfy({ $0 >= 0 }) { device.becomeLive() }
+            device.recipient.offsets[topic] = offset
+            if device.recipient.offsets.allSatisfy({ $0 >= 0 }) { device.becomeLive() }
         case .event(let arrival):
-            guard device.offsets[arrival.topic] >= 0 else { return device.fail("an event before its acknowledgement") }
+            guard device.recipient.offsets[arrival.topic] >= 0 else {
+                return device.fail("an event before its acknowledgement")
+            }
             remember(text, arrival)
             lastEventBytes = text.count
             arrived(arrival, device)
@@ -61,7 +63,7 @@ final class HubScript: DeviceScript {
 
     private func introduce(_ device: Device, _ id: SocketID) {
         var userData = ByteWriter()
-        UserData.append(id: names.id(device.user), to: &userData)
+        UserData.append(id: names.id(device.recipient.user), to: &userData)
         let user = userData.string
         var signin = ByteWriter()
         signin.append(#"{"event":"pusher:signin","data":{"auth":"#)
@@ -73,7 +75,7 @@ final class HubScript: DeviceScript {
         for topic in names.topics.indices {
             var subscribe = ByteWriter()
             subscribe.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
-            subscribe.append(jsonString: names.channel(topic, of: device.user))
+            subscribe.append(jsonString: names.channel(topic, of: device.recipient.user))
             subscribe.append("}}")
             device.send(subscribe)
         }

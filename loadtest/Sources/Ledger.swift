@@ -49,7 +49,7 @@ final class Ledger {
     }
 
     /// A device got an event.
-    func received(_ arrival: Arrival, by device: Device, at now: Instant) {
+    func received(_ arrival: Arrival, by device: Recipient, at now: Instant) {
         deliveries += 1
         guard arrival.user == device.user else {
             faults.foreign += 1
@@ -82,7 +82,9 @@ final class Ledger {
     }
 
     /// After the run: what the database says was committed must be what devices have.
-    func close(_ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]) {
+    func close(
+        _ devices: some Sequence<Recipient>, positions: [(user: Int, topic: Int, top: Int64)], revisions: [Int: Int64]
+    ) {
         var tops = [Int64](repeating: 0, count: streams.count)
         for position in positions where position.user < population.users {
             tops[place(position.user, position.topic)] = position.top
@@ -96,7 +98,7 @@ final class Ledger {
     }
 
     /// Whether every device stands at these positions.
-    func isComplete(_ devices: ContiguousArray<Device>, positions: [(user: Int, topic: Int, top: Int64)]) -> Bool {
+    func isComplete(_ devices: some Sequence<Recipient>, positions: [(user: Int, topic: Int, top: Int64)]) -> Bool {
         var tops = [Int64](repeating: 0, count: streams.count)
         for position in positions where position.user < population.users {
             tops[place(position.user, position.topic)] = position.top
@@ -109,7 +111,7 @@ final class Ledger {
     // MARK: Steps
 
     /// An event that is not the next one. Returns whether it counts as received.
-    private func misplaced(_ arrival: Arrival, _ last: Int64, _ device: Device) -> Bool {
+    private func misplaced(_ arrival: Arrival, _ last: Int64, _ device: Recipient) -> Bool {
         if arrival.offset > last {
             for offset in (last + 1)..<arrival.offset where gaps.count < Limits.gapsKept {
                 gaps.insert(Gap(device: device.number, topic: arrival.topic, offset: offset))

@@ -46,7 +46,9 @@ final class Swarm {
         while liveCount < count {
             if let firstFailure { throw Failure("\(failureCount) connections failed; the first: \(firstFailure)") }
             while devices.count < count, devices.count - liveCount < Limits.handshakesAtOnce {
-                devices.append(try Device(devices.count, user: devices.count / perUser, topics: topics, in: self))
+                devices.append(
+                    try Device(
+                        Recipient(devices.count, user: devices.count / perUser, topics: topics), in: self))
             }
             loop.tick(waitingAtMost: .milliseconds(100))
             guard watch.isMoving(liveCount) else {
@@ -56,6 +58,9 @@ final class Swarm {
         }
         progress.clear()
     }
+
+    /// The devices as the ledger knows them.
+    var recipients: [Recipient] { devices.map(\.recipient) }
 
     /// Lets go of all connections.
     func closeAll() {
@@ -78,7 +83,7 @@ final class Swarm {
     /// A device's connection failed.
     func failed(_ device: Device, _ reason: String) {
         failureCount += 1
-        if firstFailure == nil { firstFailure = "device \(device.number): \(reason)" }
+        if firstFailure == nil { firstFailure = "device \(device.recipient.number): \(reason)" }
     }
 }
 
