@@ -9,13 +9,27 @@ import TestSupport
 import Testing
 
 /// The feed against a real server: whatever writers, server and network do, each stream gets its log.
-@Suite(.serialized, .timeLimit(.minutes(4))) struct FeedTests {
+@Suite(.serialized, .timeLimit(.minutes(4))) final class FeedTests {
     private let database: Database
     private let writer: BlockingConnection
+    private var recorders: [Recorder] = []
 
     init() throws {
         database = try Cluster.shared.get().database()
         writer = try Self.prepare(database)
+    }
+
+    deinit {
+        for recorder in recorders { recorder.stop() }
+    }
+
+    /// A feed that runs until the test ends.
+    private func record(
+        _ database: Database? = nil, _ change: (inout FeedConfiguration) -> Void = { _ in }
+    ) throws -> Recorder {
+        let recorder = try Recorder(database ?? self.database, change)
+        recorders.append(recorder)
+        return recorder
     }
 
     /// A table of the test's own, published: one topic, any users.
@@ -35,7 +49,7 @@ import Testing
     }
 
     @Test func commitsArrive() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         try insert("before", "ann")
         let ann = recorder.watch("ann")
         let bob = recorder.watch("bob")
@@ -43,11 +57,15 @@ import Testing
         #expect(recorder.stream(ann)?.start?.offset == 1)
         #expect(recorder.stream(bob)?.start?.offset == 0)
         try insert("a", "ann")
-        try writer.execute("UPDATE app.item SET label = 'y', rev = 2 WHERE id = 'a'; DELETE FROM app.item WHERE id = 'before'")
+        try writer.execute(
+            "UPDATE app.item SET label = 'y', rev = 2 WHERE id = 'a'; DELETE FROM app.item WHERE id = 'before'")
         try insert("c", "carol")
         try writer.execute("UPDATE app.item SET user_id = 'bob', rev = 3 WHERE id = 'a'")
         try recorder.waitForLog(ann, bob)
-        #expect(recorder.stream(ann)?.events.map(\.name) == ["item.created", "item.updated", "item.deleted", "item.deleted"])
+        #expect(
+            recorder.stream(ann)?.events.map(\.name) == [
+                "item.created", "item.updated", "item.deleted", "item.deleted",
+            ])
         #expect(recorder.stream(bob)?.events.map(\.name) == ["item.created"])
         #expect(recorder.seenStatuses.first == .catchingUp)
         #expect(recorder.seenStatuses.last == .live)
@@ -55,7 +73,7 @@ import Testing
 
     @Test func oddUserIDsAreApart() throws {
         let users = ["é", "e\u{301}", "a.b", "\"{},\\", "' or 1=1", "\u{1F48A}", "NULL", " "]
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let streams = users.map { recorder.watch($0) }
         for (number, user) in users.enumerated() { try insert("\(number)", user) }
         for (number, stream) in streams.enumerated() {
@@ -68,7 +86,7 @@ import Testing
     }
 
     @Test func onlyWhatIsCommittedArrives() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         try writer.execute("BEGIN")
@@ -86,7 +104,7 @@ import Testing
 
     /// Numbered early, committed late, while others commit and the tail goes on.
     @Test func aTransactionHeldOpenIsNotPassedOver() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         let bob = recorder.watch("bob")
         try recorder.waitForPosition(ann, bob)
@@ -106,7 +124,7 @@ import Testing
     }
 
     @Test func bulkIsReadInPages() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let streams = ["ann", "bob", "zoe"].map { recorder.watch($0) }
         for stream in streams { try recorder.waitForPosition(stream) }
         _ = try writer.query(
@@ -120,7 +138,7 @@ import Testing
     }
 
     @Test func aLostNotificationCostsAPollAtMost() throws {
-        let recorder = try Recorder(database) { $0.pollInterval = .milliseconds(50) }
+        let recorder = try record { $0.pollInterval = .milliseconds(50) }
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         try writer.execute("SET sync.notify = off")
@@ -129,8 +147,23 @@ import Testing
         #expect(recorder.stream(ann)?.events.count == 1)
     }
 
+    /// As behind a pooler of transactions: LISTEN succeeds, and nothing comes. Here it listens in another database.
+    @Test func aListenerThatCannotHearIsFoundByTheProbe() throws {
+        let elsewhere = try Cluster.shared.get().database()
+        let recorder = try record {
+            $0.notifyConnectionString = elsewhere.hub
+            $0.heartbeatTimeout = .milliseconds(100)
+            $0.pollIntervalUnheard = .milliseconds(20)
+        }
+        try recorder.waitForStatus(.polling)
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        try insert("1", "ann")
+        try recorder.waitForLog(ann)
+    }
+
     @Test func losingTheReaderLosesNothing() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         for number in 0..<30 {
@@ -143,7 +176,7 @@ import Testing
     }
 
     @Test func losingTheListenerLosesNothing() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         for number in 0..<30 {
@@ -166,7 +199,7 @@ import Testing
 
     /// Its backend stands still: the connection is open and nothing comes.
     @Test func aDeafListenerIsFoundByItsHeartbeat() throws {
-        let recorder = try Recorder(database) {
+        let recorder = try record {
             $0.heartbeatInterval = .milliseconds(50)
             $0.heartbeatTimeout = .milliseconds(300)
         }
@@ -191,7 +224,7 @@ import Testing
 
     @Test func watchesComeAndGoWhileWritersWrite() throws {
         var random = SeededRandom()
-        let recorder = try Recorder(database) { $0.pollInterval = .milliseconds(100) }
+        let recorder = try record { $0.pollInterval = .milliseconds(100) }
         let users = (0..<10).map { "user \($0)" }
         var watched: [String: StreamID] = [:]
         for number in 0..<600 {
@@ -210,7 +243,7 @@ import Testing
     }
 
     @Test func manyWatchesAtOnce() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let streams = (0..<2_500).map { recorder.watch("user \($0)") }
         try recorder.wait("all positions") { streams.allSatisfy { recorder.unlockedStream($0)?.start != nil } }
         _ = try writer.query(
@@ -219,7 +252,7 @@ import Testing
     }
 
     @Test func readingWaitsForSlowReceivers() throws {
-        let recorder = try Recorder(database) { $0.backlogMax = 10 }
+        let recorder = try record { $0.backlogMax = 10 }
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         recorder.setBacklog(11)
@@ -233,7 +266,7 @@ import Testing
     }
 
     @Test func anotherEpochIsAReset() throws {
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         try insert("1", "ann")
         try recorder.waitForPosition(ann)
@@ -245,7 +278,7 @@ import Testing
     }
 
     @Test func eventsNoLongerKeptAreAReset() throws {
-        let recorder = try Recorder(database) { $0.pollInterval = .milliseconds(200) }
+        let recorder = try record { $0.pollInterval = .milliseconds(200) }
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         recorder.setBacklog(.max)
@@ -260,7 +293,7 @@ import Testing
 
     @Test func aMissingSchemaIsWaitedFor() throws {
         try writer.execute("ALTER FUNCTION sync.hub_hello() RENAME TO hub_hello_later")
-        let recorder = try Recorder(database)
+        let recorder = try record()
         let ann = recorder.watch("ann")
         try writer.execute("ALTER FUNCTION sync.hub_hello_later() RENAME TO hub_hello")
         try recorder.waitForPosition(ann)
@@ -269,7 +302,8 @@ import Testing
     @Test func anUnreadableStringIsRefusedAtOnce() {
         #expect(throws: PostgresError.self) {
             let sink = FeedSink(deliver: { _ in }, backlog: { 0 })
-            _ = try Feed.start(FeedConfiguration(connectionString: "postgres://%zz"), sink: sink, logger: .init(label: ""))
+            _ = try Feed.start(
+                FeedConfiguration(connectionString: "postgres://%zz"), sink: sink, logger: .init(label: ""))
         }
     }
 
@@ -279,7 +313,7 @@ import Testing
         let cluster = try Cluster()
         let database = try cluster.database()
         var writer: BlockingConnection? = try Self.prepare(database)
-        let recorder = try Recorder(database)
+        let recorder = try record(database)
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         for round in 0..<3 {
@@ -303,7 +337,7 @@ import Testing
     @Test func writersAtOnceWithFaults() async throws {
         var random = SeededRandom()
         let seeds = (0..<4).map { _ in random.next() }
-        let recorder = try Recorder(database) { $0.pollInterval = .milliseconds(300) }
+        let recorder = try record { $0.pollInterval = .milliseconds(300) }
         let streams = ["ann", "bob"].map { recorder.watch($0) }
         for stream in streams { try recorder.waitForPosition(stream) }
         let database = database

@@ -38,14 +38,11 @@ final class Recorder: @unchecked Sendable {
         change(&configuration)
         var logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let sink = FeedSink(deliver: { [weak self] in self?.take($0) }, backlog: { [weak self] in self?.waiting ?? 0 })
+        let sink = FeedSink(deliver: { self.take($0) }, backlog: { self.waiting })
         feed = try Feed.start(configuration, sink: sink, logger: logger)
     }
 
-    deinit {
-        feed?.stop()
-    }
-
+    /// Ends the feed, and with it the cycle that keeps this alive: the feed's thread must not be the last to let go.
     func stop() {
         feed?.stop()
         feed = nil
@@ -106,7 +103,10 @@ final class Recorder: @unchecked Sendable {
             let seen = try #require(stream(id))
             guard seen.resets == 0, let start = seen.start?.offset else { continue }
             let log = try admin.query(
-                "SELECT o, name, data::text FROM sync.event WHERE user_id = $1 AND topic = $2 AND o > $3::bigint ORDER BY o",
+                """
+                SELECT o, name, data::text FROM sync.event
+                WHERE user_id = $1 AND topic = $2 AND o > $3::bigint ORDER BY o
+                """,
                 [id.user, id.topic, String(start)])
             let events = seen.events.map { [String($0.offset), $0.name, $0.data.string] }
             #expect(events == log, sourceLocation: sourceLocation)
@@ -121,7 +121,8 @@ final class Recorder: @unchecked Sendable {
         defer { condition.unlock() }
         let end = Date(timeIntervalSinceNow: 30)
         while !isMet() {
-            try #require(condition.wait(until: end), "\(what): not in 30 s; \(violations)", sourceLocation: sourceLocation)
+            try #require(
+                condition.wait(until: end), "\(what): not in 30 s; \(violations)", sourceLocation: sourceLocation)
         }
     }
 
