@@ -106,6 +106,7 @@ let package = Package(
 
         // Tests: one target for each of the above, in the same order
         layer("TestSupport", path: "Tests/TestSupport"),
+        layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase"),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -115,6 +116,19 @@ let package = Package(
         tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests(
+            "FeedTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "IdentityTests",
+            [
+                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         tests(
             "GatewayTests",
             [

@@ -12,7 +12,9 @@ extension Hub {
         guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
             return refuse(name, .tooManyChannels, &effects)
         }
-        let isSigned = { session.app.credentials.verify($0, of: .channel(name, channelData: channelData), socketID: session.socketID) }
+        let isSigned = {
+            session.app.credentials.verify($0, of: .channel(name, channelData: channelData), socketID: session.socketID)
+        }
         if session.app.ownsDatabase {
             do {
                 if let stream = try StreamName.parse(name.string) {

@@ -115,6 +115,8 @@ package struct Tail {
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
+    /// Tickets drawn and not yet asked about, those of ended watches among them.
+    package var waitingTickets: Int { toPosition.count + toHeal.count }
     /// Whether a query's answer is awaited.
     package var isBusy: Bool { underWay != nil }
     /// Whether a tail would be read now, if that were permitted.

@@ -65,7 +65,8 @@ final class ClientLoop {
 
     /// Takes in the hub's connections, on this loop.
     func listen(on socket: ListeningSocket) throws(ReactorError) {
-        acceptor = try Acceptor(socket, on: loop, census: hubContext.census) { [unowned self] descriptor, address, target, refusal in
+        acceptor = try Acceptor(socket, on: loop, census: hubContext.census) {
+            [unowned self] descriptor, address, target, refusal in
             if target == number {
                 accepted(descriptor, address, refusal)
             } else {

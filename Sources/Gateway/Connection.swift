@@ -81,7 +81,8 @@ final class Connection: EventSource {
         switch phase {
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
-        case .awaitingAnswer: answer(.problem(.serviceUnavailable, "The hub could not answer in time"), keepsAlive: false)
+        case .awaitingAnswer:
+            answer(.problem(.serviceUnavailable, "The hub could not answer in time"), keepsAlive: false)
         case .closing, .finishing: drop()
         case .gone: break
         }

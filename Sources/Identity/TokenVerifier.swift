@@ -1,7 +1,6 @@
 import Foundation
 import JWTKit
 import Logging
-import Synchronization
 
 /// What makes a token good: whose keys, and which claims.
 package struct TokenPolicy: Sendable {
@@ -39,7 +38,8 @@ package enum TokenRejection: Error, Sendable {
     package var message: StaticString {
         switch self {
         case .malformed: "The token is not a JSON Web Token"
-        case .algorithm: "The token's algorithm is not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
+        case .algorithm:
+            "The token's algorithm is not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
         case .unknownKey: "No key of this hub fits the token's kid"
         case .signature: "The token's signature is wrong"
         case .expired: "The token has expired"
@@ -59,6 +59,7 @@ package enum TokenRejection: Error, Sendable {
 package actor TokenVerifier {
     private let policy: TokenPolicy
     private let logger: Logger
+    private let now: @Sendable () -> ContinuousClock.Instant
     private var secretKeys: JWTKeyCollection?
     private var publicKeys: JWTKeyCollection?
     private var keySetModified: Date?
@@ -72,9 +73,15 @@ package actor TokenVerifier {
     /// Reads the keys.
     ///
     /// - Throws: a sentence for the operator where the key set cannot be read.
-    package init(policy: TokenPolicy, logger: Logger) async throws(TokenPolicyError) {
+    ///
+    /// - Parameter now: the clock by which the file's turn to be looked at comes.
+    package init(
+        policy: TokenPolicy, logger: Logger,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
+    ) async throws(TokenPolicyError) {
         self.policy = policy
         self.logger = logger
+        self.now = now
         if let secret = policy.secret {
             secretKeys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
         }
@@ -140,7 +147,7 @@ package actor TokenVerifier {
 
     private func rereadKeySet() async {
         guard let file = policy.keySetFile else { return }
-        let now = ContinuousClock.now
+        let now = now()
         if let last = keySetCheckedAt, now - last < Self.keySetCheckInterval { return }
         keySetCheckedAt = now
         let modified = Self.modified(file)

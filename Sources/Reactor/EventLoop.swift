@@ -10,6 +10,7 @@ import Synchronization
 ///
 /// Everything here belongs to the loop's thread; other threads hold its `LoopHandle` and `Mailbox`es.
 public final class EventLoop {
+    /// What other threads may hold of this loop.
     public let handle: LoopHandle
     /// The monotonic clock as read when this tick began.
     public private(set) var now: Instant

@@ -1,7 +1,9 @@
 /// What a descriptor is ready for.
 public struct Readiness: OptionSet, Sendable {
+    /// The bits.
     public let rawValue: UInt8
 
+    /// By bits.
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
@@ -21,6 +23,7 @@ public struct Readiness: OptionSet, Sendable {
 open class EventSource {
     /// The place in the loop's table while added. With `generation` it names this source and no later one.
     public internal(set) final var slot: UInt32 = .max
+    /// How often the slot has been taken, so that no later source is mistaken for this one.
     public internal(set) final var generation: UInt32 = 0
     final var descriptor: Int32 = -1
     /// What the descriptor is watched for.
@@ -30,6 +33,7 @@ open class EventSource {
     final var deadlineIndex: Int32 = -1
     final var deadline = Instant(nanoseconds: 0)
 
+    /// A source that no loop looks after yet.
     public init() {}
 
     /// Whether a loop looks after this source.

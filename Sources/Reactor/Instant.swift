@@ -2,8 +2,10 @@ import CLinux
 
 /// A point of the monotonic clock, in nanoseconds since an arbitrary start of this machine's.
 public struct Instant: Comparable, Hashable, Sendable {
+    /// Since the clock's start.
     public var nanoseconds: UInt64
 
+    /// A point by its distance from the clock's start.
     public init(nanoseconds: UInt64) {
         self.nanoseconds = nanoseconds
     }
@@ -13,6 +15,7 @@ public struct Instant: Comparable, Hashable, Sendable {
         Instant(nanoseconds: cl_monotonic_nanoseconds())
     }
 
+    /// Earlier.
     public static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds
     }
@@ -34,6 +37,7 @@ extension Duration {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? UInt64(Int64.max / 2) : min(UInt64(scaled), UInt64(Int64.max / 2)) + UInt64(attoseconds / 1_000_000_000)
+        return overflow
+            ? UInt64(Int64.max / 2) : min(UInt64(scaled), UInt64(Int64.max / 2)) + UInt64(attoseconds / 1_000_000_000)
     }
 }

@@ -3,6 +3,7 @@ import Glibc
 
 /// A thread that runs one event loop. All that the loop owns is built inside its body, on the thread.
 public final class LoopThread: Sendable {
+    /// The handle of the thread's loop.
     public let handle: LoopHandle
     private let thread: pthread_t
 

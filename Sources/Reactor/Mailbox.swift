@@ -42,6 +42,7 @@ public final class LoopHandle: Sendable {
     package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
 
+    /// A handle for one loop, made with it or before it.
     public init() throws(ReactorError) {
         waker = try Waker()
     }

@@ -18,6 +18,7 @@ public enum Socket {
     /// The most buffers that one `write` gathers (the kernel's own limit is 1,024).
     public static let gatheredBuffersMax = 64
 
+    /// Reads what has come, at most as much as `buffer` holds.
     public static func receive(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
@@ -27,6 +28,7 @@ public enum Socket {
         }
     }
 
+    /// Sends as much of `bytes` as there is room for.
     @inline(__always)
     public static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
         while true {
@@ -37,7 +39,8 @@ public enum Socket {
     }
 
     /// Sends several buffers, in order, by one call.
-    public static func send(_ descriptor: Int32, gathering buffers: UnsafeMutableBufferPointer<iovec>) -> TransferResult {
+    public static func send(_ descriptor: Int32, gathering buffers: UnsafeMutableBufferPointer<iovec>) -> TransferResult
+    {
         var message = msghdr()
         message.msg_iov = buffers.baseAddress
         message.msg_iovlen = buffers.count
@@ -53,6 +56,7 @@ public enum Socket {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
+    /// Closes the descriptor; its number may be another's at once.
     public static func close(_ descriptor: Int32) {
         _ = Glibc.close(descriptor)
     }
@@ -67,6 +71,7 @@ public enum Socket {
 
 /// A listening TCP socket. Closed when released.
 public final class ListeningSocket: Sendable {
+    /// The socket, for the loop to watch.
     public let descriptor: Int32
     /// The port bound, which the kernel has chosen where 0 was asked for.
     public let port: UInt16
@@ -142,6 +147,7 @@ public final class ListeningSocket: Sendable {
 
 /// Why the hub cannot listen, for the operator.
 public struct ListenError: Error, CustomStringConvertible {
+    /// One sentence: which place, what is wrong with it, what to do.
     public let description: String
 
     init(_ description: String) {
@@ -151,8 +157,10 @@ public struct ListenError: Error, CustomStringConvertible {
     init(_ host: String, _ port: UInt16, _ code: Int32) {
         let place = "\(host):\(port)"
         switch code {
-        case EADDRINUSE: description = "cannot listen on \(place): another program has this port; stop it or choose another"
-        case EACCES: description = "cannot listen on \(place): ports below 1024 need CAP_NET_BIND_SERVICE; choose another"
+        case EADDRINUSE:
+            description = "cannot listen on \(place): another program has this port; stop it or choose another"
+        case EACCES:
+            description = "cannot listen on \(place): ports below 1024 need CAP_NET_BIND_SERVICE; choose another"
         default: description = "cannot listen on \(place): \(String(cString: strerror(code)))"
         }
     }

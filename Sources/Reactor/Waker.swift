@@ -36,13 +36,17 @@ package final class Waker: Sendable {
 
 /// A system call that failed where it must not: which one, and how.
 public struct ReactorError: Error, CustomStringConvertible {
+    /// The call's name.
     public let call: String
+    /// Its `errno`.
     public let code: Int32
 
+    /// A call that failed, and how.
     public init(_ call: String, _ code: Int32) {
         self.call = call
         self.code = code
     }
 
+    /// The call and the system's words for the error.
     public var description: String { "\(call): \(String(cString: strerror(code)))" }
 }

@@ -26,4 +26,10 @@ enum StopSignal {
         }
         return stop
     }
+
+    /// Lets a write to a reader that has gone fail, instead of ending the process: a hub outlives whoever reads its
+    /// output. Not for `tail`, which ends with its reader as programs in a pipe do.
+    static func ignoreBrokenPipes() {
+        signal(SIGPIPE, SIG_IGN)
+    }
 }

@@ -19,8 +19,9 @@ import Testing
 
     @Test func answersPingAndIgnoresPong() throws {
         let session = engine.session(0)
-        #expect(try engine.send(#"{"event":"pusher:ping","data":""}"#, from: session)
-            == [.text(#"{"event":"pusher:pong","data":"{}"}"#)])
+        #expect(
+            try engine.send(#"{"event":"pusher:ping","data":""}"#, from: session)
+                == [.text(#"{"event":"pusher:pong","data":"{}"}"#)])
         #expect(try engine.send(#"{"event":"pusher:pong","data":{}}"#, from: session).isEmpty)
     }
 
@@ -30,7 +31,8 @@ import Testing
         #expect(try engine.subscribe("news", from: one) == [succeeded("news")])
         #expect(try engine.subscribe("news", from: two) == [succeeded("news")])
         #expect(engine.subscribers("news") == [0, 1])
-        #expect(try engine.subscribe("news", from: one) == [succeeded("news")], "a repeated subscribe is answered again")
+        #expect(
+            try engine.subscribe("news", from: one) == [succeeded("news")], "a repeated subscribe is answered again")
         #expect(engine.subscribers("news") == [0, 1])
         #expect(try engine.unsubscribe("news", from: one).isEmpty)
         #expect(engine.subscribers("news") == [1])
@@ -118,8 +120,9 @@ import Testing
         #expect(try engine.subscribe("user.u1.adherence", from: session) == [.join("user.u1.adherence", serial: 2)])
         #expect(engine.joined(try joinOf("user.u1.adherence", session, serial: 1), at: 5, session).isEmpty)
         #expect(engine.subscribers("user.u1.adherence").isEmpty)
-        #expect(engine.joined(try joinOf("user.u1.adherence", session, serial: 2), at: 6, session)
-            == [succeeded("user.u1.adherence", at: 6)])
+        #expect(
+            engine.joined(try joinOf("user.u1.adherence", session, serial: 2), at: 6, session)
+                == [succeeded("user.u1.adherence", at: 6)])
         #expect(engine.subscribers("user.u1.adherence") == [0])
     }
 
@@ -145,8 +148,9 @@ import Testing
         _ = engine.joined(try joinOf("user.u1.adherence", session, serial: 1), at: 1, session)
         #expect(try engine.subscribe("user.u1.adherence", from: session) == [.join("user.u1.adherence", serial: 2)])
         #expect(engine.subscribers("user.u1.adherence") == [0])
-        #expect(engine.joined(try joinOf("user.u1.adherence", session, serial: 2), at: 4, session)
-            == [succeeded("user.u1.adherence", at: 4)])
+        #expect(
+            engine.joined(try joinOf("user.u1.adherence", session, serial: 2), at: 4, session)
+                == [succeeded("user.u1.adherence", at: 4)])
         #expect(engine.subscribers("user.u1.adherence") == [0])
         #expect(engine.close(session) == [.leave("user.u1.adherence")])
     }
@@ -158,7 +162,10 @@ import Testing
         let auth = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: signed.socketID)
         #expect(try engine.subscribe(name, auth: auth, from: signed) == [.join(name, serial: 1)])
         let wrong = engine.session(1)
-        #expect(isRefused(try engine.subscribe(name, auth: "key:" + String(repeating: "0", count: 64), from: wrong), name, status: 401))
+        #expect(
+            isRefused(
+                try engine.subscribe(name, auth: "key:" + String(repeating: "0", count: 64), from: wrong), name,
+                status: 401))
         let known = engine.session(2)
         _ = try engine.signin("u1", from: known)
         #expect(try engine.subscribe(name, from: known) == [.join(name, serial: 1)])
@@ -179,8 +186,9 @@ import Testing
         _ = try engine.signin("a.adherence.é", from: session)
         let name = "user.a.adherence.=C3=A9.adherence"
         #expect(try engine.subscribe(name, from: session) == [.join(name, serial: 1)])
-        #expect(isRefused(
-            try engine.subscribe("user.a.adherence", from: session), "user.a.adherence", status: 403))
+        #expect(
+            isRefused(
+                try engine.subscribe("user.a.adherence", from: session), "user.a.adherence", status: 403))
         let decomposed = "user.a.adherence.e=CC=81.adherence"
         #expect(isRefused(try engine.subscribe(decomposed, from: session), decomposed, status: 403))
     }
@@ -217,10 +225,11 @@ import Testing
         #expect(isError(try engine.send(#"{"event":"sync:auth","data":{}}"#, from: session)))
         var effects = Hub.Effects()
         engine.hub.authenticated(session, as: Identity(userID: "u1"), expiresAt: 9, &effects)
-        #expect(effects.map(Heard.init) == [
-            .text(#"{"event":"sync:auth_ok","data":"{\"userId\":\"u1\",\"expiresAt\":9}"}"#),
-            .join("user.u1.adherence", serial: 1),
-        ])
+        #expect(
+            effects.map(Heard.init) == [
+                .text(#"{"event":"sync:auth_ok","data":"{\"userId\":\"u1\",\"expiresAt\":9}"}"#),
+                .join("user.u1.adherence", serial: 1),
+            ])
     }
 
     @Test func theOwnServerToUserChannelNeedsNoSignature() throws {

@@ -15,7 +15,9 @@ import Testing
         try world.settle()
         for device in world.devices {
             #expect(device.complaints.isEmpty, "seed \(seed): \(device.complaints)")
-            if let last = device.last { #expect(last == world.committed, "seed \(seed): \(last) of \(world.committed)") }
+            if let last = device.last {
+                #expect(last == world.committed, "seed \(seed): \(last) of \(world.committed)")
+            }
         }
     }
 }
@@ -81,7 +83,8 @@ private struct World {
     private mutating func toggle(_ index: Int) throws {
         let device = devices[index]
         let text = device.session.subscriptionCount > 0 && Bool.random(using: &random)
-        let event = text
+        let event =
+            text
             ? #"{"event":"pusher:unsubscribe","data":{"channel":"\#(channel)"}}"#
             : #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#
         if text { devices[index].last = nil }
@@ -146,7 +149,9 @@ private struct World {
     }
 
     private mutating func answer(_ joined: StreamJoined, _ loop: Int) {
-        guard let index = devices.firstIndex(where: { $0.loop == loop && $0.session.id == joined.session }) else { return }
+        guard let index = devices.firstIndex(where: { $0.loop == loop && $0.session.id == joined.session }) else {
+            return
+        }
         var effects = Hub.Effects()
         hubs[loop].hub.joined(joined, devices[index].session, &effects)
         guard !effects.isEmpty else { return }
@@ -158,7 +163,9 @@ private struct World {
 
     private mutating func deliver(_ name: String, _ offset: Int64, _ loop: Int) {
         for slot in hubs[loop].subscribers(name) {
-            guard let index = devices.firstIndex(where: { $0.loop == loop && $0.session.id.slot == slot }) else { continue }
+            guard let index = devices.firstIndex(where: { $0.loop == loop && $0.session.id.slot == slot }) else {
+                continue
+            }
             if let last = devices[index].last, offset != last + 1 {
                 devices[index].complaints.append("\(offset) after \(last)")
             }

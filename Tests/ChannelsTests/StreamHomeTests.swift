@@ -39,10 +39,14 @@ import Testing
         #expect(run(&home) { $0.join(join(1), from: 0, &$1) } == ["watch 1"])
         #expect(run(&home) { $0.join(join(2), from: 3, &$1) } == [])
         #expect(run(&home) { $0.received(event(5), &$1) } == [], "below what will be answered")
-        #expect(run(&home) { $0.positioned(stream, at: position(5), watch: 1, &$1) } == ["joined 0 1 at 5", "joined 3 2 at 5"])
+        #expect(
+            run(&home) { $0.positioned(stream, at: position(5), watch: 1, &$1) } == [
+                "joined 0 1 at 5", "joined 3 2 at 5",
+            ])
         #expect(run(&home) { $0.received(event(5), &$1) } == [])
-        #expect(run(&home) { $0.received(event(6), &$1) }
-            == [#"9 user.u.adherence {"event":"x","channel":"user.u.adherence","data":"{\"o\":6}"}"#])
+        #expect(
+            run(&home) { $0.received(event(6), &$1) }
+                == [#"9 user.u.adherence {"event":"x","channel":"user.u.adherence","data":"{\"o\":6}"}"#])
         #expect(run(&home) { $0.received(event(6), &$1) } == [], "never twice")
         #expect(run(&home) { $0.join(join(4), from: 1, &$1) } == ["joined 1 4 at 6"])
     }

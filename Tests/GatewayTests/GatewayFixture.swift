@@ -39,7 +39,9 @@ final class GatewayFixture {
         gateway.stop()
     }
 
-    static func token(_ user: String, expiresAt: Double = 4_000_000_000, secret: String = tokenSecret) async throws -> String {
+    static func token(
+        _ user: String, expiresAt: Double = 4_000_000_000, secret: String = tokenSecret
+    ) async throws -> String {
         let keys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
         return try await keys.sign(TestClaims(sub: user, exp: expiresAt))
     }

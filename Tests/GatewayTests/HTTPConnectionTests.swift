@@ -60,7 +60,8 @@ import Testing
     @Test func browsersAreAnsweredByTheAllowList() async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true) { $0.origins = .only(["https://app.example"]) }
         let client = try TestClient(port: fixture.port)
-        let preflight = "OPTIONS /pusher/auth HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n"
+        let preflight =
+            "OPTIONS /pusher/auth HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n"
             + "Access-Control-Request-Method: POST\r\n\r\n"
         try await client.sendRaw(preflight)
         let allowed = try await client.response().head

@@ -48,7 +48,9 @@ actor TestClient {
     }
 
     /// A connection that is a WebSocket already, its first message read.
-    static func opened(port: UInt16, path: String = "/app/key?protocol=7") async throws -> (TestClient, socketID: String) {
+    static func opened(
+        port: UInt16, path: String = "/app/key?protocol=7"
+    ) async throws -> (TestClient, socketID: String) {
         let client = try TestClient(port: port)
         try await client.upgrade(path)
         guard case .text(let hello) = try await client.next(),
@@ -74,7 +76,9 @@ actor TestClient {
         let code = await Self.blocking { () -> Int32 in
             var rest = bytes[...]
             while !rest.isEmpty {
-                let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+                let count = rest.withUnsafeBytes {
+                    Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
                 guard count > 0 else { return errno }
                 rest = rest.dropFirst(count)
             }

@@ -198,7 +198,9 @@ import WebSocket
         let (client, _) = try await TestClient.opened(port: fixture.port)
         let expired = try await GatewayFixture.token("u1", expiresAt: 1_000)
         let forged = try await GatewayFixture.token("u1", secret: "another secret of thirty-two bytes or so")
-        for (token, message) in [(expired, "has expired"), (forged, "signature is wrong"), ("x.y.z", "not a JSON Web Token")] {
+        for (token, message) in [
+            (expired, "has expired"), (forged, "signature is wrong"), ("x.y.z", "not a JSON Web Token"),
+        ] {
             try await client.send(#"{"event":"sync:auth","data":{"token":"\#(token)"}}"#)
             guard case .text(let answer) = try await client.next() else {
                 Issue.record("no answer")
@@ -263,7 +265,9 @@ import WebSocket
         let client = try TestClient(port: fixture.port)
         try await client.upgrade(fields: "Origin: https://app.example\r\n")
         let other = try TestClient(port: fixture.port)
-        let failure = await #expect(throws: TestClient.Failure.self) { try await other.upgrade(fields: "Origin: https://evil.example\r\n") }
+        let failure = await #expect(throws: TestClient.Failure.self) {
+            try await other.upgrade(fields: "Origin: https://evil.example\r\n")
+        }
         #expect(failure?.reason.hasPrefix("HTTP/1.1 403 ") == true)
     }
 }

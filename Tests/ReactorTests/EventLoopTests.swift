@@ -55,7 +55,12 @@ private final class Witness: EventSource {
     @Test func aStaleEventReachesNobody() throws {
         let loop = try EventLoop()
         let pairs = (0..<3).map { _ in makePair() }
-        defer { for (ours, theirs) in pairs { close(ours); close(theirs) } }
+        defer {
+            for (ours, theirs) in pairs {
+                close(ours)
+                close(theirs)
+            }
+        }
         let sources = [Witness(), Witness()]
         let third = Witness()
         for (index, source) in sources.enumerated() {

@@ -114,5 +114,19 @@ struct CPUFigures: Codable {
                         + " | \(decimal(Spread(series.ownShare).median, 2)) | \(series.ownShare.count) |")
             }
         }
+        for inFlight in inFlight {
+            for name in order.dropFirst() {
+                guard let ratio = ratio(to: name, inFlight) else { continue }
+                say("\(inFlight) in flight, hub to \(name), round by round: \(ratio.text(digits: 2))")
+            }
+        }
+    }
+
+    /// Deliveries per CPU-second of the hub by those of a sender in the same round; nil without a `--pid`.
+    private func ratio(to sender: String, _ inFlight: Int) -> Spread? {
+        guard let hub = series["\(inFlight)"]?["hub"]?.deliveriesPerCPUSecond,
+            let other = series["\(inFlight)"]?[sender]?.deliveriesPerCPUSecond, hub.count == other.count, !hub.isEmpty
+        else { return nil }
+        return Spread(zip(hub, other).map { $0 / $1 })
     }
 }

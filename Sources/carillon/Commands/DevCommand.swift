@@ -18,6 +18,7 @@ struct DevCommand: ParsableCommand {
 
     func run() throws {
         let stop = StopSignal.install()
+        StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
         try settings.listen.checkFree()
         let folder = try DevelopmentFolder.make(dir)

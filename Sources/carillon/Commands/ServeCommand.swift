@@ -10,6 +10,7 @@ struct ServeCommand: ParsableCommand {
 
     func run() throws {
         let stop = StopSignal.install()
+        StopSignal.ignoreBrokenPipes()
         let settings = try Settings(arguments.effective(.serve))
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
         if settings.databaseURL == nil {

@@ -1,0 +1,131 @@
+import Bytes
+import Feed
+import Sync
+
+/// PostgreSQL as far as the tail relies on it: transaction ids given at the first write, snapshots, streams locked
+/// from their numbering to the commit, numbers returned by a rollback.
+struct ModelDatabase {
+    struct Entry: Equatable {
+        let stream: StreamID
+        let offset: Int64
+        let xid: UInt64
+        let data: String
+
+        var place: Tail.Place { Tail.Place(stream: stream, offset: offset) }
+    }
+
+    /// As `pg_snapshot`: what is not before `xmax`, or is in `running`, is invisible.
+    struct Snapshot: Equatable {
+        let xmax: UInt64
+        let running: Set<UInt64>
+
+        var text: String { "\(xmax):" + running.sorted().map(String.init).joined(separator: ",") }
+
+        init(xmax: UInt64, running: Set<UInt64>) {
+            self.xmax = xmax
+            self.running = running
+        }
+
+        init(text: String) {
+            let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+            xmax = UInt64(parts[0]) ?? 0
+            running = Set(parts[1].split(separator: ",").compactMap { UInt64($0) })
+        }
+
+        func sees(_ xid: UInt64) -> Bool { xid < xmax && !running.contains(xid) }
+    }
+
+    private(set) var log: [Entry] = []
+    private(set) var epoch = 1
+    private(set) var tops: [StreamID: Int64] = [:]
+    private var writing: [UInt64: [Entry]] = [:]
+    private var locks: [StreamID: UInt64] = [:]
+    private var nextXID: UInt64 = 100
+    private var latestCompleted: UInt64 = 99
+
+    var writers: [UInt64] { writing.keys.sorted() }
+
+    // MARK: Writers
+
+    mutating func begin() -> UInt64 {
+        let xid = nextXID
+        nextXID += 1
+        writing[xid] = []
+        return xid
+    }
+
+    /// False where another writer holds the stream, for which this one would wait.
+    mutating func append(_ xid: UInt64, _ stream: StreamID) -> Bool {
+        guard locks[stream, default: xid] == xid else { return false }
+        locks[stream] = xid
+        let mine = writing[xid, default: []].filter { $0.stream == stream }.count
+        let offset = tops[stream, default: 0] + Int64(mine) + 1
+        writing[xid]?.append(
+            Entry(stream: stream, offset: offset, xid: xid, data: "\(stream.user):\(offset):\(epoch):\(xid)"))
+        return true
+    }
+
+    /// Whether anything was committed that a NOTIFY tells of.
+    mutating func end(_ xid: UInt64, commit: Bool) -> Bool {
+        let entries = writing.removeValue(forKey: xid) ?? []
+        latestCompleted = max(latestCompleted, xid)
+        locks = locks.filter { $0.value != xid }
+        guard commit else { return false }
+        log += entries
+        for entry in entries { tops[entry.stream] = entry.offset }
+        return !entries.isEmpty
+    }
+
+    /// The retention job: the oldest events go.
+    mutating func retain(_ count: Int) {
+        log.removeFirst(min(count, log.count))
+    }
+
+    /// A restore to an earlier state, of which the timeline tells: all connections and writers are gone.
+    mutating func restore(droppingLast count: Int) {
+        for xid in writers { _ = end(xid, commit: false) }
+        log.removeLast(min(count, log.count))
+        epoch += 1
+        tops = tops.mapValues { _ in 0 }
+        for entry in log { tops[entry.stream] = max(tops[entry.stream, default: 0], entry.offset) }
+        // Streams whose events are all older than what is kept would keep their top; the model lets them start anew.
+    }
+
+    // MARK: What the hub functions return
+
+    var snapshot: Snapshot {
+        Snapshot(xmax: latestCompleted + 1, running: Set(writing.keys.filter { $0 <= latestCompleted }))
+    }
+
+    func position(_ stream: StreamID) -> StreamPosition {
+        StreamPosition(epoch: "e\(epoch)", offset: tops[stream, default: 0])
+    }
+
+    func replay(_ stream: StreamID, after: Int64, page: Int) -> ModelPage {
+        let rows = log.filter { $0.stream == stream && $0.offset > after }.sorted { $0.offset < $1.offset }
+        return ModelPage(rows: Array(rows.prefix(page)))
+    }
+
+    func tail(_ isNew: (UInt64) -> Bool, after: Tail.Place?, page: Int) -> ModelPage {
+        let rows = log.filter { isNew($0.xid) }.sorted { Self.precedes($0.place, $1.place) }
+        return ModelPage(rows: Array(rows.filter { row in after.map { Self.precedes($0, row.place) } ?? true }.prefix(page)))
+    }
+
+    private static func precedes(_ left: Tail.Place, _ right: Tail.Place) -> Bool {
+        (left.stream.user, left.stream.topic, left.offset) < (right.stream.user, right.stream.topic, right.offset)
+    }
+}
+
+/// Rows for the machine.
+struct ModelPage: EventPage {
+    let rows: [ModelDatabase.Entry]
+
+    var count: Int { rows.count }
+    func isSameStream(_ row: Int) -> Bool { row > 0 && rows[row].stream == rows[row - 1].stream }
+    func stream(_ row: Int) -> StreamID? { rows[row].stream }
+    func offset(_ row: Int) -> Int64? { rows[row].offset }
+
+    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
+        StreamEvent(stream: stream, offset: offset, name: "changed", data: SharedBytes.copy(rows[row].data))
+    }
+}

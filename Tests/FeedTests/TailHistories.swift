@@ -1,0 +1,331 @@
+import Bytes
+import Feed
+import Sync
+import TestSupport
+import Testing
+
+/// Random histories of writers, connections and watchers. In each, every watched stream gets exactly the log from its
+/// acknowledged position: in order, nothing twice, nothing missing.
+///
+/// The driver plays the database with the answers of a query computed at any time between sending and answering. It
+/// can also be wrong in the ways in which such a tail usually is; those must be found.
+@Suite(.timeLimit(.minutes(2))) struct TailHistories {
+    @Test func everyWatcherGetsTheLog() {
+        var random = SeededRandom()
+        for _ in 0..<400 {
+            let seed = random.next()
+            let history = History(seed: seed, mutant: nil, polls: true)
+            #expect(history.violations == [], "CARILLON_SEED=\(random.seed), history \(seed)")
+        }
+    }
+
+    /// With every notification delivered and no poll: nothing may wait for the next commit.
+    @Test func noWakeUpIsLost() {
+        var random = SeededRandom()
+        for _ in 0..<400 {
+            let seed = random.next()
+            let history = History(seed: seed, mutant: nil, polls: false)
+            #expect(history.violations == [], "CARILLON_SEED=\(random.seed), history \(seed)")
+        }
+    }
+
+    /// Events older than what is kept, and restores: a reset, and contiguous from there.
+    @Test func whatCannotBeHadIsReset() {
+        var random = SeededRandom()
+        var resets = 0
+        for _ in 0..<400 {
+            let seed = random.next()
+            let history = History(seed: seed, mutant: nil, polls: true, losesHistory: true)
+            #expect(history.violations == [], "CARILLON_SEED=\(random.seed), history \(seed)")
+            resets += history.resets
+        }
+        #expect(resets > 0)
+    }
+
+    @Test(arguments: History.Mutant.allCases)
+    func aWrongTailIsFound(_ mutant: History.Mutant) {
+        let found = (0..<400 as Range<UInt64>).contains { seed in
+            !History(seed: seed, mutant: mutant, polls: !mutant.isAboutWaking).violations.isEmpty
+        }
+        #expect(found)
+    }
+}
+
+/// One history, played at once.
+struct History {
+    /// What the driver does wrong.
+    enum Mutant: CaseIterable {
+        /// `$prev` is read after the positions instead of before them.
+        case previousAfterPositions
+        /// `xid > cursor`: writers that began earlier and commit later are passed over.
+        case forgetsRunningWriters
+        /// `$prev` after a read in pages is that of its last page.
+        case lastPageSnapshot
+        /// A notification during a read of the tail is taken as answered by it.
+        case dropsWakeWhileReading
+        /// LISTEN takes effect after the catch-up, and nobody looks again.
+        case listensAfterCatchUp
+
+        var isAboutWaking: Bool { self == .dropsWakeWhileReading || self == .listensAfterCatchUp }
+    }
+
+    private enum Answer {
+        case positions([StreamPosition])
+        case replay(ModelPage)
+        case tail(ModelPage, ModelDatabase.Snapshot)
+    }
+
+    private struct Seen {
+        let serial: UInt32
+        /// At the time of the watch: what its user may know of.
+        let committed: Int64
+        var position: StreamPosition?
+    }
+
+    private(set) var violations: [String] = []
+    private(set) var resets = 0
+
+    private let mutant: Mutant?
+    private let polls: Bool
+    private let losesHistory: Bool
+    private var random: SeededRandom
+    private var database = ModelDatabase()
+    private var tail = Tail(pageRows: 3)
+    private let streams = ["a", "b", "c", "d"].map { StreamID(user: $0, topic: "t") }
+    private var watched: [StreamID: Seen] = [:]
+    private var serial: UInt32 = 0
+    private var underWay: Tail.Query?
+    private var answer: Answer?
+    private var hello: ModelDatabase.Snapshot?
+    private var isConnected = false
+    private var isListening = false
+    private var notifications = 0
+    private var pastFirstTail = false
+    private var lastPage: [String: String] = [:]
+    private var firstOfRun: ModelDatabase.Snapshot?
+    private var outputs: [FeedOutput] = []
+
+    init(seed: UInt64, mutant: Mutant?, polls: Bool, losesHistory: Bool = false) {
+        self.mutant = mutant
+        self.polls = polls
+        self.losesHistory = losesHistory
+        random = SeededRandom(seed: seed)
+        for _ in 0..<400 { step() }
+        settle()
+    }
+
+    // MARK: Steps
+
+    private mutating func step() {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<10: _ = database.writers.count < 4 ? database.begin() : 0
+        case 10..<30: writer().map { _ = database.append($0, stream()) }
+        case 30..<42: writer().map { finish($0, commit: Int.random(in: 0..<4, using: &random) > 0) }
+        case 42..<46: watch(stream())
+        case 46..<48: unwatch(stream())
+        case 48..<66: send()
+        case 66..<76: execute()
+        case 76..<90: deliver()
+        case 90..<94: notify()
+        case 94 where polls: tail.wake()
+        case 95: isListening ? stopListening() : listen()
+        case 96: disconnect()
+        case 97..<99: connect()
+        case 99 where losesHistory: loseHistory()
+        default: break
+        }
+    }
+
+    private mutating func writer() -> UInt64? { database.writers.randomElement(using: &random) }
+    private mutating func stream() -> StreamID { streams.randomElement(using: &random) ?? streams[0] }
+
+    private mutating func finish(_ xid: UInt64, commit: Bool) {
+        if database.end(xid, commit: commit), isListening { notifications += 1 }
+    }
+
+    private mutating func watch(_ stream: StreamID) {
+        serial += 1
+        watched[stream] = Seen(serial: serial, committed: database.position(stream).offset)
+        tail.watch(stream, serial: serial, &outputs)
+        check()
+    }
+
+    private mutating func unwatch(_ stream: StreamID) {
+        watched[stream] = nil
+        tail.unwatch(stream)
+    }
+
+    private mutating func loseHistory() {
+        if Bool.random(using: &random) {
+            database.retain(Int.random(in: 1...6, using: &random))
+        } else {
+            disconnect()
+            stopListening()
+            database.restore(droppingLast: Int.random(in: 0...3, using: &random))
+            for (stream, seen) in watched where seen.position == nil {
+                watched[stream] = Seen(serial: seen.serial, committed: 0)
+            }
+        }
+    }
+
+    // MARK: Connections
+
+    private mutating func stopListening() {
+        isListening = false
+        notifications = 0
+    }
+
+    private mutating func listen() {
+        isListening = true
+        if mutant != .listensAfterCatchUp { tail.wake() }
+    }
+
+    private mutating func notify() {
+        guard notifications > 0 else { return }
+        notifications = 0
+        if mutant == .dropsWakeWhileReading, case .tail? = underWay { return }
+        tail.wake()
+    }
+
+    private mutating func disconnect() {
+        tail.disconnected()
+        (isConnected, underWay, answer, hello) = (false, nil, nil, nil)
+    }
+
+    /// In two steps, with anything between: hello is carried out, then its answer arrives.
+    private mutating func connect() {
+        guard !isConnected else { return }
+        guard let snapshot = hello else { return hello = database.snapshot }
+        tail.connected(snapshot: snapshot.text)
+        (isConnected, hello, pastFirstTail, firstOfRun) = (true, nil, false, nil)
+        lastPage = [:]
+    }
+
+    private mutating func send() {
+        guard isConnected, underWay == nil else { return }
+        let permits: [Tail.Permit] = [[.tail, .replay], [.tail, .replay], [.tail], [.replay], []]
+        underWay = tail.nextQuery(permits.randomElement(using: &random) ?? [])
+    }
+
+    private mutating func execute() {
+        guard let query = underWay, answer == nil else { return }
+        switch query {
+        case .positions(let tickets):
+            answer = .positions(tickets.map { database.position($0.stream) })
+        case .replay(let ticket, let after):
+            answer = .replay(database.replay(ticket.stream, after: after, page: 3))
+        case .tail(let previous, let place):
+            answer = executeTail(previous, place)
+        }
+    }
+
+    private mutating func executeTail(_ previous: String, _ place: Tail.Place?) -> Answer {
+        let now = database.snapshot
+        var previous = ModelDatabase.Snapshot(text: lastPage[previous] ?? previous)
+        if mutant == .previousAfterPositions, !pastFirstTail { previous = now }
+        let forgets = mutant == .forgetsRunningWriters
+        let page = database.tail({ forgets ? $0 >= previous.xmax : !previous.sees($0) }, after: place, page: 3)
+        return .tail(page, now)
+    }
+
+    private mutating func deliver() {
+        guard let answer else { return }
+        self.answer = nil
+        underWay = nil
+        do throws(MalformedAnswer) {
+            switch answer {
+            case .positions(let positions):
+                try tail.positionsReceived(positions, &outputs)
+            case .replay(let page):
+                try tail.replayReceived(page, &outputs)
+            case .tail(let page, let snapshot):
+                pageReceived(page, snapshot)
+                try tail.tailReceived(page, snapshot: snapshot.text, &outputs)
+            }
+        } catch {
+            violations.append("a sound answer was called malformed")
+        }
+        check()
+    }
+
+    private mutating func pageReceived(_ page: ModelPage, _ snapshot: ModelDatabase.Snapshot) {
+        pastFirstTail = true
+        let first = firstOfRun ?? snapshot
+        firstOfRun = page.count < 3 ? nil : first
+        if page.count < 3, mutant == .lastPageSnapshot { lastPage[first.text] = snapshot.text }
+    }
+
+    // MARK: Checks
+
+    private mutating func check() {
+        for output in outputs {
+            switch output {
+            case .positioned(let stream, let serial, let position): positioned(stream, serial, position)
+            case .event(let event): received(event)
+            case .reset(let stream, let position): reset(stream, position)
+            case .refused, .status: violations.append("unexpected output")
+            }
+        }
+        outputs.removeAll()
+    }
+
+    private mutating func positioned(_ stream: StreamID, _ serial: UInt32, _ position: StreamPosition) {
+        guard let seen = watched[stream], seen.serial == serial, seen.position == nil else {
+            return violations.append("\(stream.user): an answer to no watch")
+        }
+        if position.offset < seen.committed { violations.append("\(stream.user): a position before the watch") }
+        watched[stream]?.position = position
+    }
+
+    private mutating func received(_ event: StreamEvent) {
+        let user = event.stream.user
+        guard let position = watched[event.stream]?.position else {
+            return violations.append("\(user): an event before the position")
+        }
+        if event.offset != position.offset + 1 {
+            violations.append("\(user): \(event.offset) after \(position.offset)")
+        }
+        let isCommitted = losesHistory || database.log.contains {
+            $0.stream == event.stream && $0.offset == event.offset && $0.data == event.data.string
+        }
+        if !isCommitted { violations.append("\(user): \(event.offset) is not in the log") }
+        watched[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
+    }
+
+    private mutating func reset(_ stream: StreamID, _ position: StreamPosition) {
+        resets += 1
+        if !losesHistory { violations.append("\(stream.user): a reset for nothing") }
+        if watched[stream]?.position == nil { violations.append("\(stream.user): a reset before the position") }
+        watched[stream]?.position = position
+    }
+
+    /// All writers end, all is connected, what was told arrives: then every watcher must be at its stream's top.
+    private mutating func settle() {
+        if !isListening { listen() }
+        for _ in 0..<2 where !isConnected { connect() }
+        for xid in database.writers {
+            for stream in streams { _ = database.append(xid, stream) }
+            finish(xid, commit: true)
+            for _ in 0..<6 {
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: notify()
+                case 1: send()
+                case 2: execute()
+                default: deliver()
+                }
+            }
+        }
+        if polls { tail.wake() }
+        for _ in 0..<500 {
+            notify()
+            if underWay == nil { underWay = tail.nextQuery([.tail, .replay]) }
+            if answer == nil { execute() }
+            deliver()
+        }
+        for (stream, seen) in watched {
+            let top = database.position(stream)
+            if seen.position != top { violations.append("\(stream.user): ends at \(seen.position, default: "none"), not \(top)") }
+        }
+        if !tail.isCaughtUp { violations.append("never caught up") }
+    }
+}

@@ -1,0 +1,232 @@
+import Foundation
+import JWTKit
+import Logging
+import Testing
+
+@testable import Identity
+
+@Suite(.timeLimit(.minutes(1))) struct TokenVerifierTests {
+    private let folder = TemporaryFolder()
+    private let secret = "a secret of thirty-two bytes, at least"
+    private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    private func verifier(_ change: (inout TokenPolicy) -> Void = { _ in }) async throws -> TokenVerifier {
+        var policy = TokenPolicy()
+        change(&policy)
+        return try await TokenVerifier(policy: policy, logger: logger)
+    }
+
+    private func hmacKeys(_ secret: String) async -> JWTKeyCollection {
+        await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
+    }
+
+    private func sign(_ claims: TestClaims) async throws -> String {
+        try await hmacKeys(secret).sign(claims)
+    }
+
+    private var soon: Double { Date().timeIntervalSince1970.rounded() + 600 }
+
+    private func keySetFile(_ keys: String...) throws -> String {
+        let file = folder.path + UUID().uuidString + ".json"
+        try #"{"keys":[\#(keys.joined(separator: ","))]}"#.write(toFile: file, atomically: true, encoding: .utf8)
+        return file
+    }
+
+    private func jwk(_ key: ES256PrivateKey, kid: String) throws -> String {
+        let point = try #require(key.parameters)
+        return
+            #"{"kty":"EC","crv":"P-256","alg":"ES256","kid":"\#(kid)","x":"\#(url(point.x))","y":"\#(url(point.y))"}"#
+    }
+
+    private func jwk(_ key: EdDSA.PrivateKey, kid: String) -> String {
+        let x = key.publicKey.rawRepresentation.base64EncodedString()
+        return #"{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"\#(kid)","x":"\#(url(x))"}"#
+    }
+
+    private func url(_ base64: String) -> String {
+        base64.replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
+            .replacingOccurrences(of: "=", with: "")
+    }
+
+    // MARK: Secrets
+
+    @Test func aTokenBySecretIsGood() async throws {
+        let verifier = try await verifier { $0.secret = secret }
+        let expiry = soon
+        let result = await verifier.verify(try await sign(TestClaims(sub: "ü.1", exp: expiry)))
+        #expect(result == .success(VerifiedToken(userID: "ü.1", expiresAt: Int64(expiry))))
+    }
+
+    @Test func claimsAreJudged() async throws {
+        let verifier = try await verifier {
+            $0.secret = secret
+            $0.issuer = "issuer"
+            $0.audience = "hub"
+        }
+        let now = Date().timeIntervalSince1970
+        var good = TestClaims(sub: "u", exp: soon, iss: "issuer", aud: ["other", "hub"])
+        func rejection(_ change: (inout TestClaims) -> Void) async throws -> TokenRejection? {
+            var claims = good
+            change(&claims)
+            guard case .failure(let rejection) = await verifier.verify(try await sign(claims)) else { return nil }
+            return rejection
+        }
+        #expect(try await rejection { _ in } == nil)
+        #expect(try await rejection { $0.exp = now - 31 } == .expired)
+        #expect(try await rejection { $0.exp = now - 20 } == nil, "within the leeway")
+        #expect(try await rejection { $0.nbf = now + 60 } == .notYetValid)
+        #expect(try await rejection { $0.exp = nil } == .claims)
+        #expect(try await rejection { $0.sub = nil } == .claims)
+        #expect(try await rejection { $0.sub = "" } == .claims)
+        #expect(try await rejection { $0.sub = String(repeating: "u", count: 129) } == .claims)
+        #expect(try await rejection { $0.sub = String(repeating: "u", count: 128) } == nil)
+        #expect(try await rejection { $0.exp = 1e300 } == .claims, "no date")
+        #expect(try await rejection { $0.iss = "else" } == .issuer)
+        #expect(try await rejection { $0.aud = ["other"] } == .audience)
+        good.aud = nil
+        #expect(try await rejection { _ in } == .audience)
+    }
+
+    @Test func wrongSignaturesAreRefused() async throws {
+        let verifier = try await verifier { $0.secret = secret }
+        let forged = try await hmacKeys("another secret of thirty-two bytes or so").sign(
+            TestClaims(sub: "u", exp: soon))
+        #expect(await verifier.verify(forged) == .failure(.signature))
+        let good = try await sign(TestClaims(sub: "u", exp: soon))
+        let parts = good.split(separator: ".")
+        let other = try await sign(TestClaims(sub: "v", exp: soon)).split(separator: ".")
+        #expect(await verifier.verify("\(parts[0]).\(other[1]).\(parts[2])") == .failure(.signature))
+    }
+
+    @Test(arguments: ["", ".", "..", "a.b.c", "a.b", "e30.e30.e30", String(repeating: "a", count: 8_193)])
+    func whatIsNoTokenIsMalformed(_ text: String) async throws {
+        let verifier = try await verifier { $0.secret = secret }
+        #expect(await verifier.verify(text) == .failure(.malformed))
+    }
+
+    @Test func theAlgorithmIsNeverTheTokensChoice() async throws {
+        let claims = url(Data(#"{"sub":"u","exp":4000000000}"#.utf8).base64EncodedString())
+        func unsigned(_ alg: String) -> String {
+            url(Data(#"{"alg":"\#(alg)","typ":"JWT"}"#.utf8).base64EncodedString()) + ".\(claims)."
+        }
+        let bySecret = try await verifier { $0.secret = secret }
+        for alg in ["none", "None", "", "HS384", "PS256"] {
+            #expect(await bySecret.verify(unsigned(alg)) == .failure(.algorithm))
+        }
+        #expect(await bySecret.verify(unsigned("RS256")) == .failure(.algorithm), "no public keys here")
+        let key = ES256PrivateKey()
+        let file = try keySetFile(try jwk(key, kid: "k"))
+        let byKeys = try await verifier { $0.keySetFile = file }
+        // The classic: a public key, known to all, as the secret of HS256.
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        let confused = try await hmacKeys(text).sign(TestClaims(sub: "u", exp: soon))
+        #expect(await byKeys.verify(confused) == .failure(.algorithm))
+    }
+
+    @Test func withoutKeysNoTokenIsTaken() async throws {
+        #expect(
+            await (try verifier()).verify(try await sign(TestClaims(sub: "u", exp: soon))) == .failure(.notConfigured))
+    }
+
+    // MARK: Key sets
+
+    @Test func publicKeysAreFoundByTheirName() async throws {
+        let elliptic = ES256PrivateKey()
+        let edwards = try EdDSA.PrivateKey(curve: .ed25519)
+        let file = try keySetFile(try jwk(elliptic, kid: "one"), jwk(edwards, kid: "two"))
+        let verifier = try await verifier { $0.keySetFile = file }
+        let keys = await JWTKeyCollection().add(ecdsa: elliptic, kid: "one").add(eddsa: edwards, kid: "two")
+        let claims = TestClaims(sub: "u", exp: soon)
+        for kid in ["one", "two"] as [JWKIdentifier] {
+            guard case .success(let token) = await verifier.verify(try await keys.sign(claims, kid: kid)) else {
+                Issue.record("\(kid) is not taken")
+                continue
+            }
+            #expect(token.userID == "u")
+        }
+        let stranger = await JWTKeyCollection().add(ecdsa: ES256PrivateKey(), kid: "one")
+        #expect(await verifier.verify(try await stranger.sign(claims, kid: "one")) == .failure(.signature))
+    }
+
+    /// RFC 7515, appendix A.2: the key and the token. Its claims are no user's, which is found out after the signature.
+    @Test func rsaKeysVerify() async throws {
+        let modulus =
+            "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pC"
+            + "gNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg6"
+            + "65xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRW"
+            + "yuXpoQ"
+        let signature =
+            "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t"
+            + "1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12j"
+            + "zDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQ"
+            + "Ge77Rw"
+        let payload = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+        let file = try keySetFile(#"{"kty":"RSA","alg":"RS256","kid":"rsa","n":"\#(modulus)","e":"AQAB"}"#)
+        let verifier = try await verifier { $0.keySetFile = file }
+        #expect(await verifier.verify("eyJhbGciOiJSUzI1NiJ9.\(payload).\(signature)") == .failure(.claims))
+        #expect(await verifier.verify("eyJhbGciOiJSUzI1NiJ9.\(payload)A.\(signature)") == .failure(.signature))
+    }
+
+    @Test func aChangedKeySetIsReadAgainAndABrokenOneIsNot() async throws {
+        let old = ES256PrivateKey()
+        let new = ES256PrivateKey()
+        let file = try keySetFile(try jwk(old, kid: "old"))
+        let clock = TestClock()
+        var policy = TokenPolicy()
+        policy.keySetFile = file
+        let verifier = try await TokenVerifier(policy: policy, logger: logger, now: { clock.now })
+        let claims = TestClaims(sub: "u", exp: soon)
+        let byOld = try await JWTKeyCollection().add(ecdsa: old, kid: "old").sign(claims, kid: "old")
+        let byNew = try await JWTKeyCollection().add(ecdsa: new, kid: "new").sign(claims, kid: "new")
+        func isGood(_ token: String) async -> Bool {
+            if case .success = await verifier.verify(token) { true } else { false }
+        }
+        func replace(_ text: String, daysOld: Int) throws {
+            try text.write(toFile: file, atomically: true, encoding: .utf8)
+            let date = Date().addingTimeInterval(-86_400 * Double(daysOld))
+            try FileManager.default.setAttributes([.modificationDate: date], ofItemAtPath: file)
+            clock.advance(by: TokenVerifier.keySetCheckInterval)
+        }
+        #expect(await isGood(byOld))
+        #expect(await !isGood(byNew))
+        try replace("{ half a fi", daysOld: 3)
+        #expect(await isGood(byOld), "the old keys stay")
+        try replace(#"{"keys":[\#(try jwk(new, kid: "new"))]}"#, daysOld: 2)
+        #expect(await isGood(byNew))
+        #expect(await !isGood(byOld))
+    }
+
+    @Test func aKeySetThatCannotBeReadIsToldAtTheStart() async throws {
+        let error = await #expect(throws: TokenPolicyError.self) {
+            try await verifier { $0.keySetFile = "/no/such.json" }
+        }
+        #expect(error?.description.contains("/no/such.json") == true)
+    }
+}
+
+private final class TemporaryFolder: Sendable {
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString).path + "/"
+
+    init() { try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+private final class TestClock: @unchecked Sendable {
+    // Used by one test, step by step.
+    private(set) var now = ContinuousClock.now
+
+    func advance(by duration: Duration) {
+        now = now.advanced(by: duration)
+    }
+}
+
+private struct TestClaims: JWTPayload {
+    var sub: String?
+    var exp: Double?
+    var nbf: Double?
+    var iss: String?
+    var aud: [String]?
+
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
+}

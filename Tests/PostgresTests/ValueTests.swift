@@ -1,0 +1,98 @@
+import Postgres
+import TestDatabase
+import TestSupport
+import Testing
+
+/// The values around a connection, and the tools' connection.
+@Suite(.serialized, .timeLimit(.minutes(1))) struct ValueTests {
+    @Test(arguments: [
+        ("08006", Advice.reconnect), ("57P01", .reconnect), ("57P02", .reconnect), ("57P03", .reconnect),
+        ("53300", .reconnect), ("25006", .reconnect), ("40001", .retry), ("40P01", .retry), ("55P03", .retry),
+        ("57014", .retry), ("28P01", .operatorNeeded), ("3D000", .operatorNeeded), ("42883", .operatorNeeded),
+        ("42501", .operatorNeeded), ("22P02", .rejected), ("23505", .rejected), ("42601", .rejected), ("ZZ000", .rejected),
+    ])
+    func statesHaveAdvice(_ code: String, _ advice: Advice) throws {
+        #expect(try #require(SQLState(code)).advice == advice)
+    }
+
+    @Test(arguments: ["", "2200", "220000", "22p02", "22 02", "2200é"])
+    func whatIsNoStateIsRefused(_ code: String) {
+        #expect(SQLState(code) == nil)
+    }
+
+    @Test func pausesGrowWithinTheirBounds() {
+        var random = SeededRandom()
+        var backoff = Backoff()
+        var longest = Duration.zero
+        var previous = Duration.milliseconds(100)
+        for _ in 0..<200 {
+            let pause = backoff.next(using: &random)
+            #expect(pause >= .milliseconds(100) && pause <= .seconds(10), "CARILLON_SEED=\(random.seed)")
+            #expect(pause <= previous * 3, "CARILLON_SEED=\(random.seed)")
+            (previous, longest) = (pause, max(longest, pause))
+        }
+        #expect(longest > .seconds(2), "CARILLON_SEED=\(random.seed)")
+        backoff.reset()
+        #expect(backoff.next(using: &random) <= .milliseconds(300))
+    }
+
+    @Test func theUsersWordsWin() throws {
+        let parameters = try ConnectionParameters(
+            "postgres://me:p%40ss@db.example:5433/app?keepalives_idle=77&client_encoding=LATIN1",
+            defaults: ConnectionParameters.keepalive + ConnectionParameters.primaryOnly)
+        #expect(parameters.keywords.filter { $0.name == "keepalives_idle" } == [.init("keepalives_idle", "77")])
+        #expect(parameters.keywords.filter { $0.name == "client_encoding" } == [.init("client_encoding", "UTF8")])
+        #expect(parameters.keywords.contains(.init("target_session_attrs", "read-write")))
+        #expect(parameters.keywords.contains(.init("tcp_user_timeout", "15000")))
+        #expect(parameters.summary == "dbname=app host=db.example port=5433 user=me")
+    }
+
+    @Test(arguments: ["postgres://me:p%zz@db/app", "host=x secret", "host=x\0y"])
+    func anUnreadableStringIsNotQuoted(_ string: String) {
+        #expect {
+            _ = try ConnectionParameters(string)
+        } throws: { error in
+            let message = (error as? PostgresError)?.description ?? "p%zz secret"
+            return !message.contains("p%zz") && !message.contains("secret")
+        }
+    }
+
+    /// What goes out as an array comes back as it was, whatever it holds.
+    @Test func arraysKeepTheirElements() throws {
+        let database = try Cluster.shared.get().database()
+        let connection = try database.owner()
+        var random = SeededRandom()
+        var elements = ["", "NULL", "null", "{}", "a,b", "\"", "\\", " x ", "é", "e\u{301}", "\u{1F48A}"]
+        elements += (0..<300).map { _ in random.text(upTo: 20).filter { $0 != "\0" } }
+        elements = elements.filter { !$0.utf8.contains(0) }
+        var array = TextArray()
+        for element in elements { array.append(element) }
+        let rows = try connection.query("SELECT unnest($1::text[])", [array.closed()])
+        #expect(rows.count == elements.count)
+        for (row, element) in zip(rows, elements) {
+            #expect(row[0].map { Array($0.utf8) } == Array(element.utf8), "CARILLON_SEED=\(random.seed)")
+        }
+        #expect(try connection.query("SELECT cardinality($1::text[])", [TextArray().closed()]) == [["0"]])
+    }
+
+    @Test func toolsSeeTheWholeError() throws {
+        let database = try Cluster.shared.get().database()
+        let connection = try database.owner()
+        #expect {
+            _ = try connection.query("SELECT $1::int", ["aspirin"])
+        } throws: { error in
+            let error = error as? StatementError
+            return error?.sqlstate == "22P02" && error?.message.contains("aspirin") == true
+                && error?.reason.description.contains("aspirin") == false
+        }
+        try connection.execute("CREATE TEMP TABLE t (x int); INSERT INTO t VALUES (1), (2)")
+        #expect(try connection.query("SELECT x, NULL FROM t ORDER BY x") == [["1", nil], ["2", nil]])
+        #expect(try connection.literal("it's") == "'it''s'")
+        _ = try database.admin().query("SELECT pg_terminate_backend($1::int)", [String(connection.backendPID)])
+        #expect {
+            try connection.execute("SELECT 1")
+        } throws: {
+            ($0 as? StatementError)?.reason.kind == .lost
+        }
+    }
+}
