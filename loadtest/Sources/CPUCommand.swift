@@ -7,8 +7,8 @@ struct CPUCommand: ParsableCommand {
         commandName: "cpu", abstract: "Deliveries per CPU-second on one channel of many devices.",
         discussion: """
             One user with many devices; each row change is one event (reminders). A sender is loadtest/Limit's, \
-            started with the hub's frame size: it sends one prebuilt frame to each receiver. With several events in \
-            flight, half of them are one commit.
+            started with the hub's frame size: it sends one prebuilt frame to each receiver, at the pace of the hub's \
+            round before. With several events in flight, half of them are one commit, and one burst of the sender's.
             """)
 
     @OptionGroup var options: HubOptions
@@ -57,11 +57,13 @@ struct CPUCommand: ParsableCommand {
         for inFlight in inFlight {
             var series = ["hub": Series()]
             for _ in 0..<rounds {
-                series["hub", default: Series()].add(
-                    try drive.measure(pace(inFlight: inFlight), inFlight: inFlight, server: server))
+                let pace = pace(inFlight: inFlight)
+                let outcome = try drive.measure(pace, inFlight: inFlight, server: server)
+                series["hub", default: Series()].add(outcome)
                 for sender in senders {
                     series[sender.name, default: Series()].add(
-                        try sender.measure(frames: events, inFlight: inFlight))
+                        try sender.measure(
+                            frames: outcome.changes, burst: pace.rowsPerTransaction, seconds: outcome.seconds))
                 }
             }
             figures.series["\(inFlight)"] = series
