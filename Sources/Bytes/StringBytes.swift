@@ -1,7 +1,3 @@
-#if canImport(Glibc)
-import Glibc
-#endif
-
 /// Text as the bytes of its UTF-8. `==` compares by canonical equivalence, and the standard library's generic walks over
 /// `utf8` cost fifty instructions a byte.
 extension String {
