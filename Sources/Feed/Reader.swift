@@ -15,6 +15,9 @@ final class Reader {
         case replay(ReplayRows)
     }
 
+    /// A database just restored may hold many millions of events to look at.
+    private static let repairTimeout = Duration.seconds(120)
+
     private let configuration: FeedConfiguration
     private let logger: Logger
     private let connected: (String) -> Void
@@ -101,18 +104,18 @@ final class Reader {
     // MARK: Hello
 
     private func opened(_ connection: Connection) {
-        let serverTimeout = configuration.statementTimeout.components.seconds * 1000
-        ask(
-            "SELECT set_config('idle_session_timeout', '0', false), set_config('statement_timeout', $1, false)",
-            [String(max(serverTimeout, 1000))]
-        ) { _ in }
-        // Nearly always nothing to do; after a restore, one pass over the restored events.
-        ask("SELECT sync.repair_after_restore()") { [weak self] rows in
+        // Nearly always nothing to do; after a restore, one pass over the restored events, before any timeout is set.
+        ask("SELECT sync.repair_after_restore()", timeout: Self.repairTimeout) { [weak self] rows in
             if let repaired = rows.integer(0, 0), repaired > 0 {
                 self?.logger.notice(
                     "the database was restored: positions begin a new epoch", metadata: ["events": "\(repaired)"])
             }
         }
+        let serverTimeout = configuration.statementTimeout.components.seconds * 1000
+        ask(
+            "SELECT set_config('idle_session_timeout', '0', false), set_config('statement_timeout', $1, false)",
+            [String(max(serverTimeout, 1000))]
+        ) { _ in }
         // A table that cannot tell its changes loses events: the operator must know, and the others go on.
         ask("SELECT relation, problem FROM sync.check_published()") { [weak self] rows in
             for row in 0..<rows.count {
@@ -160,10 +163,11 @@ final class Reader {
     // MARK: Steps
 
     private func ask(
-        _ sql: String, _ parameters: [String?] = [], _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
+        _ sql: String, _ parameters: [String?] = [], timeout: Duration? = nil,
+        _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
     ) {
         // The server's own timeout comes first and says so.
-        let timeout = configuration.statementTimeout + .seconds(1)
+        let timeout = timeout ?? configuration.statementTimeout + .seconds(1)
         slot?.connection?.query(sql, parameters, timeout: timeout) { [weak self] answer in
             switch answer {
             case .failure(let error):

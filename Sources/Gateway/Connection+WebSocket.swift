@@ -125,6 +125,14 @@ extension Connection {
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }
 
+    /// The peer that was pinged has shown life; its next silence is measured from here.
+    func alive() {
+        awaitsPong = false
+        if phase == .open || phase == .awaitingToken {
+            owner.loop.setDeadline(self, lastInbound.advanced(by: owner.timeouts.activity))
+        }
+    }
+
     /// Closes with one of Pusher's codes, which tells the client when to come back.
     func close(_ code: ErrorCode) {
         close(CloseCode(rawValue: code.rawValue), code.message)

@@ -173,7 +173,7 @@ final class Connection: EventSource {
         switch Socket.receive(descriptor, into: room) {
         case .bytes(let count):
             lastInbound = owner.loop.now
-            awaitsPong = false
+            if awaitsPong { alive() }
             consume(held: held, received: count)
         case .wouldBlock: break
         case .endOfStream, .failed: drop()

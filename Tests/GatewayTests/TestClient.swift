@@ -4,7 +4,7 @@ import Glibc
 import HTTP
 import WebSocket
 
-/// A client of one connection, for tests: what it is not sent within ten seconds does not come.
+/// A client of one connection, for tests: what it is not sent within half a minute does not come.
 ///
 /// It blocks threads of its own: those of the tests' own pool are few, and verify the hub's tokens.
 actor TestClient {
@@ -32,7 +32,7 @@ actor TestClient {
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var patience = timeval(tv_sec: 10, tv_usec: 0)
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         if var receiveBuffer { setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4) }
         let code = withUnsafePointer(to: &address) {

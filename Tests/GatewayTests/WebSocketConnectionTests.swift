@@ -125,7 +125,7 @@ import WebSocket
     @Test func anyByteIsASignOfLife() async throws {
         let fixture = try await GatewayFixture {
             $0.timeouts.activity = .milliseconds(30)
-            $0.timeouts.pong = .milliseconds(2_000)
+            $0.timeouts.pong = .seconds(60)
         }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         for _ in 0..<5 {

@@ -29,7 +29,8 @@ package final class Cluster: Sendable {
         folder = "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        // A server that inherited our end would keep the guard waiting for itself.
+        _ = ends.map { fcntl($0, F_SETFD, FD_CLOEXEC) }
         lifeline = ends[1]
         defer { close(ends[0]) }
         try Self.script("create", folder)
