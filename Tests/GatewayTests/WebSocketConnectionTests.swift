@@ -152,6 +152,35 @@ import WebSocket
         #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
+    /// An empty pong has two bytes on the wire, and many times that in memory.
+    @Test func smallFramesAreBoundedByTheirNumber() async throws {
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueFramesMax = 1_000 }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await client.upgrade()
+        var pings = ByteWriter()
+        for _ in 0..<1_000 {
+            FrameWriter.append(masked: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), mask: 7, to: &pings)
+        }
+        await client.sendUntilRefused(pings.array)
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await other.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+    }
+
+    /// What piles up in one tick is offered to the socket before it is judged.
+    @Test func aBurstInOneTickReachesAReader() async throws {
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueBytesMax = 1_000 }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        var pings = ByteWriter()
+        for _ in 0..<100 {
+            Array(repeating: UInt8(ascii: "a"), count: 125).withUnsafeBytes {
+                FrameWriter.append(masked: Opcode.ping, $0, mask: 0x1234_5678, to: &pings)
+            }
+        }
+        try await client.sendRaw(pings.array)
+        for _ in 0..<100 { #expect(try await client.next() == .pong(String(repeating: "a", count: 125))) }
+    }
+
     @Test func messagesAreBoundedAtTheLimit() async throws {
         let fixture = try await GatewayFixture { $0.limits.messageBytesMax = 1_024 }
         let (client, _) = try await TestClient.opened(port: fixture.port)
