@@ -16,7 +16,7 @@ struct ServeCommand: ParsableCommand {
         if settings.databaseURL == nil {
             logger.notice("no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams")
         }
-        try Hub.run(settings: settings, logger: logger, stop: stop) { address in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
             logger.info("ready", metadata: ["address": "\(address)"])
         }
     }

@@ -10,7 +10,7 @@ import Pusher
 import Reactor
 
 /// The running hub, as the commands `serve` and `dev` start it.
-enum Hub {
+enum HubProcess {
     /// Serves clients until `stop` is set, then closes what is open and returns.
     ///
     /// Blocks the calling thread, which is the main thread, for as long as the hub runs.
