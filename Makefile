@@ -30,15 +30,14 @@ test-sql: ## SQL tests, in a private cluster
 	sql/embed/generate --check
 	$(tools)/with-cluster sql/tests/run
 
-test-clients: ## Third-party clients (Pysher, the pusher package) against a development hub
+test-clients: ## Third-party clients (Pysher, the pusher package, websockets) judge development hubs
 	@$(tools)/packages build run test
 	swift build --product carillon
-	@$(tools)/python-environment
-	CARILLON=$(CURDIR)/.build/debug/carillon .venv/bin/python -m unittest discover -v -s Tests/ThirdParty -p '*_test.py'
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/run; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

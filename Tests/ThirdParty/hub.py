@@ -1,0 +1,203 @@
+"""A hub of our own: `carillon dev` in a folder of its own, started and stopped as an operator would."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from urllib.parse import urlsplit
+
+import psycopg
+
+import cluster
+import tokens
+from waiting import PATIENCE, eventually
+
+PROGRAM = os.environ.get("CARILLON", ".build/release/carillon")
+
+APP_KEY = "carillon-key"
+APP_SECRET = "carillon-secret"
+
+
+class Output:
+    """Lines that a process has written, collected as they come."""
+
+    def __init__(self, stream):
+        self.lines = []
+        self.is_open = True
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def _read(self, stream):
+        for line in stream:
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self.is_open = False
+            self._changed.notify_all()
+
+    def wait_for(self, predicate, what, timeout=PATIENCE):
+        """The first line that fits, now or later."""
+        def found():
+            return next((line for line in self.lines if predicate(line)), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() is not None or not self.is_open, timeout)
+            line = found()
+        assert line is not None, f"never printed: {what}\n" + "\n".join(self.lines)
+        return line
+
+    def text(self):
+        with self._changed:
+            return "\n".join(self.lines)
+
+
+class Program:
+    """A running `carillon`, with what it prints."""
+
+    def __init__(self, *arguments, environment=None):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("CARILLON") and name != "DATABASE_URL"}
+        self.process = subprocess.Popen(
+            [PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**clean, **(environment or {})})
+        self.out = Output(self.process.stdout)
+        self.err = Output(self.process.stderr)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def wait(self, timeout=PATIENCE):
+        return self.process.wait(timeout)
+
+    def interrupt(self, timeout=15):
+        """SIGINT, as Ctrl-C sends it; returns the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"carillon was still there {timeout} s after SIGINT:\n{self.err.text()}") from None
+
+    def kill(self):
+        """SIGKILL: a crash."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Hub:
+    """`carillon dev --dir DIR --listen 127.0.0.1:0` and what clients need to know of it."""
+
+    def __init__(self, *settings, folder=None, listen="127.0.0.1:0"):
+        self._own = None if folder else tempfile.TemporaryDirectory(prefix="judge-")
+        self.folder = pathlib.Path(folder or self._own.name)
+        # PostgreSQL's user passes through the folder where we are root.
+        self.folder.chmod(0o711)
+        self.settings = settings
+        self.listen = listen
+        self.program = None
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_):
+        self.close()
+
+    def start(self):
+        """Starts the hub, and returns when it says that clients may connect."""
+        self.program = Program("dev", "--dir", str(self.folder), "--listen", self.listen, *self.settings)
+        self.program.out.wait_for(lambda line: line.startswith("ready"), "a line that begins with ready", 120)
+        return self
+
+    def stop(self):
+        return self.program.interrupt()
+
+    def close(self):
+        """Ends everything, the cluster included, and removes the folder."""
+        try:
+            if self.program is not None:
+                self.program.interrupt()
+        finally:
+            cluster.stop_if_running(self.folder)
+            if self._own is not None:
+                self._own.cleanup()
+
+    @property
+    def pid(self):
+        return self.program.pid
+
+    @property
+    def is_running(self):
+        return self.program.process.poll() is None
+
+    def record(self):
+        return json.loads((self.folder / "hub.json").read_text())
+
+    @property
+    def port(self):
+        return urlsplit(self.record()["url"]).port
+
+    @property
+    def database_url(self):
+        return (self.folder / "database-url").read_text().strip()
+
+    def database(self, **options):
+        """A connection of the database's owner, each statement its own transaction unless said otherwise."""
+        return psycopg.connect(self.database_url, autocommit=options.pop("autocommit", True), **options)
+
+    def superuser(self):
+        """A connection of the cluster's superuser."""
+        return psycopg.connect(self.database_url, user="postgres", autocommit=True)
+
+    def query(self, text, parameters=None):
+        with self.database() as connection:
+            cursor = connection.execute(text, parameters)
+            return cursor.fetchall() if cursor.description else None
+
+    def token(self, user, **changes):
+        """A token of that user that this hub accepts."""
+        return tokens.hs256(self.record()["jwtSecret"], tokens.claims(user, **changes))
+
+    def resident_bytes(self):
+        """Resident memory of the hub's process."""
+        for line in pathlib.Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the hub's process is gone")
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def connect(self, timeout=PATIENCE):
+        """A bare TCP connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+
+    def feed_is_listening(self):
+        """The process id of the server's backend that listens for this hub, or None while there is none."""
+        with self.superuser() as connection:
+            row = connection.execute(
+                "select pid from pg_stat_activity where datname = 'carillon' and usename = 'carillon_hub'"
+                " and (query ilike 'listen %' or query ilike '%pg_listening_channels%')").fetchone()
+        return row[0] if row else None
+
+    def wait_until_listening(self, other_than=None):
+        def found():
+            try:
+                pid = self.feed_is_listening()
+            except psycopg.OperationalError:
+                return None
+            return pid if pid != other_than else None
+
+        return eventually(found, "the hub listens to PostgreSQL")

@@ -1,0 +1,19 @@
+"""Waiting for conditions, with a deadline. The one place that sleeps: between two looks at what nobody tells of."""
+
+import os
+import time
+
+# Seconds that a condition may take to come true. Generous: it is reached only by failures.
+PATIENCE = float(os.environ.get("PATIENCE", "30"))
+
+
+def eventually(condition, what, timeout=None):
+    """Calls `condition` until it returns something true, and returns that; fails after `timeout` seconds."""
+    deadline = time.monotonic() + (PATIENCE if timeout is None else timeout)
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not come true in time: {what}")
+        time.sleep(0.02)
