@@ -73,9 +73,13 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
+        // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        // Only what the socket did not take tells of the client: a bulk commit fills one tick with more than that.
-        if output.byteCount > owner.limits.sendQueueBytesMax { slow() }
+        let limits = owner.limits
+        if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
+        {
+            slow()
+        }
     }
 
     override func deadlineReached() {

@@ -48,7 +48,8 @@ def crash(folder):
 
 def start(folder):
     """Starts the server, and returns when it takes connections."""
-    _pg_ctl(folder, "start", "-w", "-t", "60", "-l", str(base(folder) / "postgres.log"))
+    # The hub's own log of the server may belong to another user.
+    _pg_ctl(folder, "start", "-w", "-t", "60", "-l", str(base(folder) / "by-hand.log"))
 
 
 def kill(folder):

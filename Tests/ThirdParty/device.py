@@ -1,5 +1,6 @@
 """A device: a Pusher client on the `websockets` package, with a memory of all that it ever received."""
 
+import contextlib
 import json
 import threading
 
@@ -34,9 +35,10 @@ class Device:
 
     def __init__(self, hub, key=APP_KEY, query="?protocol=7&client=judge&version=1", token=None, origin=None):
         headers = {"Authorization": f"Bearer {token}"} if token else None
-        self._socket = connect(
+        self._open = contextlib.ExitStack()
+        self._socket = self._open.enter_context(connect(
             f"ws://127.0.0.1:{hub.port}/app/{key}{query}", additional_headers=headers, origin=origin,
-            compression=None, ping_interval=None, max_size=None, open_timeout=PATIENCE, close_timeout=2, proxy=None)
+            compression=None, ping_interval=None, max_size=None, open_timeout=PATIENCE, close_timeout=2, proxy=None))
         self.frames = []
         self.close_code = None
         self.is_open = True
@@ -51,7 +53,7 @@ class Device:
         self.close()
 
     def close(self):
-        self._socket.close()
+        self._open.close()
         self._thread.join(PATIENCE)
 
     def _read(self):

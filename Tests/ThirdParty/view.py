@@ -1,0 +1,81 @@
+"""What a device makes of its events: a snapshot of a user's doses, and the events folded over it."""
+
+import collections
+import datetime
+import decimal
+
+#: Names in events and columns of the table.
+FIELDS = {
+    "status": "status", "takenAt": "taken_at", "hasNote": "coalesce(note, '') <> ''", "rev": "rev",
+    "productId": "product_id", "scheduledAt": "scheduled_at", "localDate": "local_date::text", "windowEnd": "window_end",
+}
+INSTANTS = ("takenAt", "scheduledAt", "windowEnd")
+
+
+def rows(connection, user):
+    """A user's doses by id, as events would tell them."""
+    found = connection.execute(
+        f"select id, {', '.join(FIELDS.values())} from care.dose_occurrence where user_id = %s", [user])
+    return {identity: dict(zip(FIELDS, values)) for identity, *values in found}
+
+
+def snapshot(hub, user):
+    """The doses of a user and the position of his stream, of one moment."""
+    with hub.database(autocommit=False) as connection:
+        connection.execute("set transaction isolation level repeatable read read only")
+        top = connection.execute(
+            "select coalesce(max(top), 0) from sync.stream where user_id = %s and topic = 'adherence'", [user])
+        return rows(connection, user), top.fetchone()[0]
+
+
+def summary(doses, date):
+    """A day's summary, from its doses alone. Their windows must have ended long ago, or end long hence."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    of_the_day = [dose for dose in doses.values() if dose["localDate"] == date and dose["status"] != "cancelled"]
+    count = collections.Counter(dose["status"] for dose in of_the_day)
+    overdue = sum(dose["status"] == "scheduled" and dose["windowEnd"] <= now for dose in of_the_day)
+    due = count["taken"] + count["missed"] + count["made_up"] + overdue
+
+    def percentage(part):
+        if due == 0:
+            return None
+        exact = decimal.Decimal(100) * part / due
+        return float(exact.quantize(decimal.Decimal("0.1"), decimal.ROUND_HALF_UP))
+
+    return {
+        "date": date, "scheduledCount": len(of_the_day), "takenCount": count["taken"], "missedCount": count["missed"],
+        "madeUpCount": count["made_up"], "skippedCount": count["skipped"], "pendingCount": count["scheduled"],
+        "adherencePct": percentage(count["taken"] + count["made_up"]), "onTimePct": percentage(count["taken"]),
+    }
+
+
+class View:
+    """A device's doses and summaries, up to an event."""
+
+    def __init__(self, doses):
+        self.doses = dict(doses)
+        self.summaries = {}
+        #: What occurrence events said of days, until the summary itself comes.
+        self._told = {}
+
+    def apply(self, frame):
+        data = frame.data
+        if frame.event == "adherence.summary_updated":
+            date = data["date"]
+            # A summary is exactly that of the doses as this stream has told them: no count of another moment.
+            assert data["summary"] == summary(self.doses, date), f"not the summary of the doses at {frame}"
+            assert self._told.pop(date, data["summary"]) == data["summary"], f"another summary than its events told: {frame}"
+            self.summaries[date] = data["summary"]
+            return
+        updates = data["updates"]
+        if "scheduledAt" in updates:
+            dose = {name: updates[name] for name in FIELDS}
+            for name in INSTANTS:
+                dose[name] = dose[name] and datetime.datetime.fromisoformat(dose[name])
+            self.doses[data["occurrenceId"]] = dose
+        else:
+            assert frame.event == "occurrence.cancelled", frame
+            self.doses.pop(data["occurrenceId"], None)
+        told = dict(data["daySummary"])
+        assert told.pop("month") == told["date"][:7], frame
+        self._told[told["date"]] = told
