@@ -1,4 +1,4 @@
-"""No byte of one user reaches another, whatever their ids hold. Every user has a canary: a text that only his rows hold."""
+"""No byte of one user reaches another, whatever their ids hold. Each has a canary: a text that only his rows hold."""
 
 import hashlib
 import hmac
@@ -88,11 +88,13 @@ def test_no_byte_of_another_user(hub):
         with hub.database(autocommit=False) as connection:
             for number, user in enumerate(IDS):
                 connection.execute(
-                    "insert into care.dose_occurrence (id, user_id, product_id, scheduled_at) values (%s, %s, %s, now())",
+                    "insert into care.dose_occurrence (id, user_id, product_id, scheduled_at)"
+                    " values (%s, %s, %s, now())",
                     [f"dose-{canary(number)}", user, canary(number)])
             for number, user in enumerate(IDS):
                 connection.execute(
-                    "insert into care.reminder_rule (user_id, label, time) values (%s, %s, '08:00')", [user, canary(number)])
+                    "insert into care.reminder_rule (user_id, label, time) values (%s, %s, '08:00')",
+                    [user, canary(number)])
         hub.query("update care.dose_occurrence set status = 'taken', taken_at = now() where id like 'dose-canary-%'")
 
         for number, (device, user) in enumerate(zip(devices, IDS)):
@@ -247,6 +249,21 @@ def test_signatures_do_not_pass_for_each_other(hub, user):
         device.subscribe(stream(user), auth=BACKEND.authenticate("private-" + stream(user), device.socket_id)["auth"])
         device.answered()
         assert not [frame for frame in device.frames if frame.channel == stream(user)]
+
+
+def test_a_zero_byte_ends_no_id(hub):
+    """PostgreSQL's texts hold none, and C ends them there: `demo` and more is not `demo`."""
+    with Device(hub, token=hub.token("demo\0x")) as device, Device(hub, token=hub.token("demo")) as owner:
+        device.authenticated()
+        for name in (stream("demo\0x"), private_stream("demo\0x"), stream("demo"), private_stream("demo")):
+            device.subscribe(name)
+            device.refused(name)
+        owner.subscribe(stream("demo"))
+        owner.subscribed(stream("demo"))
+        hub.query("update care.dose_occurrence set taken_at = clock_timestamp() where user_id = 'demo'")
+        owner.wait_for_event("occurrence.updated")
+        device.answered()
+        assert not [frame for frame in device.frames if frame.data and "_sync" in frame.data]
 
 
 def test_a_name_as_long_as_allowed(hub):
