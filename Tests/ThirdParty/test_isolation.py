@@ -23,8 +23,9 @@ IDS = [
     "ß", "ss", "İ", "i", "\u0131", "K", "\u212a", "k",
     "🙂", "👩‍👧", "👩", "𝒳", "日本", "עברית", "a\u200bb", "a\u00adb", "\u202eabc", "\ufeffdemo",
     "x;y,z@w", "a b", " a", "a ", " ", "\t", "\n", "a\nb", "a\r\nb", "\x01", "\x7f", "a'b", 'a"b', "a\\b", "a\\\\b",
-    "'; drop table care.dose_occurrence; --", "%s", "%00", "$1", "{}", "[]", "null", "true", "0", "00", "-1", "1e3", "*",
-    "user.demo.adherence", "private-user.demo.adherence", "#server-to-user-demo", "a/b", "../a", "a?b=c&d", "a+b", "a:b",
+    "'; drop table care.dose_occurrence; --", "%s", "%00", "$1", "{}", "[]", "null", "true", "0", "00", "-1", "1e3",
+    "*", "user.demo.adherence", "private-user.demo.adherence", "#server-to-user-demo", "a/b", "../a", "a?b=c&d", "a+b",
+    "a:b",
     "x" * 120, "x" * 119, "x" * 119 + "y", "y" + "x" * 119, "ж" * 28, "." * 20, "=2E" * 20,
 ]
 
@@ -42,7 +43,7 @@ def request(hub, path, token, fields):
 
 
 def sign_in(device, user):
-    """`pusher:signin`. Pusher's own library refuses ids of other than its letters; a backend of another make may not."""
+    """`pusher:signin`. Pusher's own library refuses ids of odd letters; a backend of another make may not."""
     try:
         device.sign_in(user)
     except ValueError:
