@@ -201,3 +201,30 @@ class Hub:
             return pid if pid != other_than else None
 
         return eventually(found, "the hub listens to PostgreSQL")
+
+
+class Server:
+    """`carillon serve`, configured by its environment alone."""
+
+    def __init__(self, **environment):
+        self.program = Program("serve", environment={"CARILLON_LISTEN": "127.0.0.1:0", **environment})
+
+    def __enter__(self):
+        self.program.err.wait_for(lambda line: self._message(line).get("message") == "ready", "ready, in the log")
+        return self
+
+    def __exit__(self, *_):
+        self.program.interrupt()
+
+    @staticmethod
+    def _message(line):
+        try:
+            return json.loads(line)
+        except ValueError:
+            return {}
+
+    @property
+    def port(self):
+        ready = next(record for record in map(self._message, self.program.err.text().splitlines())
+                     if record.get("message") == "ready")
+        return int(ready["address"].rpartition(":")[2])
