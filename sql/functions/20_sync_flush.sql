@@ -39,6 +39,7 @@ declare
     one sync.change;
     draft sync.draft;
     last bigint;
+    whole jsonb;
     events bigint;
     key text := nullif(current_setting('sync.key', true), '');
     origin jsonb := to_jsonb(key);
@@ -73,8 +74,12 @@ begin
                 perform sync.foreign_draft(one.source);
             end if;
             last := last + 1;
+            whole := draft.data || jsonb_build_object('_sync', jsonb_build_object('o', last, 'k', origin));
+            if pg_column_size(whole) >= 1600 then
+                whole := sync.sealed(draft.data, last, origin);
+            end if;
             insert into sync.event (user_id, topic, o, name, data)
-            values (one.user_id, one.topic, last, draft.name, sync.sealed(draft.data, last, origin));
+            values (one.user_id, one.topic, last, draft.name, whole);
         end loop;
         events := last - events;
         if events > 0 then
