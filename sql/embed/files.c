@@ -28,6 +28,9 @@ static const char functions_20_sync_flush[] = {
 static const char functions_21_sync_refuse_truncate[] = {
 #embed "../functions/21_sync_refuse_truncate.sql" suffix(, )
     0};
+static const char functions_29_sync_probe[] = {
+#embed "../functions/29_sync_probe.sql" suffix(, )
+    0};
 static const char functions_30_sync_generate_recorder[] = {
 #embed "../functions/30_sync_generate_recorder.sql" suffix(, )
     0};
@@ -106,6 +109,9 @@ static const char functions_57_care_reminder_occurrence_events[] = {
 static const char functions_58_care_plan_day[] = {
 #embed "../functions/58_care_plan_day.sql" suffix(, )
     0};
+static const char functions_59_care_triggers[] = {
+#embed "../functions/59_care_triggers.sql" suffix(, )
+    0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
@@ -127,6 +133,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
+    {carillon_sql_function, 0, "29_sync_probe.sql", functions_29_sync_probe, sizeof functions_29_sync_probe - 1},
     {carillon_sql_function, 0, "30_sync_generate_recorder.sql", functions_30_sync_generate_recorder, sizeof functions_30_sync_generate_recorder - 1},
     {carillon_sql_function, 0, "31_sync_generate_builder.sql", functions_31_sync_generate_builder, sizeof functions_31_sync_generate_builder - 1},
     {carillon_sql_function, 0, "32_sync_generate_drafts.sql", functions_32_sync_generate_drafts, sizeof functions_32_sync_generate_drafts - 1},
@@ -153,6 +160,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
     {carillon_sql_function, 0, "58_care_plan_day.sql", functions_58_care_plan_day, sizeof functions_58_care_plan_day - 1},
+    {carillon_sql_function, 0, "59_care_triggers.sql", functions_59_care_triggers, sizeof functions_59_care_triggers - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

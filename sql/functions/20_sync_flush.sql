@@ -1,3 +1,16 @@
+-- sync.foreign_draft: refuses a draft for a user whom its builder was not asked about: his stream is not locked, and it
+-- would be another's data. Says nothing of the data. No locks.
+create or replace function sync.foreign_draft(source int) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'builder % returned an event for a user whose rows did not change',
+        (select p.builder from sync.published as p where p.source = foreign_draft.source)
+        using errcode = 'data_exception';
+end
+$$;
+
 -- sync.flush: turns what a transaction touched into events, at commit (deferred constraint trigger on sync.ticket).
 --
 -- Lock order: the rows of sync.stream concerned, sorted by (user_id, topic): missing ones inserted, present ones
@@ -9,9 +22,10 @@
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
--- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps in events do not depend
--- on the writer. synchronous_commit is raised for this transaction where it is weaker than `on`, never lowered: an
--- offset once shown must not be issued again.
+-- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps
+-- in events do not depend on the writer. synchronous_commit is raised for this transaction where it is weaker than `on`,
+-- never lowered: an offset once shown must not be issued again. sync.key, which travels in each event, has at most 200
+-- bytes (22001).
 create or replace function sync.flush() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -25,8 +39,10 @@ declare
     one sync.change;
     draft sync.draft;
     last bigint;
+    whole jsonb;
     events bigint;
-    origin jsonb := to_jsonb(nullif(current_setting('sync.key', true), ''));
+    key text := nullif(current_setting('sync.key', true), '');
+    origin jsonb := to_jsonb(key);
 begin
     with ticket as (
         delete from sync.ticket where xid = pg_current_xact_id()
@@ -37,6 +53,9 @@ begin
     select array_agg(change) into changes from taken;
     if changes is null then
         return null;
+    end if;
+    if octet_length(key) > 200 then
+        raise exception 'sync.key is longer than 200 bytes' using errcode = 'string_data_right_truncation';
     end if;
 
     if cardinality(changes) = 1 then
@@ -51,9 +70,16 @@ begin
         end if;
         events := last;
         for draft in select * from sync.drafts(one.source, changes) as n order by n.summary, n.id collate "C" loop
+            if draft.user_id is distinct from one.user_id then
+                perform sync.foreign_draft(one.source);
+            end if;
             last := last + 1;
+            whole := draft.data || jsonb_build_object('_sync', jsonb_build_object('o', last, 'k', origin));
+            if pg_column_size(whole) >= 1600 then
+                whole := sync.sealed(draft.data, last, origin);
+            end if;
             insert into sync.event (user_id, topic, o, name, data)
-            values (one.user_id, one.topic, last, draft.name, sync.sealed(draft.data, last, origin));
+            values (one.user_id, one.topic, last, draft.name, whole);
         end loop;
         events := last - events;
         if events > 0 then
@@ -70,15 +96,17 @@ begin
         -- Streams are met by key only (a subquery, ON CONFLICT): a join could become a hash over all of them.
         with numbered as (
             select d.user_id, p.topic, d.name, d.data,
-                   (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
+                   case when (p.source, d.user_id) in (select c.source, c.user_id from unnest(changes) as c)
+                        then (select s.top from sync.stream as s where s.user_id = d.user_id and s.topic = p.topic)
+                        else sync.foreign_draft(p.source) end
                    + row_number() over (
                        partition by d.user_id, p.topic
                        order by d.summary, p.source, d.id collate "C"
                    ) as o
             from (
-                select c.source, c.topic, array_agg(c) as changes from unnest(changes) as c group by c.source, c.topic
+                select c.source, c.topic, array_agg(c) as asked from unnest(changes) as c group by c.source, c.topic
             ) as p
-            cross join lateral sync.drafts(p.source, p.changes) as d
+            cross join lateral sync.drafts(p.source, p.asked) as d
         ), appended as (
             insert into sync.event (user_id, topic, o, name, data)
             select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered

@@ -1,6 +1,7 @@
 -- sync.generate_builder: writes the function that makes the events of a table whose publisher named no builder of his
 -- own: <prefix>.created and <prefix>.updated with the row as it is at commit, <prefix>.deleted with {id, rev}. Keys are
--- camelCase; `id` and `rev` have these names whatever the columns are called; nulls are sent. Locks: none.
+-- camelCase; `id` and `rev` have these names whatever the columns are called, and another column that would have one of
+-- them is not sent; nulls are sent. Locks: none.
 create or replace function sync.generate_builder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,6 +16,7 @@ begin
                string_agg(format('%L, r.%I', sync.camel(name), name), ', ' order by place) as call
         from unnest(p.columns) with ordinality as c(name, place)
         where name is distinct from p.id_column and name is distinct from p.rev_column
+            and sync.camel(name) not in ('id', 'rev')
         group by 1
     ) as calls;
     execute format($generator$

@@ -18,6 +18,7 @@ begin
             id_column = excluded.id_column, rev_column = excluded.rev_column,
             context_column = excluded.context_column, columns = excluded.columns, builder = excluded.builder
     returning * into p;
+    perform sync.probe(p);
     perform sync.generate_recorder(p);
     if p.builder like 'sync.build_%' then
         perform sync.generate_builder(p);

@@ -9,7 +9,7 @@
 --   id_column     must alone be unique (primary key or a plain unique index) and not null
 --   rev_column    an integer that grows with each change; found by itself where it is called `rev`; 'none': there is none
 --   columns       what is sent besides id and rev; by default all columns but the user's. New columns are not sent
---                 until this is called again
+--                 until this is called again. No two may have one camelCase name
 --   builder       'schema.function' of (sync.change[]) -> setof sync.draft instead of the generated one
 --   context_column  for such builders: its value before the change comes as sync.change.context
 --
@@ -37,6 +37,7 @@ declare
     table_name text;
     table_owner oid;
     suffix text;
+    twins text;
 begin
     select format('%I.%I', n.nspname, c.relname), c.relowner,
            regexp_replace(left(n.nspname || '_' || c.relname, 40), '[^A-Za-z0-9_]', '_', 'g')
@@ -88,6 +89,16 @@ begin
             quote_ident(id_column), table_name using errcode = 'invalid_parameter_value';
     end if;
 
+    -- A domain counts as what it is made of.
+    if rev_column is not null and not exists (
+        select from pg_attribute as a join pg_type as t on t.oid = a.atttypid
+        where a.attrelid = relation and a.attname = rev_column
+            and coalesce(nullif(t.typbasetype, 0), t.oid) in ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype)
+    ) then
+        raise exception 'rev column % of % needs to be an integer', quote_ident(rev_column), table_name
+            using errcode = 'invalid_parameter_value';
+    end if;
+
     p.relation := relation;
     p.user_column := user_column;
     p.topic := topic;
@@ -98,6 +109,16 @@ begin
     p.columns := coalesce(columns, array_remove(existing, user_column));
     p.recorder := 'record_' || suffix;
     p.builder := coalesce(builder, 'sync.build_' || suffix);
+    if builder is null then
+        select string_agg(quote_ident(name), ', ') into twins from unnest(p.columns) as name
+        where name is distinct from id_column and name is distinct from rev_column
+            and sync.camel(name) not in ('id', 'rev')
+        group by sync.camel(name) having count(*) > 1 limit 1;
+        if twins is not null then
+            raise exception 'columns % of % would have one name in events', twins, table_name
+                using errcode = 'duplicate_column', hint = 'Name the columns to be sent: columns => ''{…}''.';
+        end if;
+    end if;
 
     -- The flush reads the row as carillon_owner.
     if not pg_has_role('carillon_owner', table_owner, 'usage') then

@@ -1,4 +1,5 @@
--- What rows get before they are written. SECURITY DEFINER where a writer may lack rights on the tables read. No locks.
+-- What rows get when they are written; 59_care_triggers.sql says which. SECURITY DEFINER where a writer may lack rights on
+-- the tables read. No locks but those named.
 
 -- care.bump_rev: rev + 1 and updated_at, if anything changed. A writer who raises rev himself is left alone.
 create or replace function care.bump_rev() returns trigger
@@ -45,15 +46,31 @@ begin
 end
 $$;
 
--- care.complete_reminder_occurrence: id and user from the rule.
+-- care.complete_reminder_occurrence: id from the rule, and always its user. KEY SHARE waits for whoever is moving the rule
+-- to another user, and makes him wait: he then sees this row. Lock order: care.reminder_rule.
 create or replace function care.complete_reminder_occurrence() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    owner text;
 begin
     new.id := coalesce(new.id, care.occurrence_id(new.rule_id, new.original_local));
-    new.user_id := coalesce(new.user_id, (select user_id from care.reminder_rule where id = new.rule_id));
+    select user_id into owner from care.reminder_rule where id = new.rule_id for key share;
+    new.user_id := coalesce(owner, new.user_id);
     return new;
+end
+$$;
+
+-- care.move_reminder: a rule that changes owner takes its occurrences along. Lock order: the rule, then
+-- care.reminder_occurrence.
+create or replace function care.move_reminder() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update care.reminder_occurrence set user_id = new.user_id where rule_id = new.id and user_id <> new.user_id;
+    return null;
 end
 $$;
 
@@ -81,31 +98,3 @@ begin
     return null;
 end
 $$;
-
-do $$
-declare
-    t text;
-begin
-    foreach t in array array['user_settings', 'product', 'stack', 'schedule', 'dose_occurrence', 'reminder_rule',
-                             'reminder_occurrence'] loop
-        execute format('create or replace trigger bump_rev before update on care.%I
-                        for each row execute function care.bump_rev()', t);
-        execute format('alter table care.%I enable always trigger bump_rev', t);
-    end loop;
-end
-$$;
-
-create or replace trigger complete before insert on care.dose_occurrence
-    for each row execute function care.complete_dose();
-create or replace trigger complete before insert on care.reminder_rule
-    for each row execute function care.complete_reminder();
-create or replace trigger complete before insert on care.reminder_occurrence
-    for each row execute function care.complete_reminder_occurrence();
-create or replace trigger zone before insert or update of zone on care.user_settings
-    for each row execute function care.check_zone('zone');
-create or replace trigger zone before update of tz on care.dose_occurrence
-    for each row execute function care.check_zone('tz');
-create or replace trigger zone before insert or update of timezone on care.reminder_rule
-    for each row execute function care.check_zone('timezone');
-create or replace trigger follow_zone after insert or update of zone on care.user_settings
-    for each row execute function care.follow_zone();

@@ -9,35 +9,41 @@ language plpgsql
 as $$
 declare
     s care.day_summary;
+    doses bigint;
+    due bigint;
 begin
-    insert into care.day_summary as stored (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
-                                            skipped_count, pending_count, adherence_pct, on_time_pct, updated_at)
-    select who, day, scheduled, taken, missed, made_up, skipped, pending,
-           round(100.0 * (taken + made_up) / nullif(taken + missed + made_up + overdue, 0), 1),
-           round(100.0 * taken / nullif(taken + missed + made_up + overdue, 0), 1), clock
-    from (
-        select count(*) as doses,
-               count(*) filter (where d.status <> 'cancelled') as scheduled,
-               count(*) filter (where d.status = 'taken') as taken,
-               count(*) filter (where d.status = 'missed') as missed,
-               count(*) filter (where d.status = 'made_up') as made_up,
-               count(*) filter (where d.status = 'skipped') as skipped,
-               count(*) filter (where d.status = 'scheduled') as pending,
-               count(*) filter (where d.status = 'scheduled' and d.window_end <= clock) as overdue
-        from care.dose_occurrence as d
-        where d.user_id = who and d.local_date = day
-    ) as counted
-    where doses > 0
-    on conflict (user_id, date) do update
-        set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
-            missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
-            skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
-            adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
-            updated_at = excluded.updated_at
-    returning * into s;
-    if not found then
+    select count(*),
+           count(*) filter (where d.status <> 'cancelled'),
+           count(*) filter (where d.status = 'taken'),
+           count(*) filter (where d.status = 'missed'),
+           count(*) filter (where d.status = 'made_up'),
+           count(*) filter (where d.status = 'skipped'),
+           count(*) filter (where d.status = 'scheduled'),
+           count(*) filter (where d.status in ('taken', 'missed', 'made_up')
+                            or d.status = 'scheduled' and d.window_end <= clock)
+    into doses, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, due
+    from care.dose_occurrence as d
+    where d.user_id = who and d.local_date = day;
+    if due > 0 then
+        s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
+        s.on_time_pct := round(100.0 * s.taken_count / due, 1);
+    end if;
+
+    -- Nobody else writes this row meanwhile, so two plain statements do; the first is the usual one.
+    if doses = 0 then
         delete from care.day_summary where user_id = who and date = day;
-        s := row(who, day, 0, 0, 0, 0, 0, 0, null, null, clock);
+    else
+        update care.day_summary as stored
+        set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
+            made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
+            adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock
+        where stored.user_id = who and stored.date = day;
+        if not found then
+            insert into care.day_summary (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
+                                          skipped_count, pending_count, adherence_pct, on_time_pct, updated_at)
+            values (who, day, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
+                    s.pending_count, s.adherence_pct, s.on_time_pct, clock);
+        end if;
     end if;
     return jsonb_build_object(
         'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,

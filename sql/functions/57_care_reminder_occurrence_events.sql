@@ -1,6 +1,6 @@
 -- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. `start` is when
 -- it fires (before any snooze). A row deleted while its rule lives tells `removed: true`: the occurrence is as its rule
--- says again; deleted with its rule it tells nothing, for reminder.deleted has. Locks: none.
+-- says again; deleted with its rule it tells nothing, for reminder.deleted has. Only the rule's user is told. Locks: none.
 create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -21,7 +21,8 @@ begin
         select * from care.reminder_occurrence as x where x.id = c.id and x.user_id = c.user_id offset 0
     ) as x on true
     cross join lateral (
-        select * from care.reminder_rule as r where r.id = coalesce(x.rule_id, c.context) offset 0
+        select * from care.reminder_rule as r
+        where r.id = coalesce(x.rule_id, c.context) and r.user_id = c.user_id offset 0
     ) as r
     where x.id is not null or c.op <> 'I';
 end

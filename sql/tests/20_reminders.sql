@@ -34,4 +34,30 @@ select test.fails('custom needs days', $$insert into care.reminder_rule (user_id
 select test.fails('a stack rule needs a stack', $$insert into care.reminder_rule (user_id, time, applies_to) values ('x', '08:00', 'stack')$$, '23514');
 insert into care.reminder_rule (id, user_id, time, repeat, timezone) values ('w', 'w', '07:00', 'weekdays', 'UTC');
 select test.is('weekdays are Monday to Friday', (select string_agg(extract(isodow from t)::text, '') from care.next_occurrences((select r from care.reminder_rule as r where id = 'w'), '2025-11-20 12:00+00', 7) as t), '5123451');
+
+-- A rule that changes owner takes its exceptions along.
+insert into care.reminder_rule (id, user_id, time, timezone) values ('m', 'mover-a', '07:00', 'UTC'), ('m2', 'mover-c', '07:00', 'UTC');
+insert into care.reminder_occurrence (rule_id, user_id, original_local) values ('m', 'somebody else', '2030-01-07 07:00'), ('m', null, '2030-01-08 07:00');
+select test.is('an exception is its rule''s user''s, whatever the writer says', (select string_agg(distinct user_id, ' ') from care.reminder_occurrence where rule_id = 'm'), 'mover-a');
+update care.reminder_rule set user_id = 'mover-b' where id = 'm';
+select test.is('a rule that changes owner takes its exceptions along', (select string_agg(distinct user_id, ' ') from care.reminder_occurrence where rule_id = 'm'), 'mover-b');
+select test.is('the old owner is told of the rule only', (select string_agg(name, ' ' order by o) from sync.event where user_id = 'mover-a' and o > 3), 'reminder.deleted');
+select test.is('the new one of all', (select string_agg(name, ' ' order by o) from sync.event where user_id = 'mover-b'), 'reminder.created reminder.occurrence_updated reminder.occurrence_updated');
+update care.reminder_occurrence set status = 'sent' where rule_id = 'm' and original_local = '2030-01-07 07:00';
+delete from care.reminder_occurrence where rule_id = 'm' and original_local = '2030-01-08 07:00';
+select test.is('and the old one never again', test.top('mover-a', 'reminders') || ' ' || test.top('mover-b', 'reminders'), '4 5');
+update care.reminder_occurrence set user_id = 'mover-a' where rule_id = 'm';
+select test.is('an exception cannot leave its rule''s user', (select user_id from care.reminder_occurrence where rule_id = 'm') || ' ' || test.top('mover-a', 'reminders') || ' ' || test.top('mover-b', 'reminders'), 'mover-b 4 5');
+update care.reminder_occurrence set rule_id = 'm2' where rule_id = 'm';
+select test.is('moved to another rule it follows that', (select string_agg(user_id || ' ' || name || ' ' || (data ->> 'ruleId'), ', ' order by user_id) from sync.event
+    where name = 'reminder.occurrence_updated' and (user_id, o) in (('mover-b', 6), ('mover-c', 2))), 'mover-b reminder.occurrence_updated m, mover-c reminder.occurrence_updated m2');
+begin;
+alter table care.reminder_occurrence disable trigger user;
+update care.reminder_occurrence set user_id = 'mover-a' where rule_id = 'm2';
+alter table care.reminder_occurrence enable trigger user, enable always trigger bump_rev;
+select sync.attach('care.reminder_occurrence', recorder) from sync.published where relation = 'care.reminder_occurrence'::regclass \g /dev/null
+update care.reminder_occurrence set status = 'missed' where rule_id = 'm2';
+set constraints all immediate;
+select test.is('nobody is told of another''s rule', test.top('mover-a', 'reminders'), 4::bigint);
+rollback;
 select test.is('streams are contiguous', test.contiguous(), true);

@@ -38,6 +38,49 @@ select test.is('a dropped table is found', (select count(*) from sync.check_publ
 select sync.withdraw(null);
 select test.is('and forgotten', (select count(*) from sync.check_published()), 0::bigint);
 
+create table app.legacy (id int, uuid text primary key, u text, rev text, version int);
+select sync.publish_changes('app.legacy', 'u', 'legacy', 'legacy', id_column => 'uuid', rev_column => 'version');
+insert into app.legacy values (7, 'the-id', 'legacy', 'old', 3);
+select test.is('what identifies wins over columns of its name', (select data - '_sync' from sync.event where topic = 'legacy'), '{"id": "the-id", "rev": 3}'::jsonb);
+create table app.twins (id int primary key, u text, taken_at int, "takenAt" int);
+select test.fails('two columns of one name in events', $$select sync.publish_changes('app.twins', 'u', 'twins', 'twins')$$, '42701');
+select test.is('unless one is left out', (select sync.publish_changes('app.twins', 'u', 'twins', 'twins', columns => '{id,taken_at}')::text), '');
+select test.fails('a rev that is no integer', $$select sync.publish_changes('app.legacy', 'u', 'legacy', 'legacy', id_column => 'uuid', rev_column => 'rev')$$, '22023');
+
+-- Types whose operators only their own schema has. Recorders look in pg_catalog.
+create extension ltree schema app;
+create table app.tree (id app.ltree primary key, u text);
+select test.fails('an id that pg_catalog cannot compare', $$select sync.publish_changes('app.tree', 'u', 'tree', 'tree')$$, '22023');
+insert into app.tree values ('a.b', 'tree');
+update app.tree set u = 'tree2';
+select test.is('and its writers go on', test.top('tree', 'tree') || ' ' || (select count(*) from pg_trigger where tgrelid = 'app.tree'::regclass), '0 0');
+create type app.kind as enum ('x', 'y');
+create domain app.code as text check (value <> '');
+create table app.typed (id app.code primary key, u app.ltree, kind app.kind, v int);
+select sync.publish_changes('app.typed', 'u', 'typed', 'typed');
+insert into app.typed values ('c1', 'one.two', 'x', 1);
+update app.typed set v = 2;
+select test.is('a user of any type, an id of a domain', (select string_agg(name, ' ' order by o) from sync.event where user_id = 'one.two'), 'typed.created typed.updated');
+
+-- Builders of one's own answer for the users they were asked about, and the key of an action has a limit.
+create table app.own (id int primary key, u text);
+create function app.own_events(changes sync.change[]) returns setof sync.draft language sql as $$
+    select case when id = '66' then 'another' else user_id end, false, id, 'own.changed', '{}'::jsonb from unnest(changes)
+$$;
+select sync.publish_changes('app.own', 'u', 'own', 'own', builder => 'app.own_events');
+insert into app.own values (1, 'own');
+insert into app.own values (2, 'own'), (3, 'own2');
+select test.fails('a draft for another user', $$insert into app.own values (66, 'own'); set constraints all immediate$$, '22000');
+select test.fails('nor among several', $$insert into app.own values (4, 'own'), (66, 'own'); set constraints all immediate$$, '22000');
+select test.is('refused altogether', test.top('own', 'own') || ' ' || test.top('another', 'own'), '2 0');
+set sync.key = '';
+select set_config('sync.key', repeat('ü', 100), false) \g /dev/null
+insert into app.own values (10, 'own');
+select test.is('a key of 200 bytes', (select octet_length(data #>> '{_sync,k}') from sync.event where user_id = 'own' and o = 3), 200);
+select set_config('sync.key', repeat('ü', 100) || 'k', false) \g /dev/null
+select test.fails('one of 201', $$insert into app.own values (11, 'own'); set constraints all immediate$$, '22001');
+reset sync.key;
+
 create table app.plain (id int, u text);
 create table app.wide (id int primary key, u text);
 do $$ begin for n in 1..120 loop execute format('alter table app.wide add c_%s int default %s', n, n); end loop; end $$;

@@ -17,6 +17,16 @@ select test.is('nothing twice: from the new snapshot nothing', (select count(t.u
 select test.is('data is JSON text', (select (t.data::jsonb ->> 'v') from prev, sync.tail(prev.snapshot, 'a', 'things', 1, 1) as t), '2');
 select test.is('positions, in the order asked, with repeats', (select string_agg(user_id || '/' || topic || ':' || top, ' ') from sync.positions('{é,a,nobody,a}', '{things,things,things,other}')), 'é/things:1 a/things:2 nobody/things:0 a/other:0');
 select test.is('one epoch before and after the first event', (select count(distinct epoch) from sync.positions('{a,nobody}', '{things,things}')), 1::bigint);
+create function test.lineages() returns bigint language plpgsql as $$
+declare calls bigint;
+begin
+    set local track_functions = 'all';
+    calls := pg_stat_get_xact_function_calls('sync.timeline()'::regprocedure);
+    perform from sync.positions(array(select 'a' || n from generate_series(1, 1000) as n), array_fill('things'::text, '{1000}'));
+    return pg_stat_get_xact_function_calls('sync.timeline()'::regprocedure) - coalesce(calls, 0);
+end
+$$;
+select test.is('a thousand positions ask for the lineage once', test.lineages(), 1::bigint);
 select test.is('replay', (select string_agg(o || name, ' ') from sync.replay('a', 'things', 1, 10)), '2thing.created');
 select test.is('replay, bounded', (select string_agg(o::text, ' ') from sync.replay('a', 'things', 0, 1)), '1');
 select test.is('hello', (select (schema_version, in_recovery, database = current_database(), system_identifier = (select system_identifier::text from pg_control_system()), timeline)::text from sync.hub_hello()), '(2,f,t,t,1)');

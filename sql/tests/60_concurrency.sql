@@ -48,6 +48,20 @@ select test.is('repeatable read: 40001, to be retried', test.outcome('one'), '40
 select dblink_exec('one', 'begin isolation level repeatable read') || dblink_exec('one', $$update care.dose_occurrence set note = 'mine' where id = 'c3'$$) || dblink_exec('one', 'commit') \g /dev/null
 select test.is('alone it commits', (select note from care.dose_occurrence where id = 'c3'), 'mine');
 
+-- A rule that changes owner while an exception is being written: whoever comes second sees the first.
+select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.reminder_rule set user_id = 'cv' where id = 'cr'$$) \g /dev/null
+select dblink_send_query('two', $$insert into care.reminder_occurrence (rule_id, original_local) values ('cr', '2030-01-07 08:00')$$) \g /dev/null
+select test.is('an exception waits for its rule', test.wait_blocked('two'), 'blocked');
+select dblink_exec('one', 'commit') \g /dev/null
+select test.is('and is written', test.outcome('two'), 'done');
+select test.is('for the new owner', (select user_id from care.reminder_occurrence where rule_id = 'cr'), 'cv');
+select dblink_exec('two', 'begin') || dblink_exec('two', $$insert into care.reminder_occurrence (rule_id, original_local) values ('cr', '2030-01-08 08:00')$$) \g /dev/null
+select dblink_send_query('one', $$update care.reminder_rule set user_id = 'cw' where id = 'cr'$$) \g /dev/null
+select test.is('a move waits for an exception', test.wait_blocked('one'), 'blocked');
+select dblink_exec('two', 'commit') \g /dev/null
+select test.is('and goes on', test.outcome('one'), 'done');
+select test.is('with it', (select string_agg(user_id, ' ') from care.reminder_occurrence where rule_id = 'cr'), 'cw cw');
+
 -- Two-phase commit, with notify off.
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = '2pc' where id = 'c4'$$) \g /dev/null
 select dblink_send_query('one', $$prepare transaction 'carillon_test'$$) \g /dev/null

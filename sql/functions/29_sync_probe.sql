@@ -1,0 +1,21 @@
+-- sync.probe: plans what recorder and builder will do with a table's columns, as carillon_owner and with pg_catalog alone
+-- to look in, as they will: a type that cannot be compared or read so is refused here, not at a writer's first commit.
+-- Called by sync.enroll. Locks: the table (ACCESS SHARE).
+create or replace function sync.probe(p sync.published) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute format(
+        'explain select o.%2$I::text, %4$s from %1$s as o full join %1$s as n on n.%3$I = o.%3$I
+         where o *<> n and o.%3$I = (null::text)::%5$s',
+        p.relation, p.user_column, p.id_column,
+        case when p.context_column is null then 'null' else format('o.%I::text', p.context_column) end,
+        (select format_type(atttypid, atttypmod) from pg_attribute
+         where attrelid = p.relation and attname = p.id_column and not attisdropped));
+exception when others then
+    raise exception 'cannot publish %: its columns cannot be compared or read with the operators of pg_catalog: %',
+        p.relation, sqlerrm
+        using errcode = 'invalid_parameter_value', hint = 'Use an id of a built-in type, such as text, bigint or uuid.';
+end
+$$;

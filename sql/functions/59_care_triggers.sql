@@ -1,0 +1,40 @@
+-- The triggers of the app's own tables. One that stands as it should is left alone, so that a rerun locks no table.
+-- `belong` comes before `bump_rev` by name: what it puts right is no change. Locks: a table (SHARE ROW EXCLUSIVE) only
+-- where a trigger is missing, another or disabled.
+do $do$
+declare
+    t record;
+begin
+    for t in
+        select 'bump_rev' as name, 'BEFORE UPDATE' as event, place::text, 'bump_rev()' as call, 'A'::"char" as enabled
+        from unnest('{user_settings,product,stack,schedule,dose_occurrence,reminder_rule,reminder_occurrence}'::text[])
+            as place
+        union all
+        select *, 'O' from (values
+            ('complete', 'BEFORE INSERT', 'dose_occurrence', 'complete_dose()'),
+            ('zone', 'BEFORE UPDATE OF tz', 'dose_occurrence', $$check_zone('tz')$$),
+            ('complete', 'BEFORE INSERT', 'reminder_rule', 'complete_reminder()'),
+            ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'reminder_rule', $$check_zone('timezone')$$),
+            ('move', 'AFTER UPDATE OF user_id', 'reminder_rule', 'move_reminder()'),
+            ('complete', 'BEFORE INSERT', 'reminder_occurrence', 'complete_reminder_occurrence()'),
+            ('belong', 'BEFORE UPDATE OF rule_id, user_id', 'reminder_occurrence', 'complete_reminder_occurrence()'),
+            ('zone', 'BEFORE INSERT OR UPDATE OF zone', 'user_settings', $$check_zone('zone')$$),
+            ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()')
+        ) as own
+    loop
+        -- pg_get_triggerdef writes `care.` or not by the search path.
+        if not exists (
+            select from pg_catalog.pg_trigger
+            where tgrelid = format('care.%I', t.place)::regclass and tgname = t.name and tgenabled = t.enabled
+                and replace(pg_catalog.pg_get_triggerdef(oid), 'care.', '')
+                    = format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s',
+                             t.name, t.event, t.place, t.call)
+        ) then
+            execute format('create or replace trigger %s %s on care.%s for each row execute function care.%s',
+                           t.name, t.event, t.place, t.call);
+            execute format('alter table care.%s enable %s trigger %s',
+                           t.place, case t.enabled when 'A' then 'always' else '' end, t.name);
+        end if;
+    end loop;
+end
+$do$;
