@@ -67,6 +67,13 @@ struct DevCommandTests {
         #expect(version.end() == 0)
     }
 
+    @Test func statusAndDryRunExcludeEachOther() throws {
+        let migrate = try RunningCommand(["migrate", "--status", "--dry-run"])
+        // EX_USAGE, as for all arguments that make no sense.
+        #expect(migrate.end() == 64)
+        #expect(migrate.complaint.contains("exclude each other"))
+    }
+
     /// A folder that the user `postgres` can pass through.
     private func withFolder(_ body: (String) throws -> Void) throws {
         let path = FileManager.default.temporaryDirectory.path + "/carillon-dev-\(UUID().uuidString.prefix(8))"
