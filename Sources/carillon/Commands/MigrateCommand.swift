@@ -10,6 +10,7 @@ struct MigrateCommand: ParsableCommand {
             The connection string is that of carillon_owner, or of a superuser, who then also makes the roles. \
             Applied migrations are checked against their files; a database newer than this program is refused.
 
+
             """ + SettingsArguments.help)
 
     @Flag(help: "Print what would be done, and change nothing.")
