@@ -5,25 +5,27 @@ SHELL := /bin/bash
 .PHONY: help build run test test-swift test-sql test-clients lint format bench clean
 
 tools := deploy/development
+# The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
+plain := --no-color-diagnostics
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the release: .build/release/carillon
 	@$(tools)/packages build
-	swift build -c release --product carillon
+	swift build $(plain) -c release --product carillon
 
 run: ## Build, and start a hub with a private PostgreSQL and a small demonstration, on 127.0.0.1:6001
 	@$(tools)/packages build run
-	swift build -c release --product carillon
+	swift build $(plain) -c release --product carillon
 	@exec .build/release/carillon dev
 
 test: lint test-swift test-sql test-clients ## Everything below that begins with test, and lint
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
 	@$(tools)/packages build run
-	swift build --build-tests
-	swift test --skip-build
+	swift build $(plain) --build-tests
+	swift test $(plain) --skip-build
 
 test-sql: ## SQL tests, in a private cluster
 	@$(tools)/packages run
@@ -32,7 +34,7 @@ test-sql: ## SQL tests, in a private cluster
 
 test-clients: ## Third-party clients (Pysher, the pusher package, websockets) judge development hubs
 	@$(tools)/packages build run test
-	swift build --product carillon
+	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
 lint: ## Check the format of the Swift sources and the shell scripts
@@ -44,8 +46,8 @@ format: ## Format the Swift sources in place
 
 bench: ## Measure the release build with the load tester (about three minutes)
 	@$(tools)/packages build run bench
-	swift build -c release --product carillon
-	swift build -c release --product loadtest
+	swift build $(plain) -c release --product carillon
+	swift build $(plain) -c release --product loadtest
 	loadtest/bench
 
 clean: ## Remove what was built; the demonstration in .carillon stays

@@ -18,6 +18,8 @@ package struct FeedConfiguration: Sendable {
     package var connectTimeout = Duration.seconds(10)
     /// How long a statement may take.
     package var statementTimeout = Duration.seconds(10)
+    /// The newest migration that this program carries; a database beyond it is warned of.
+    package var schemaVersionKnown = Self.schemaVersionNeeded
     /// Streams watched at a time.
     package var streamsMax = FeedLimits.streamsMax
     /// Messages before the loops above which no events are read.

@@ -126,7 +126,8 @@ final class Reader {
         }
         ask(
             """
-            SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding') \
+            SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding'), \
+            current_setting('is_superuser')::bool \
             FROM sync.hub_hello()
             """
         ) { [weak self] rows throws(MalformedAnswer) in
@@ -142,7 +143,21 @@ final class Reader {
         }
         isUp = true
         slot?.established(["database": "\(rows.string(0, 3) ?? "")", "schema": "\(version)"])
+        warn(version, isSuperuser: rows.boolean(0, 5) ?? false)
         connected(snapshot)
+    }
+
+    /// What works, and should not be left so.
+    private func warn(_ version: Int64, isSuperuser: Bool) {
+        let known = configuration.schemaVersionKnown
+        if version > known {
+            logger.warning(
+                "the database was migrated by a newer program: install that one here too",
+                metadata: ["schema": "\(version)", "known": "\(known)"])
+        }
+        if isSuperuser {
+            logger.warning("connected to PostgreSQL as a superuser: use carillon_hub")
+        }
     }
 
     private static func complaint(_ version: Int64, _ inRecovery: Bool, encoding: String) -> PostgresError? {

@@ -163,11 +163,21 @@ package actor TokenVerifier {
     }
 
     private static func readKeySet(_ file: String) async throws(TokenPolicyError) -> JWTKeyCollection {
+        let json: Data
         do {
-            let json = try String(contentsOfFile: file, encoding: .utf8)
-            return try await JWTKeyCollection().add(jwksJSON: json)
+            json = try Data(contentsOf: URL(fileURLWithPath: file))
         } catch {
-            throw TokenPolicyError("the JWT key set \(file) cannot be read as a JSON Web Key Set (RFC 7517)")
+            switch (error as? CocoaError)?.code {
+            case .fileReadNoSuchFile, .fileNoSuchFile:
+                throw TokenPolicyError("the JWT key set \(file) does not exist")
+            case .fileReadNoPermission: throw TokenPolicyError("the JWT key set \(file) may not be read by this user")
+            default: throw TokenPolicyError("the JWT key set \(file) cannot be read")
+            }
+        }
+        do {
+            return try await JWTKeyCollection().add(jwksJSON: String(decoding: json, as: UTF8.self))
+        } catch {
+            throw TokenPolicyError("the JWT key set \(file) is no JSON Web Key Set (RFC 7517)")
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Postgres
 
 /// A problem told to a person in one clear line each, after which the command ends.
 ///
@@ -26,6 +27,14 @@ struct Failure: Error, CustomStringConvertible {
     }
 
     var description: String { lines.joined(separator: "\n") }
+}
+
+extension StatementError {
+    /// The server's words in one line: libpq's come in several, the last one closed too.
+    var line: String {
+        description.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
+            .filter { !$0.isEmpty && $0 != "^" }.joined(separator: "; ")
+    }
 }
 
 /// Writes a line for people to standard output at once, so that a reader at the other end of a pipe sees it now.

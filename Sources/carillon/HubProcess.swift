@@ -31,17 +31,22 @@ enum HubProcess {
                 metadata: ["connections": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
             configuration.limits.connectionsMax = room
         }
+        let newestSchema = try SQLFileSet.embedded().migrations.last?.version ?? 0
         let gateway: Gateway
         do {
-            let verifier = try tokenVerifier(settings, logger)
+            let verifier = try tokenVerifier(settings.jwt, logger)
             let auth = configuration.apps.first { $0.ownsDatabase }.map { AuthRoutes(app: $0, verifier: verifier) }
             gateway = try Gateway(
                 configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
                 startFeed: settings.databaseURL.map { url in
-                    { sink in try Feed.start(FeedConfiguration(settings.feed, url), sink: sink, logger: logger) }
+                    { sink in
+                        try Feed.start(FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger)
+                    }
                 })
         } catch let failure as Failure {
             throw failure
+        } catch let error as ListenError {
+            throw Failure(error, at: settings.listen)
         } catch {
             throw Failure("\(error)")
         }
@@ -52,13 +57,15 @@ enum HubProcess {
     }
 
     /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
-    private static func tokenVerifier(_ settings: Settings, _ logger: Logger) throws -> TokenVerifier {
+    ///
+    /// - Throws: a `Failure` of the configuration where the key set's file is missing or holds no keys.
+    static func tokenVerifier(_ settings: TokenSettings, _ logger: Logger) throws -> TokenVerifier {
         var policy = TokenPolicy()
-        policy.secret = settings.jwt.secret
-        policy.keySetFile = settings.jwt.keysFile
-        policy.issuer = settings.jwt.issuer
-        policy.audience = settings.jwt.audience
-        policy.leeway = settings.jwt.leeway
+        policy.secret = settings.secret
+        policy.keySetFile = settings.keysFile
+        policy.issuer = settings.issuer
+        policy.audience = settings.audience
+        policy.leeway = settings.leeway
         let made = Locked<Result<TokenVerifier, any Error>?>(nil)
         let latch = Latch()
         let given = policy
@@ -74,7 +81,11 @@ enum HubProcess {
         }
         latch.wait()
         guard let result = made.withLock({ $0 }) else { throw Failure("the JWT keys could not be read") }
-        return try result.get()
+        do {
+            return try result.get()
+        } catch let error as TokenPolicyError {
+            throw Failure("\(SettingsTable.jwtKeysFile.row.key): \(error)", status: .configuration)
+        }
     }
 }
 
@@ -109,8 +120,9 @@ extension GatewayConfiguration {
 }
 
 extension FeedConfiguration {
-    fileprivate init(_ settings: FeedSettings, _ url: String) {
+    fileprivate init(_ settings: FeedSettings, _ url: String, _ newestSchema: Int) {
         self.init(connectionString: url)
+        schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
         pollInterval = settings.pollInterval
         heartbeatInterval = settings.heartbeatInterval
         heartbeatTimeout = settings.heartbeatTimeout

@@ -67,6 +67,32 @@ struct DevCommandTests {
         #expect(version.end() == 0)
     }
 
+    @Test func serveWarnsOfANewerDatabaseAndOfASuperuser() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        let files = try SQLFileSet.embedded()
+        try Migrator(url: cluster.superuserURL, files: files).migrate { _ in }
+        try place.query("insert into sync.migration (version, name, checksum) values (9999, '9999_far', 'x')")
+        let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
+        let serve = try RunningCommand(
+            [
+                "serve", "--listen", "127.0.0.1:0", "--apps", apps, "--database-url", cluster.superuserURL,
+                "--log-format", "json",
+            ], isMixed: true)
+        let newer = try #require(serve.line(containing: "migrated by a newer program"))
+        #expect(newer.contains(#""schema":"9999""#))
+        #expect(newer.contains("\"known\":\"\(files.migrations.last?.version ?? 0)\""))
+        #expect(serve.line(containing: "use carillon_hub")?.contains("warning") == true)
+        #expect(serve.stop(SIGTERM) == 0)
+    }
+
+    @Test func statusAndDryRunExcludeEachOther() throws {
+        let migrate = try RunningCommand(["migrate", "--status", "--dry-run"])
+        // EX_USAGE, as for all arguments that make no sense.
+        #expect(migrate.end() == 64)
+        #expect(migrate.complaint.contains("exclude each other"))
+    }
+
     /// A folder that the user `postgres` can pass through.
     private func withFolder(_ body: (String) throws -> Void) throws {
         let path = FileManager.default.temporaryDirectory.path + "/carillon-dev-\(UUID().uuidString.prefix(8))"
@@ -84,7 +110,8 @@ private final class RunningCommand {
     private let errors: URL
     private var unread = ""
 
-    init(_ arguments: [String]) throws {
+    /// - Parameter isMixed: whether standard error is read with standard output.
+    init(_ arguments: [String], isMixed: Bool = false) throws {
         // Beside the test program, where SwiftPM puts all products.
         let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
         process.executableURL = own.deletingLastPathComponent().appendingPathComponent("carillon")
@@ -95,7 +122,7 @@ private final class RunningCommand {
         process.standardOutput = output
         errors = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-errors-\(UUID().uuidString)")
         try Data().write(to: errors)
-        process.standardError = try FileHandle(forWritingTo: errors)
+        process.standardError = isMixed ? output : try FileHandle(forWritingTo: errors)
         try process.run()
     }
 
@@ -109,11 +136,20 @@ private final class RunningCommand {
 
     /// Waits for a line of standard output; nil when the output ends without it.
     func line(beginningWith prefix: String) -> String? {
+        line { $0.hasPrefix(prefix) }
+    }
+
+    /// Waits for a line of standard output that holds some words; nil when the output ends without it.
+    func line(containing words: String) -> String? {
+        line { $0.contains(words) }
+    }
+
+    private func line(where isMeant: (String) -> Bool) -> String? {
         while true {
             if let end = unread.firstIndex(of: "\n") {
                 let line = String(unread[..<end])
                 unread.removeSubrange(...end)
-                if line.hasPrefix(prefix) { return line }
+                if isMeant(line) { return line }
                 continue
             }
             let data = output.fileHandleForReading.availableData

@@ -32,6 +32,25 @@ struct DevelopmentClusterTests {
         #expect(try place.query("select count(*) from kept").first?.first == "0")
     }
 
+    @Test func anEndThatNobodyAskedForIsTold() throws {
+        let place = try PrivateCluster()
+        let told = Latch()
+        let cluster = try DevelopmentCluster(directory: place.directory) { told.set() }
+        defer { cluster.stop() }
+        try cluster.start()
+        cluster.stop()
+        try cluster.start()
+        #expect(!told.isSet)
+        kill(try #require(cluster.processID), SIGKILL)
+        #expect(told.wait(timeout: .seconds(30)))
+    }
+
+    @Test func theDayIsThatOfUTC() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        #expect(try place.query("show timezone").first?.first == "UTC")
+    }
+
     @Test func takesOverTheServerOfAKilledHub() throws {
         let place = try PrivateCluster()
         let first = try #require(place.start().processID)

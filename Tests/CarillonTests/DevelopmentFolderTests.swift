@@ -79,7 +79,9 @@ struct DevelopmentFolderTests {
         let failure = #expect(throws: Failure.self) { try taken.checkFree() }
         #expect(failure?.description.contains("\(taken): another program has this port") == true)
         try ListenAddress(host: "127.0.0.1", port: 0).checkFree()
-        #expect(throws: Failure.self) { try ListenAddress(host: "192.0.2.1", port: 0).checkFree() }
+        #expect(failure?.status == .general)
+        let foreign = #expect(throws: Failure.self) { try ListenAddress(host: "192.0.2.1", port: 0).checkFree() }
+        #expect(foreign?.status == .configuration)
     }
 
     @Test func latchesStaySet() {

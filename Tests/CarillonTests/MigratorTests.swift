@@ -36,7 +36,8 @@ struct MigratorTests {
         let before = try Migrator(url: url, files: files).status()
         #expect(before.pending.map(\.version) == [1, 2])
         #expect(
-            MigrateCommand.plan(before) == [
+            MigrateCommand.plan(before, missingRoles: try Migrator(url: url, files: files).missingRoles()) == [
+                "would make the role carillon_owner", "would make the role carillon_hub",
                 "would apply 0001_one", "would apply 0002_two", "would apply the functions",
             ])
         #expect(try place.query("select to_regclass('sync.migration')", in: "one").first?.first == .some(nil))
@@ -44,7 +45,8 @@ struct MigratorTests {
         #expect(try lines(url, files).count == 3)
         let after = try Migrator(url: url, files: files).status()
         #expect(after.isCurrent)
-        #expect(MigrateCommand.plan(after) == ["nothing to do"])
+        #expect(try Migrator(url: url, files: files).missingRoles().isEmpty)
+        #expect(MigrateCommand.plan(after, missingRoles: []) == ["nothing to do"])
         #expect(MigrateCommand.table(after).count == 3)
         #expect(try lines(url, files).isEmpty)
         #expect(try place.query("select sync.three()", as: "carillon_owner", in: "one").first?.first == "3")
@@ -155,6 +157,34 @@ struct MigratorTests {
         expectFailure("cannot be reached") {
             _ = try lines(cluster.folders.databaseURL(role: "postgres", database: "absent"), try files())
         }
+    }
+
+    @Test func aRoleThatMakesRolesBecomesAMember() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try place.query("create role deployer login createrole")
+        try place.query("create database deployed owner deployer", in: "postgres")
+        let url = cluster.folders.databaseURL(role: "deployer", database: "deployed")
+        #expect(try lines(url, try files()).count == 3)
+
+        try place.query("create role \"Some one\" login")
+        try place.query("create database other", in: "postgres")
+        let other = cluster.folders.databaseURL(role: "Some%20one", database: "other")
+        expectFailure("have a superuser run: GRANT carillon_owner TO \"Some one\"") {
+            _ = try lines(other, try files())
+        }
+    }
+
+    @Test func failuresAreOneLine() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        var files = try files()
+        files.migrations[1] = .init(
+            version: 2, file: .init(path: "migrations/0002_two.sql", text: "select 1;\nselect nothing;\n"))
+        let failure = #expect(throws: Failure.self) { try lines(url, files) }
+        #expect(failure?.description.contains { $0.isNewline } == false)
+        #expect(failure?.description.contains("\"nothing\" does not exist") == true)
     }
 
     private func expectFailure(_ words: String, _ body: () throws -> Void) {

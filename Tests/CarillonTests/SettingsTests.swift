@@ -53,7 +53,7 @@ struct SettingsTests {
             #expect(try effective.value(SettingsTable.loops) == 2)
             #expect(effective.source(of: SettingsTable.loops) == "environment CARILLON_LOOPS")
             #expect(try effective.value(SettingsTable.jwtIssuer) == "file")
-            #expect(effective.source(of: SettingsTable.jwtIssuer) == "file \(path) jwt.issuer")
+            #expect(effective.source(of: SettingsTable.jwtIssuer) == "file \(path) line 1 jwt.issuer")
             #expect(try effective.value(SettingsTable.pongTimeout) == .seconds(7))
             #expect(try effective.value(SettingsTable.activityTimeout) == .seconds(120))
             #expect(effective.source(of: SettingsTable.activityTimeout) == "default")
@@ -156,6 +156,31 @@ struct SettingsTests {
                 #expect(failure.description.contains("not a JSON object"))
             }
         }
+    }
+
+    @Test func badValuesOfAFileAreNamedWithTheirLine() throws {
+        try withFile("{\n  \"loops\": 2,\n  \"listen\": \"6001\"\n}") { path in
+            let failure = try #require(refusal(["--config", path]))
+            #expect(failure.description.hasPrefix("file \(path) line 3 listen: \"6001\" is no value of listen"))
+        }
+    }
+
+    @Test func variablesOfKubernetesArePassedOver() throws {
+        let links = [
+            "CARILLON_SERVICE_HOST": "10.0.0.1", "CARILLON_SERVICE_PORT": "6001", "CARILLON_SERVICE_PORT_WS": "6001",
+            "CARILLON_PORT": "tcp://10.0.0.1:6001", "CARILLON_PORT_6001_TCP_ADDR": "10.0.0.1",
+        ]
+        #expect(refusal(environment: links) == nil)
+        #expect(refusal(environment: ["CARILLON_PORTS": "1"]) != nil)
+    }
+
+    @Test func aKeySetThatIsMissingIsOfTheConfiguration() throws {
+        let environment = ["CARILLON_APPS": apps, "CARILLON_JWT_KEYS_FILE": "/no/such.json"]
+        let settings = try Settings(effective(environment: environment))
+        let logger = LogOutput.logger("test", level: settings.logLevel, format: settings.logFormat)
+        let failure = #expect(throws: Failure.self) { try HubProcess.tokenVerifier(settings.jwt, logger) }
+        #expect(failure?.description == "jwt.keysFile: the JWT key set /no/such.json does not exist")
+        #expect(failure?.status == .configuration)
     }
 
     private func withFile(_ text: String, _ body: (String) throws -> Void) throws {

@@ -55,7 +55,7 @@ struct TailTests {
         try device.signIn(token: "a\"b")
         try device.subscribe("user.demo.adherence")
         #expect(try device.next() == .established(socketID: "1.2"))
-        #expect(try device.next() == .signedIn)
+        #expect(try device.next() == .signedIn(userID: "demo"))
         #expect(try device.next() == .subscribed(channel: "user.demo.adherence"))
         #expect(try device.next() == .refused(channel: "x", reason: "no"))
         #expect(try device.next() == .error(code: nil, message: "odd"))
@@ -76,6 +76,23 @@ struct TailTests {
         } throws: { error in
             if case .stopped? = error as? ClientSocket.Pause { true } else { false }
         }
+    }
+
+    @Test(arguments: [false, true])
+    func endsWithARefusedTokenUnlessAChannelWasNamed(_ isChannelNamed: Bool) throws {
+        let hub = try ScriptedHub { peer in
+            peer.text(#"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\"}"}"#)
+            peer.text(#"{"event":"pusher:error","data":{"code":null,"message":"The token has expired"}}"#)
+            peer.close(CloseCode(rawValue: 4200))
+        }
+        let url = "ws://127.0.0.1:\(hub.port)"
+        let target = Target(
+            address: try HubAddress(url), appKey: "key",
+            channels: ["user.demo.adherence"] + (isChannelNamed ? ["news"] : []), isOnlyUsers: !isChannelNamed,
+            token: { "old" })
+        let device = try Device(target.address, appKey: "key", stop: Latch())
+        let ending = try TailCommand.follow(device, target, EventPrinter())
+        #expect(ending == (isChannelNamed ? .closed(code: 4200) : .tokenRefused("The token has expired")))
     }
 
     @Test func saysWhyThereIsNoConnection() throws {

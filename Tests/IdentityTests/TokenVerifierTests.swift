@@ -200,7 +200,15 @@ import Testing
         let error = await #expect(throws: TokenPolicyError.self) {
             try await verifier { $0.keySetFile = "/no/such.json" }
         }
-        #expect(error?.description.contains("/no/such.json") == true)
+        #expect(error?.description == "the JWT key set /no/such.json does not exist")
+        let file = try keySetFile()
+        try "keys".write(toFile: file, atomically: true, encoding: .utf8)
+        let other = await #expect(throws: TokenPolicyError.self) { try await verifier { $0.keySetFile = file } }
+        #expect(other?.description == "the JWT key set \(file) is no JSON Web Key Set (RFC 7517)")
+        let folder = await #expect(throws: TokenPolicyError.self) {
+            try await verifier { $0.keySetFile = self.folder.path }
+        }
+        #expect(folder?.description == "the JWT key set \(self.folder.path) cannot be read")
     }
 }
 

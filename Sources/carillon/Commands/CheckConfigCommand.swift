@@ -23,7 +23,9 @@ struct CheckConfigCommand: ParsableCommand {
         }
         let effective = try arguments.effective(dev ? .development : .serve)
         for line in Self.lines(effective) { say(line) }
-        _ = try Settings(effective)
+        let settings = try Settings(effective)
+        let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        _ = try HubProcess.tokenVerifier(settings.jwt, logger)
     }
 
     /// One line for each setting: key, value, source.

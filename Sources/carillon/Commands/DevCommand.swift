@@ -28,7 +28,9 @@ struct DevCommand: ParsableCommand {
         if settings.databaseURL != nil {
             say("  DATABASE_URL is not used: dev has a database of its own")
         }
-        let cluster = try DevelopmentCluster(directory: folder.path)
+        let cluster = try DevelopmentCluster(directory: folder.path) {
+            say("PostgreSQL has ended; Ctrl-C and start again")
+        }
         // Also on the way out of an error: nothing that was started outlives the hub.
         defer { cluster.stop() }
         try prepareDatabase(cluster, folder)
@@ -83,7 +85,8 @@ struct DevCommand: ParsableCommand {
 
     /// The two commands to try.
     private func invite(folder: DevelopmentFolder, dose: String?) {
-        let program = shellWord(relative(ProcessInfo.processInfo.arguments.first ?? "carillon"))
+        // As it was typed, a name in PATH included: that works in another terminal too.
+        let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let place = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))
         let condition = dose.map { "id = '\($0)'" } ?? "user_id = 'demo'"

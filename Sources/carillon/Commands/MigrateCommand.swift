@@ -9,7 +9,9 @@ struct MigrateCommand: ParsableCommand {
         discussion: """
             The connection string is that of carillon_owner, or of a superuser, who then also makes the roles. \
             Applied migrations are checked against their files; a database newer than this program is refused.
-            """)
+
+
+            """ + SettingsArguments.help)
 
     @Flag(help: "Print what would be done, and change nothing.")
     var dryRun = false
@@ -18,6 +20,12 @@ struct MigrateCommand: ParsableCommand {
     var status = false
 
     @OptionGroup var arguments: SettingsArguments
+
+    func validate() throws {
+        guard !(status && dryRun) else {
+            throw ValidationError("--status and --dry-run exclude each other: give one of them")
+        }
+    }
 
     func run() throws {
         let effective = try arguments.effective(.serve)
@@ -30,7 +38,7 @@ struct MigrateCommand: ParsableCommand {
         } else if dryRun {
             let status = try migrator.status()
             try migrator.check(status)
-            for line in Self.plan(status) { say(line) }
+            for line in Self.plan(status, missingRoles: try migrator.missingRoles()) { say(line) }
         } else {
             let status = try migrator.migrate { say($0) }
             say("the database is at migration \(status.lines.last?.version ?? 0)")
@@ -57,8 +65,10 @@ struct MigrateCommand: ParsableCommand {
     }
 
     /// What a migration would do, for people.
-    static func plan(_ status: Migrator.Status) -> [String] {
+    static func plan(_ status: Migrator.Status, missingRoles: [String]) -> [String] {
         guard !status.isCurrent else { return ["nothing to do"] }
-        return status.pending.map { "would apply \($0.name)" } + ["would apply the functions"]
+        return missingRoles.map { "would make the role \($0)" } + status.pending.map { "would apply \($0.name)" } + [
+            "would apply the functions"
+        ]
     }
 }

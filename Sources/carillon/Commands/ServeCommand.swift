@@ -14,7 +14,11 @@ struct ServeCommand: ParsableCommand {
         let settings = try Settings(arguments.effective(.serve))
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
         if settings.databaseURL == nil {
-            logger.notice("no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams")
+            logger.notice(
+                """
+                no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams; channels named \
+                user.… are ordinary public channels
+                """)
         }
         try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
             logger.info("ready", metadata: ["address": "\(address)"])

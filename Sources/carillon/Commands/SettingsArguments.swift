@@ -7,7 +7,7 @@ import Foundation
 struct SettingsArguments: ParsableArguments {
     @Argument(
         parsing: .allUnrecognized,
-        help: ArgumentHelp("Settings, as listed below.", valueName: "settings"))
+        help: ArgumentHelp("Settings, as listed above.", valueName: "settings"))
     var rest: [String] = []
 
     /// Asks command line, environment and file.

@@ -36,11 +36,14 @@ struct TailCommand: ParsableCommand {
         let printer = EventPrinter()
         var delay = Duration.zero
         while !stop.wait(timeout: delay) {
-            do throws(ClientSocket.Pause) {
+            do {
                 let device = try Device(target.address, appKey: target.appKey, stop: stop)
-                delay = try follow(device, target, printer)
-            } catch {
-                switch error {
+                switch try Self.follow(device, target, printer) {
+                case .closed(let code): delay = Self.delay(after: code)
+                case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
+                }
+            } catch let pause as ClientSocket.Pause {
+                switch pause {
                 case .stopped: return
                 case .timeout: printer.note("the hub does not take what is sent")
                 case .closed(let reason): printer.note("not connected: \(reason)")
@@ -52,27 +55,40 @@ struct TailCommand: ParsableCommand {
         }
     }
 
-    /// Prints until the connection is closed.
-    ///
-    /// - Returns: after what time to come back; negative for never.
-    private func follow(
+    /// Why a connection is followed no longer.
+    enum Ending: Equatable {
+        case closed(code: UInt16?)
+        /// Nothing but a user's channels was asked for, and they will not come.
+        case tokenRefused(String)
+    }
+
+    /// Prints until the connection is closed, or until nothing can come of it.
+    static func follow(
         _ device: Device, _ target: Target, _ printer: EventPrinter
-    ) throws(ClientSocket.Pause) -> Duration {
+    ) throws(ClientSocket.Pause) -> Ending {
+        var isWaitingForUser = false
         while true {
             switch try device.next() {
             case .established(let socketID):
                 printer.note("connected to \(target.address.authority) as socket \(socketID)")
-                if let token = target.token() { try device.signIn(token: token) }
+                if let token = target.token() {
+                    try device.signIn(token: token)
+                    isWaitingForUser = true
+                }
                 for channel in target.channels { try device.subscribe(channel) }
-            case .signedIn: printer.note("signed in as \(user ?? "")")
+            case .signedIn(let userID):
+                isWaitingForUser = false
+                printer.note("signed in as \(userID)")
             case .subscribed(let channel): printer.note("subscribed to \(channel)")
             case .refused(let channel, let reason): printer.note("refused \(channel): \(reason)")
             case .event(let channel, let name, let data): printer.event(channel: channel, name: name, data: data)
+            // Errors with a code end the connection, and their code says whether to come back.
+            case .error(nil, let message) where isWaitingForUser && target.isOnlyUsers: return .tokenRefused(message)
             case .error(let code, let message):
                 printer.note("error\(code.map { " \($0)" } ?? ""): \(message)")
             case .closed(let code):
                 printer.note("the hub closed the connection\(code.map { " (code \($0))" } ?? "")")
-                return Self.delay(after: code)
+                return .closed(code: code)
             }
         }
     }
@@ -89,13 +105,17 @@ struct TailCommand: ParsableCommand {
 }
 
 /// Whom and what to follow.
-private struct Target {
+struct Target {
     let address: HubAddress
     let appKey: String
     let channels: [String]
+    /// Whether all channels are the user's, which come with a good token only.
+    let isOnlyUsers: Bool
     /// A token that is good now; nil where no user is followed.
     let token: () -> String?
+}
 
+extension Target {
     init(_ command: TailCommand) throws(Failure) {
         var channels = command.channel
         if let user = command.user {
@@ -110,6 +130,7 @@ private struct Target {
         }
         guard !channels.isEmpty else { throw Failure("nothing to follow: give --user NAME or --channel NAME") }
         self.channels = channels
+        isOnlyUsers = command.channel.isEmpty
 
         if let url = command.url {
             guard let appKey = command.appKey else { throw Failure("--url also needs --app-key") }

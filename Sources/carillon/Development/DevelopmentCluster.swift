@@ -19,8 +19,10 @@ final class DevelopmentCluster {
 
     /// Chooses folders and programs; starts nothing.
     ///
-    /// - Parameter directory: DIR, an absolute path of a folder that is there.
-    init(directory: String) throws(Failure) {
+    /// - Parameters:
+    ///   - directory: DIR, an absolute path of a folder that is there.
+    ///   - endedUnasked: called on a thread of its own when the server that was started ends without `stop`.
+    init(directory: String, endedUnasked: @escaping @Sendable () -> Void = {}) throws(Failure) {
         let user = try ClusterUser.current()
         let folders = try ClusterFolders.prepare(directory: directory, user: user)
         lock = try FolderLock(file: folders.lock)
@@ -28,7 +30,7 @@ final class DevelopmentCluster {
         self.user = user
         self.folders = folders
         self.programs = programs
-        postmaster = Postmaster(programs: programs, folders: folders, user: user)
+        postmaster = Postmaster(programs: programs, folders: folders, user: user, endedUnasked: endedUnasked)
     }
 
     /// Connection string of the database's owner, for people and migrations.
@@ -52,19 +54,22 @@ final class DevelopmentCluster {
             try makeDatabase()
         } catch {
             postmaster.stop()
-            throw Failure("the database \(Self.database) cannot be made: \(error.description)")
+            throw Failure("the database \(Self.database) cannot be made: \(error.line)")
         }
         return isNew
     }
 
-    /// Lets the owner look at and end the hub's sessions, so that one connection string does for trying what happens.
+    /// Lets the owner look at and end the hub's sessions, and make tables in `public`, so that one connection string
+    /// does for trying what happens.
     ///
     /// Called when the migrations have made the roles.
     func widenOwner() throws(Failure) {
         do {
-            try BlockingConnection(superuserURL).execute("grant pg_monitor, pg_signal_backend to \(Self.owner)")
+            let connection = try BlockingConnection(superuserURL)
+            try connection.execute("grant pg_monitor, pg_signal_backend to \(Self.owner)")
+            try connection.execute("grant create on schema public to \(Self.owner)")
         } catch {
-            throw Failure("the owner cannot be given its rights: \(error.description)")
+            throw Failure("the owner cannot be given its rights: \(error.line)")
         }
     }
 
@@ -111,6 +116,9 @@ final class DevelopmentCluster {
             shared_buffers = 64MB
             max_wal_size = 256MB
             jit = off
+            # The demonstration's days are those of this zone, wherever the machine is.
+            timezone = 'UTC'
+            log_timezone = 'UTC'
             cluster_name = 'carillon-dev'
             logging_collector = off
             log_destination = 'stderr'

@@ -8,7 +8,15 @@ extension ListenAddress {
         do throws(ListenError) {
             _ = try ListeningSocket(host: host, port: port)
         } catch {
-            throw Failure(error.description)
+            throw Failure(error, at: self)
         }
+    }
+}
+
+extension Failure {
+    /// Of the configuration where no port of the address would do, which is none of this machine's then.
+    init(_ error: ListenError, at address: ListenAddress) {
+        let isAddressGood = (try? ListeningSocket(host: address.host, port: 0)) != nil
+        self.init(error.description, status: isAddressGood ? .general : .configuration)
     }
 }

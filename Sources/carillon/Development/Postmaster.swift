@@ -15,6 +15,7 @@ final class Postmaster {
     private let user: ClusterUser
     /// Set when the process that we started has ended.
     private var ended = Latch()
+    private let unasked: UnaskedEnd
 
     /// How long a start may take, crash recovery included.
     private static let startTimeout = Duration.seconds(120)
@@ -22,7 +23,12 @@ final class Postmaster {
     private static let stopTimeout = Duration.seconds(10)
     private static let pollInterval = Duration.milliseconds(20)
 
-    init(programs: PostgresPrograms, folders: ClusterFolders, user: ClusterUser) {
+    /// - Parameter endedUnasked: called when a server that had started ends without `stop`; on a thread of its own.
+    init(
+        programs: PostgresPrograms, folders: ClusterFolders, user: ClusterUser,
+        endedUnasked: @escaping @Sendable () -> Void = {}
+    ) {
+        unasked = UnaskedEnd(report: endedUnasked)
         self.programs = programs
         self.folders = folders
         self.user = user
@@ -39,7 +45,12 @@ final class Postmaster {
         while ContinuousClock.now < deadline {
             let logStart = size(of: folders.log)
             try launch()
-            if let reason = waitUntilReady(deadline: deadline) { lastWords = reason } else { return }
+            guard let reason = waitUntilReady(deadline: deadline) else {
+                unasked.expectNone()
+                if ended.isSet { unasked.tell() }
+                return
+            }
+            lastWords = reason
             guard ended.isSet else { break }
             lastWords = words(from: logStart) ?? lastWords
             // Backends of a killed postmaster live on for a moment, and a new one refuses to start beside them.
@@ -52,6 +63,7 @@ final class Postmaster {
 
     /// Stops the server of this folder, whoever started it: a fast shutdown, and if that takes too long an immediate one.
     func stop() {
+        unasked.expectOne()
         for (signal, timeout) in [(SIGINT, Self.stopTimeout), (SIGQUIT, .seconds(5)), (SIGKILL, .seconds(5))] {
             guard let processID = runningProcess() else { return }
             kill(processID, signal)
@@ -83,6 +95,7 @@ final class Postmaster {
         guard log >= 0 else { throw Failure("\(folders.log): cannot be written: \(String(cString: strerror(errno)))") }
         let launch = Launch()
         ended = launch.ended
+        let unasked = unasked
         Thread.detachNewThread {
             do throws(Failure) {
                 let child = try ChildProcess.start(arguments, output: log)
@@ -95,6 +108,7 @@ final class Postmaster {
                 launch.started.set()
             }
             launch.ended.set()
+            unasked.tell()
         }
         launch.started.wait()
         if let failure = launch.failure.withLock({ $0 }) { throw failure }
@@ -145,6 +159,27 @@ final class Postmaster {
         }
         let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
         return (lines.last { $0.contains("FATAL") } ?? lines.last).map(String.init)
+    }
+}
+
+/// Whether the server's end would be a surprise, which is told once.
+private final class UnaskedEnd: Sendable {
+    private let isSurprise = Atomic<Bool>(false)
+    private let report: @Sendable () -> Void
+
+    init(report: @escaping @Sendable () -> Void) {
+        self.report = report
+    }
+
+    /// The server has started, and shall stay.
+    func expectNone() { isSurprise.store(true, ordering: .sequentiallyConsistent) }
+
+    /// The server is about to be stopped.
+    func expectOne() { isSurprise.store(false, ordering: .sequentiallyConsistent) }
+
+    /// The server has ended.
+    func tell() {
+        if isSurprise.exchange(false, ordering: .sequentiallyConsistent) { report() }
     }
 }
 

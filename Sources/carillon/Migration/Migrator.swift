@@ -79,6 +79,14 @@ struct Migrator {
             functionsCurrent: functions.first?.first == files.functionsChecksum)
     }
 
+    /// The roles that a migration would make.
+    func missingRoles() throws(Failure) -> [String] {
+        let found = try asking("the roles cannot be read") { () throws(StatementError) in
+            try connection.query("select rolname from pg_roles").compactMap { $0.first ?? nil }
+        }
+        return [DevelopmentCluster.owner, DevelopmentCluster.hub].filter { !found.contains($0) }
+    }
+
     /// Checks that the database is one this program may change.
     ///
     /// - Throws: a failure where it is newer, where an applied file has changed, or where one was passed over.
@@ -145,7 +153,7 @@ struct Migrator {
             try connection.execute(files.demonstration.text)
         } catch {
             try? connection.execute("rollback")
-            throw Failure("sql/\(files.demonstration.path) failed: \(error)")
+            throw Failure("sql/\(files.demonstration.path) failed: \(error.line)")
         }
     }
 
@@ -156,7 +164,7 @@ struct Migrator {
                 do {
                     try connection.execute(file.text)
                 } catch {
-                    throw Failure("sql/\(file.path) failed, and nothing of the functions was changed: \(error)")
+                    throw Failure("sql/\(file.path) failed, and nothing of the functions was changed: \(error.line)")
                 }
             }
             _ = try connection.query(
@@ -167,7 +175,9 @@ struct Migrator {
             try connection.execute("commit")
         } catch {
             try? connection.execute("rollback")
-            throw error as? Failure ?? Failure("the functions were not changed: \(error)")
+            if let failure = error as? Failure { throw failure }
+            let reason = (error as? StatementError)?.line ?? "\(error)"
+            throw Failure("the functions were not changed: \(reason)")
         }
         report("\(files.functions.count) function files applied")
     }
@@ -195,11 +205,19 @@ struct Migrator {
                     + "run sql/roles.sql as a superuser first")
         }
         guard rights.dropFirst().first != "t" else { return }
-        do {
-            try connection.execute("set role \(owner)")
-        } catch {
-            throw Failure("this user may not act as \(owner): connect as \(owner), or as a member of that role")
+        if (try? connection.execute("set role \(owner)")) != nil { return }
+        // One that makes roles need not be a member of them, but may become one.
+        if rights.first == "t", (try? connection.execute("grant \(owner) to current_user")) != nil,
+            (try? connection.execute("set role \(owner)")) != nil
+        {
+            return
         }
+        let user = try asking("the roles cannot be read") { () throws(StatementError) in
+            try connection.query("select quote_ident(session_user)").first?.first ?? nil
+        }
+        throw Failure(
+            "this user may not act as \(owner): connect as \(owner), or have a superuser run: "
+                + "GRANT \(owner) TO \(user ?? "")")
     }
 
     private func transaction(_ path: String, _ body: () throws(StatementError) -> Void) throws(Failure) {
@@ -209,7 +227,7 @@ struct Migrator {
             try connection.execute("commit")
         } catch {
             try? connection.execute("rollback")
-            throw Failure("sql/\(path) failed, and nothing of it was kept: \(error)")
+            throw Failure("sql/\(path) failed, and nothing of it was kept: \(error.line)")
         }
     }
 
@@ -219,7 +237,7 @@ struct Migrator {
         do {
             return try body()
         } catch {
-            throw Failure("\(what): \(error)")
+            throw Failure("\(what): \(error.line)")
         }
     }
 }

@@ -45,12 +45,21 @@ struct SettingsFile {
         return "\"\(value.prefix(80))\""
     }
 
-    /// Path and line of a key, where it is found exactly once.
+    /// The key with its line, as "line 4 jwt.issuer".
+    func name(of key: String) -> String {
+        line(of: key).map { "line \($0) \(key)" } ?? key
+    }
+
     private func place(of key: String) -> String {
+        line(of: key).map { "\(path) line \($0)" } ?? path
+    }
+
+    /// The line of a key, from 1, where it is found exactly once.
+    private func line(of key: String) -> Int? {
         let leaf = "\"\(key.split(separator: ".").last ?? "")\""
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         let hits = lines.indices.filter { lines[$0].contains(leaf) }
-        return hits.count == 1 ? "\(path) line \(hits[0] + 1)" : path
+        return hits.count == 1 ? hits[0] + 1 : nil
     }
 
     private static func flatten(_ object: [String: Any], under prefix: String, into values: inout [String: String]) {

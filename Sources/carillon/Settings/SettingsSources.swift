@@ -33,7 +33,8 @@ struct SettingsSources {
                 let file = try SettingsFile(path: path)
                 problems += file.problems(rows: rows)
                 sources.append(
-                    Source(place: "file \(path)", provider: provider(path, file.values), name: { $0.key }))
+                    Source(
+                        place: "file \(path)", provider: provider(path, file.values), name: { file.name(of: $0.key) }))
             } catch {
                 problems.append(error.description)
             }
@@ -76,7 +77,7 @@ struct SettingsSources {
     private func environmentProvider(rows: [SettingRow], problems: inout [String]) -> any ConfigProvider {
         let known = Set(rows.map(\.environment) + [SettingsTable.fileEnvironment])
         for (name, value) in environment.sorted(by: { $0.key < $1.key })
-        where name.hasPrefix("CARILLON_") && !known.contains(name) {
+        where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
             let shown = SettingsFile.shownOfUnknown(value, key: name)
             problems.append("environment: unknown variable \(name)=\(shown)\(nearest(to: name, among: Array(known)))")
         }
@@ -85,6 +86,11 @@ struct SettingsSources {
         return EnvironmentVariablesProvider(environmentVariables: given).mapKeys { key in
             AbsoluteConfigKey([names[key.components.joined(separator: ".")] ?? ""])
         }
+    }
+
+    /// Whether the variable is one that Kubernetes sets for a service named carillon in all pods beside it.
+    private static func isServiceLink(_ name: String) -> Bool {
+        name.hasPrefix("CARILLON_SERVICE_") || name == "CARILLON_PORT" || name.hasPrefix("CARILLON_PORT_")
     }
 
     private func provider(_ name: String, _ values: [String: String]) -> any ConfigProvider {

@@ -9,7 +9,8 @@ final class Device {
     /// What arrives, as far as a person at a terminal cares.
     enum Arrival: Equatable {
         case established(socketID: String)
-        case signedIn
+        /// The user that the hub took from the token.
+        case signedIn(userID: String)
         case subscribed(channel: String)
         case refused(channel: String, reason: String)
         case event(channel: String, name: String, data: String)
@@ -220,7 +221,7 @@ private enum Found {
         case "pusher:pong": self = .nothing
         case "pusher:connection_established":
             self = .message(.established(socketID: Found.member("socket_id", of: data)))
-        case "sync:auth_ok": self = .message(.signedIn)
+        case "sync:auth_ok": self = .message(.signedIn(userID: Found.member("userId", of: data)))
         case "pusher_internal:subscription_succeeded": self = .message(.subscribed(channel: channel))
         case "pusher:subscription_error":
             self = .message(.refused(channel: channel, reason: Found.member("error", of: data)))
