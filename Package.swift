@@ -138,7 +138,7 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "HTTP", "Postgres", "WebSocket",
+                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

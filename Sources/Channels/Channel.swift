@@ -7,8 +7,8 @@ package final class Channel {
     package let name: ChannelName
     /// Whether the name is a user's stream, fed by the database.
     let isStream: Bool
-    /// The slots of the loop's sessions that get this channel's events, in no order.
-    package internal(set) var subscribers: ContiguousArray<UInt32> = []
+    /// The loop's sessions that get this channel's events, in no order.
+    package internal(set) var subscribers: ContiguousArray<SessionID> = []
     /// Subscribes whose answer from the stream's home is still under way.
     var joining = 0
 

@@ -3,7 +3,7 @@ package struct ChannelLimits: Sendable {
     /// Channels that one connection may be subscribed to. Pusher's own figure.
     package var subscriptionsPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity.
-    package var parkedPerSessionMax = 16
+    package var parkedPerSessionMax = 20
 
     package init() {}
 }

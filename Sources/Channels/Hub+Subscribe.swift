@@ -9,6 +9,7 @@ extension Hub {
         if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
             return repeated(place, session, &effects)
         }
+        if session.parked.contains(where: { $0.name == name }), (auth ?? "").isEmpty { return }
         guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
             return refuse(name, .tooManyChannels, &effects)
         }
@@ -54,6 +55,8 @@ extension Hub {
         }
         if stream.form == .privateUser, let vouchedFor {
             guard vouchedFor else { return refuse(name, .badSignature, &effects) }
+            // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
+            session.parked.removeAll { $0.name == name }
             return enter(name, stream: stream, session, &effects)
         }
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
@@ -65,10 +68,9 @@ extension Hub {
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
+        session.parked.removeAll { $0.name == name }
         if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
             leave(session.subscriptions.remove(at: place), of: session, &effects)
-        } else {
-            session.parked.removeAll { $0.name == name }
         }
     }
 

@@ -77,7 +77,7 @@ package final class Hub {
         if session.subscriptions[place].index == nil {
             channel.joining -= 1
             session.subscriptions[place].index = UInt32(truncatingIfNeeded: channel.subscribers.count)
-            channel.subscribers.append(session.id.slot)
+            channel.subscribers.append(session.id)
         }
         effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
     }
@@ -109,7 +109,7 @@ package final class Hub {
             effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
         } else {
             let index = UInt32(truncatingIfNeeded: channel.subscribers.count)
-            channel.subscribers.append(session.id.slot)
+            channel.subscribers.append(session.id)
             session.subscriptions.append(Subscription(channel: channel, serial: session.lastSerial, index: index))
             effects.append(.send(ServerEvent.succeededFrame(name)))
         }
@@ -138,8 +138,8 @@ package final class Hub {
         effects.append(.send(ServerEvent.errorFrame(message)))
     }
 
-    private func moved(_ slot: UInt32, to index: UInt32, in channel: Channel) {
-        guard let session = sessions[Int(slot)],
+    private func moved(_ id: SessionID, to index: UInt32, in channel: Channel) {
+        guard let session = sessions[Int(id.slot)],
             let place = session.subscriptions.firstIndex(where: { $0.channel === channel })
         else { return }
         session.subscriptions[place].index = index

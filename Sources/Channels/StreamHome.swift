@@ -106,10 +106,19 @@ package struct StreamHome {
         }
     }
 
-    /// The stream's numbering was replaced (a restore, a lossy failover): what follows counts from `position`.
-    package mutating func reset(_ id: StreamID, to position: StreamPosition) {
-        guard streams[id]?.position != nil else { return }
+    /// What lies between the offset handed on last and `position` cannot be had (a restore, a failover, a log that ends
+    /// too late). The takers are told by being answered again, at a position that does not follow theirs: fetch anew.
+    package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
+        guard let stream = streams[id], stream.position != nil else { return }
         streams[id]?.position = position
+        for form in StreamForm.allCases {
+            let loops = stream.loops(form)
+            guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format(),
+                let channel = ChannelName(name)
+            else { continue }
+            let frame = ServerEvent.succeededFrame(channel, at: position)
+            effects.append(.broadcast(loops: loops, channel: name, frame: frame))
+        }
     }
 
     /// The feed hands over one event. Events of a stream come in order; one at or below the offset handed on last,

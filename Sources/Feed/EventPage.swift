@@ -2,8 +2,8 @@ import Bytes
 import Postgres
 import Sync
 
-/// Rows of events, in the order of their streams and offsets, looked at where they lie: a hub sees the events of all users and
-/// copies only those of its own.
+/// Rows of events, in the order of their streams and offsets, looked at where they lie: a hub sees the events of all
+/// users and copies only those of its own.
 package protocol EventPage {
     /// How many rows.
     var count: Int { get }

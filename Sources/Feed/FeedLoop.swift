@@ -141,7 +141,9 @@ final class FeedLoop: EventSource {
     private func schedulePoll() {
         guard reader?.isUp == true else { return }
         let isHeard = listener?.isListening == true && isProbeHeard != false
-        poll?.set(after: isHeard ? configuration.pollInterval : min(configuration.pollInterval, configuration.pollIntervalUnheard))
+        poll?.set(
+            after: isHeard
+                ? configuration.pollInterval : min(configuration.pollInterval, configuration.pollIntervalUnheard))
     }
 
     private func refreshStatus() {
@@ -184,8 +186,8 @@ final class FeedLoop: EventSource {
         isProbeHeard = false
         logger.error(
             """
-            PostgreSQL: the listening connection hears no notifications, so events come by polling; does the connection \
-            string lead through a pooler of transactions?
+            PostgreSQL: the listening connection hears no notifications, so events come by polling; does its \
+            connection string lead through a pooler of transactions?
             """)
         schedulePoll()
         mark()

@@ -98,7 +98,9 @@ final class Listener {
             case .success(let rows) where (0..<rows.count).contains { rows.string($0, 0) == Self.channel }:
                 heartbeat?.set(after: configuration.heartbeatInterval)
             case .success:
-                slot?.drop(PostgresError(.unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
+                slot?.drop(
+                    PostgresError(
+                        .unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
             }
         }
     }

@@ -9,7 +9,9 @@ extension Tail {
     package mutating func positionsReceived(
         _ positions: [StreamPosition], _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
-        guard case .positions(let tickets)? = underWay, tickets.count == positions.count else { throw MalformedAnswer() }
+        guard case .positions(let tickets)? = underWay, tickets.count == positions.count else {
+            throw MalformedAnswer()
+        }
         underWay = nil
         for (ticket, position) in zip(tickets, positions) {
             // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this

@@ -97,6 +97,10 @@ final class ClientLoop {
     }
 
     private func accepted(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?) {
+        guard !isStopping else {
+            Socket.close(descriptor)
+            return hubContext.census.left(address, loop: number)
+        }
         let connection = Connection(descriptor, address, refusal, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
@@ -136,6 +140,7 @@ final class ClientLoop {
     }
 
     private func received(_ outputs: [FeedOutput]) {
+        defer { hubContext.backlog.subtract(outputs.count) }
         for output in outputs {
             switch output {
             case .event(let event):
@@ -145,7 +150,7 @@ final class ClientLoop {
             case .refused(let stream, let serial):
                 atHome { $0.refused(stream, watch: serial, &$1) }
             case .reset(let stream, let position):
-                home.reset(stream, to: position)
+                atHome { $0.reset(stream, to: position, &$1) }
             case .status:
                 break
             }
@@ -204,9 +209,11 @@ final class ClientLoop {
     /// Queues the frame to every subscriber that this loop has of the channel.
     private func deliver(_ frame: SharedBytes, to name: String) {
         guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
-        for slot in channel.subscribers {
-            // A channel's subscribers are sessions of this loop, and a session's slot is its connection's.
-            guard let source = loop.source(slot: slot) else { continue }
+        for id in channel.subscribers {
+            // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
+            // is compared although a session leaves its channels before its slot is free: what stands here is health
+            // data, and a slip in that bookkeeping must not hand it to a stranger.
+            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
             unsafeDowncast(source, to: Connection.self).queue(frame, on: loop)
         }
     }
@@ -223,10 +230,18 @@ final class ClientLoop {
     // MARK: Ending
 
     /// Clients come back at once after 4200; it is sent on established connections only, or they would hot-loop.
+    ///
+    /// The accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands
+    /// before the shutdown, and none comes after it to keep its loop alive.
     private func shutdown() {
         isStopping = true
-        if let acceptor { loop.remove(acceptor) }
-        acceptor = nil
+        if let acceptor {
+            loop.remove(acceptor)
+            self.acceptor = nil
+            for other in hubContext.mailboxes.indices where other != number {
+                hubContext.mailboxes[other].post(.shutdown)
+            }
+        }
         loop.forEachSource { source in
             guard let connection = source as? Connection else { return }
             switch connection.phase {

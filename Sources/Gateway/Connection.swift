@@ -73,8 +73,13 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
-        if output.byteCount > owner.limits.sendQueueBytesMax { return slow() }
+        // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
+        let limits = owner.limits
+        if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
+        {
+            slow()
+        }
     }
 
     override func deadlineReached() {

@@ -36,18 +36,18 @@ final class ConnectionCensus: Sendable {
     func arrived(from address: PeerAddress) -> Admission {
         state.withLock { state in
             guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut }
+            let sameAddress = state.perAddress[address, default: 0]
+            let isExempt = limits.exemptsLoopback && address.isLoopback
+            let most = isExempt ? Int.max / 2 : limits.connectionsPerAddressMax ?? Int.max / 2
+            // Those who are only told that they are too many must not be so many themselves that they fill the hub.
+            guard sameAddress < most + limits.refusalsPerAddressMax else { return .shut }
             var loop = 0
             for other in state.perLoop.indices where state.perLoop[other] < state.perLoop[loop] { loop = other }
-            let sameAddress = state.perAddress[address, default: 0]
             state.total += 1
             state.perLoop[loop] += 1
             state.perAddress[address] = sameAddress + 1
             if state.total > limits.connectionsMax { return .refused(loop: loop, .hubFull) }
-            if let most = limits.connectionsPerAddressMax, sameAddress >= most,
-                !(limits.exemptsLoopback && address.isLoopback)
-            {
-                return .refused(loop: loop, .addressFull)
-            }
+            if sameAddress >= most { return .refused(loop: loop, .addressFull) }
             return .welcome(loop: loop)
         }
     }

@@ -16,6 +16,8 @@ final class HubContext: Sendable {
     let configuration: GatewayConfiguration
     let mailboxes: [Mailbox<LoopMessage>]
     let census: ConnectionCensus
+    /// The feed's outputs that the loops have before them: the feed waits while they are many.
+    let backlog: EventBacklog
     let verifier: TokenVerifier
     let routes: any HTTPRoutes
     /// Nil without a database.
@@ -23,11 +25,12 @@ final class HubContext: Sendable {
 
     init(
         _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
-        verifier: TokenVerifier, routes: any HTTPRoutes
+        backlog: EventBacklog, verifier: TokenVerifier, routes: any HTTPRoutes
     ) {
         self.configuration = configuration
         self.mailboxes = mailboxes
         self.feed = feed
+        self.backlog = backlog
         self.verifier = verifier
         self.routes = routes
         census = ConnectionCensus(loops: mailboxes.count, limits: configuration.limits)
@@ -68,9 +71,10 @@ package final class Gateway: Sendable {
         port = socket.port
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
-        feed = try startFeed?(Self.sink(to: mailboxes))
+        let backlog = EventBacklog()
+        feed = try startFeed?(Self.sink(to: mailboxes, backlog))
         let context = HubContext(
-            configuration, mailboxes: mailboxes, feed: feed, verifier: verifier, routes: routes)
+            configuration, mailboxes: mailboxes, feed: feed, backlog: backlog, verifier: verifier, routes: routes)
         self.context = context
         threads = try handles.enumerated().map { number, handle in
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in
@@ -95,26 +99,42 @@ package final class Gateway: Sendable {
     /// Closes every connection with 4200, and ends the loops and the feed. Returns when all threads have ended: at once,
     /// or after the time that peers have to answer a close frame.
     package func stop() {
-        feed?.stop()
-        for mailbox in context.mailboxes { mailbox.post(.shutdown) }
+        context.mailboxes[0].post(.shutdown)
         for thread in threads { thread.join() }
+        // Last, for a feed that is resolving a name takes its time, and clients should not wait for that.
+        feed?.stop()
     }
 
     /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
-    private static func sink(to mailboxes: [Mailbox<LoopMessage>]) -> FeedSink {
+    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog) -> FeedSink {
         FeedSink(
             deliver: { outputs in
-                guard mailboxes.count > 1 else { return mailboxes[0].post(.feed(outputs)) }
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
                     guard let stream = output.stream else { continue }
                     perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
                 }
                 for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
+                    backlog.add(outputs.count)
                     mailbox.post(.feed(outputs))
                 }
             },
-            backlog: { mailboxes.map(\.count).max() ?? 0 })
+            backlog: { backlog.count + (mailboxes.map(\.count).max() ?? 0) })
+    }
+}
+
+/// How many of the feed's outputs the loops have still to look at.
+final class EventBacklog: Sendable {
+    private let outputs = Atomic<Int>(0)
+
+    var count: Int { outputs.load(ordering: .relaxed) }
+
+    func add(_ count: Int) {
+        outputs.add(count, ordering: .relaxed)
+    }
+
+    func subtract(_ count: Int) {
+        outputs.subtract(count, ordering: .relaxed)
     }
 }
 

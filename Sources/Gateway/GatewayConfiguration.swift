@@ -25,15 +25,19 @@ package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
-    package var sendQueueBytesMax = 1 << 20
+    package var sendQueueBytesMax = 8 << 20
+    /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
+    package var sendQueueFramesMax = 16_384
     /// Connections in all; above it a request is answered with 503.
-    package var connectionsMax = 100_000
+    package var connectionsMax = 200_000
     /// Connections from one address; above it a request is answered with 429. Nil: no bound.
     package var connectionsPerAddressMax: Int? = 1_000
     /// Whether loopback addresses are free of the bound for one address.
     package var exemptsLoopback = false
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
+    /// Connections beyond `connectionsPerAddressMax` of one address, likewise.
+    package var refusalsPerAddressMax = 8
 
     package init() {}
 }

@@ -22,6 +22,8 @@ struct WriteQueue {
     static let capacityKept = 16
 
     var isEmpty: Bool { first == nil }
+    /// Frames queued, the first perhaps sent in part.
+    var frameCount: Int { first == nil ? 0 : rest.count &+ 1 }
 
     @inline(__always)
     mutating func append(_ frame: SharedBytes) {

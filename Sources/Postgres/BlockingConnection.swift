@@ -67,12 +67,15 @@ package final class BlockingConnection {
     private var lastMessage: String { String(cString: PQerrorMessage(pg)) }
 
     private func rows(of result: OpaquePointer?) throws(StatementError) -> Rows {
-        guard let result else { throw StatementError(PostgresError(.lost, "the connection was lost"), message: lastMessage) }
+        guard let result else {
+            throw StatementError(PostgresError(.lost, "the connection was lost"), message: lastMessage)
+        }
         guard let error = PostgresError(result: result) else { return Rows(result) }
         let message = String(cString: PQresultErrorMessage(result))
         PQclear(result)
         guard PQstatus(pg) == CONNECTION_OK else {
-            throw StatementError(PostgresError(.lost, "the connection was lost", sqlstate: error.sqlstate), message: message)
+            throw StatementError(
+                PostgresError(.lost, "the connection was lost", sqlstate: error.sqlstate), message: message)
         }
         throw StatementError(error, message: message)
     }

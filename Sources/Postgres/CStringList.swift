@@ -31,7 +31,8 @@ struct CStringList {
         bytes.withUnsafeBufferPointer { bytes in
             withUnsafeTemporaryAllocation(of: UnsafePointer<CChar>?.self, capacity: offsets.count + 1) { pointers in
                 for (index, offset) in offsets.enumerated() {
-                    pointers.initializeElement(at: index, to: offset.flatMap { offset in bytes.baseAddress.map { $0 + offset } })
+                    pointers.initializeElement(
+                        at: index, to: offset.flatMap { offset in bytes.baseAddress.map { $0 + offset } })
                 }
                 pointers.initializeElement(at: offsets.count, to: nil)
                 guard let base = UnsafePointer(pointers.baseAddress) else {

@@ -3,7 +3,7 @@ import Reactor
 
 /// libpq on an event loop: one connection to PostgreSQL, never waiting, one statement at a time.
 ///
-/// Lifecycle: `connect()` → `Handlers.ready` → statements and notifications → `close()`, or `Handlers.lost`, once.
+/// Lifecycle: `connect()` → `Handlers.ready` → statements, notifications → `close()`, or `Handlers.lost`, once.
 /// A connection that has ended is thrown away; who wants another makes another, after a pause (`Backoff`).
 ///
 /// Invariants:
@@ -117,7 +117,8 @@ package final class Connection: EventSource {
     ///     that neither waits nor forgets encryption.
     ///   - completion: called on the loop, later than this call except where the statement is not sent at all.
     package func query(
-        _ sql: String, _ parameters: [String?] = [], timeout: Duration = .seconds(10), _ completion: @escaping Completion
+        _ sql: String, _ parameters: [String?] = [], timeout: Duration = .seconds(10),
+        _ completion: @escaping Completion
     ) {
         guard state == .ready, waiting.count < PostgresLimits.waitingStatementsMax else {
             return completion(.failure(PostgresError(.notSent, "the connection is not ready for a statement")))

@@ -1,4 +1,4 @@
-/// A five-character SQLSTATE (PostgreSQL manual, appendix A): what went wrong, and never a word of what was in the rows.
+/// A five-character SQLSTATE (PostgreSQL manual, appendix A): what went wrong, and never a word of the rows.
 package struct SQLState: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
     /// The five characters.
     package let code: String

@@ -158,9 +158,12 @@ public struct ListenError: Error, CustomStringConvertible {
         let place = "\(host):\(port)"
         switch code {
         case EADDRINUSE:
-            description = "cannot listen on \(place): another program has this port; stop it or choose another"
+            description =
+                "cannot listen on \(place): another program has this port; stop it, or choose another with --listen"
+        case EADDRNOTAVAIL:
+            description = "cannot listen on \(place): \(host) is no address of this machine"
         case EACCES:
-            description = "cannot listen on \(place): ports below 1024 need CAP_NET_BIND_SERVICE; choose another"
+            description = "cannot listen on \(place): this user may not; choose a port above 1023 with --listen"
         default: description = "cannot listen on \(place): \(String(cString: strerror(code)))"
         }
     }

@@ -77,7 +77,7 @@ struct DevelopmentFolderTests {
         }
         let taken = ListenAddress(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
         let failure = #expect(throws: Failure.self) { try taken.checkFree() }
-        #expect(failure?.description.contains("\(taken): the port is taken") == true)
+        #expect(failure?.description.contains("\(taken): another program has this port") == true)
         try ListenAddress(host: "127.0.0.1", port: 0).checkFree()
         #expect(throws: Failure.self) { try ListenAddress(host: "192.0.2.1", port: 0).checkFree() }
     }

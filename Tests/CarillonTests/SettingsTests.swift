@@ -1,4 +1,7 @@
+import Channels
 import Foundation
+import Gateway
+import HTTP
 import Testing
 
 @testable import carillon
@@ -22,6 +25,22 @@ struct SettingsTests {
         } catch {
             return error
         }
+    }
+
+    /// The targets' own defaults are what their tests run with; the table's are what hubs run with.
+    @Test func defaultsAgreeWithTheTargetsLimits() throws {
+        let gateway = GatewayConfiguration(try Settings(effective(profile: .development)))
+        let limits = GatewayLimits()
+        #expect(gateway.limits.messageBytesMax == limits.messageBytesMax)
+        #expect(gateway.limits.sendQueueBytesMax == limits.sendQueueBytesMax)
+        #expect(gateway.limits.connectionsMax == limits.connectionsMax)
+        #expect(gateway.limits.connectionsPerAddressMax == limits.connectionsPerAddressMax)
+        #expect(gateway.channelLimits.subscriptionsPerSessionMax == ChannelLimits().subscriptionsPerSessionMax)
+        #expect(gateway.channelLimits.parkedPerSessionMax == ChannelLimits().parkedPerSessionMax)
+        #expect(gateway.httpLimits == HTTPLimits())
+        #expect(gateway.timeouts.activity == GatewayTimeouts().activity)
+        #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
+        #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
     }
 
     @Test func commandLineBeatsEnvironmentBeatsFileBeatsDefault() throws {
@@ -66,7 +85,6 @@ struct SettingsTests {
         #expect(settings.apps.map(\.id) == ["1"])
         #expect(settings.apps.map(\.key) == ["carillon-key"])
         #expect(settings.apps.map(\.secret) == ["carillon-secret"])
-        #expect(!settings.limitsLoopback)
         #expect(settings.allowedOrigins == ["*"])
         let serve = #expect(throws: Failure.self) { try Settings(effective()) }
         #expect(serve?.description.contains("CARILLON_APPS") == true)

@@ -64,7 +64,7 @@ struct EngineFixture {
     }
 
     func subscribers(_ channel: String, app: App? = nil) -> [UInt32] {
-        hub.channel(channel, of: app ?? self.app)?.subscribers.sorted() ?? []
+        hub.channel(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
     }
 }
 

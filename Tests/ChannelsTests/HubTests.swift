@@ -174,6 +174,31 @@ import Testing
         #expect(isRefused(try engine.subscribe(name, from: other), name, status: 403))
     }
 
+    /// Entered twice, a session would leave a place behind it in the channel, for whoever takes its slot next.
+    @Test func aParkedSubscribeThatIsVouchedForEntersOnce() throws {
+        let name = "private-user.u1.adherence"
+        let session = engine.session(0)
+        let channel = try #require(ChannelName(name))
+        let auth = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: session.socketID)
+        #expect(try engine.subscribe(name, from: session).isEmpty, "parked")
+        #expect(try engine.subscribe(name, auth: auth, from: session) == [.join(name, serial: 1)])
+        _ = engine.joined(try joinOf(name, session, serial: 1), at: 1, session)
+        #expect(try engine.signin("u1", from: session).count == 1, "nothing is left to be unparked")
+        #expect(engine.subscribers(name) == [0])
+        #expect(try engine.unsubscribe(name, from: session) == [.leave(name)])
+        #expect(engine.subscribers(name).isEmpty)
+    }
+
+    @Test func aRepeatedParkedSubscribeIsNotOneTooMany() throws {
+        var limits = ChannelLimits()
+        limits.subscriptionsPerSessionMax = 1
+        let engine = EngineFixture(limits: limits)
+        let session = engine.session(0)
+        #expect(try engine.subscribe("user.a.x", from: session).isEmpty)
+        #expect(try engine.subscribe("user.a.x", from: session).isEmpty)
+        #expect(isRefused(try engine.subscribe("b", from: session), "b", status: 403))
+    }
+
     @Test(arguments: ["user.a=2eb.adherence", "user.=41.adherence", "user..adherence", "user.a=.adherence"])
     func namesThatAreNotCanonicalAreRefused(_ name: String) throws {
         let session = engine.session(0)

@@ -91,11 +91,14 @@ import Testing
         #expect(home.streamCount == 0)
     }
 
-    @Test func aResetCountsAnew() {
+    @Test func aResetIsToldAndCountsAnew() throws {
         var home = StreamHome()
         _ = run(&home) { $0.join(join(1), from: 0, &$1) }
         _ = run(&home) { $0.positioned(stream, at: position(100), watch: 1, &$1) }
-        home.reset(stream, to: StreamPosition(epoch: "f", offset: 3))
+        let heard = run(&home) { $0.reset(stream, to: StreamPosition(epoch: "f", offset: 3), &$1) }
+        try #require(heard.count == 1, "the takers are told")
+        #expect(heard[0].hasPrefix("1 user.u.adherence "))
+        #expect(heard[0].contains(#"{\"sync\":{\"epoch\":\"f\",\"offset\":3}}"#))
         #expect(run(&home) { $0.received(event(4), &$1) }.count == 1)
     }
 }

@@ -108,7 +108,8 @@ struct ModelDatabase {
 
     func tail(_ isNew: (UInt64) -> Bool, after: Tail.Place?, page: Int) -> ModelPage {
         let rows = log.filter { isNew($0.xid) }.sorted { Self.precedes($0.place, $1.place) }
-        return ModelPage(rows: Array(rows.filter { row in after.map { Self.precedes($0, row.place) } ?? true }.prefix(page)))
+        return ModelPage(
+            rows: Array(rows.filter { row in after.map { Self.precedes($0, row.place) } ?? true }.prefix(page)))
     }
 
     private static func precedes(_ left: Tail.Place, _ right: Tail.Place) -> Bool {

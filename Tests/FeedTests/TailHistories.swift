@@ -8,7 +8,8 @@ import Testing
 /// acknowledged position: in order, nothing twice, nothing missing.
 ///
 /// The driver plays the database with the answers of a query computed at any time between sending and answering. It
-/// can also be wrong in the ways in which such a tail usually is; those must be found.
+/// can also be wrong in the ways in which such a tail usually is; those must be found. To play a history again, set
+/// SWIFT_DETERMINISTIC_HASHING too: after a reconnect the streams are asked about in the order of a dictionary.
 @Suite(.timeLimit(.minutes(2))) struct TailHistories {
     @Test func everyWatcherGetsTheLog() {
         var random = SeededRandom()
@@ -195,7 +196,10 @@ struct History {
     /// In two steps, with anything between: hello is carried out, then its answer arrives.
     private mutating func connect() {
         guard !isConnected else { return }
-        guard let snapshot = hello else { return hello = database.snapshot }
+        guard let snapshot = hello else {
+            hello = database.snapshot
+            return
+        }
         tail.connected(snapshot: snapshot.text)
         (isConnected, hello, pastFirstTail, firstOfRun) = (true, nil, false, nil)
         lastPage = [:]
@@ -285,9 +289,11 @@ struct History {
         if event.offset != position.offset + 1 {
             violations.append("\(user): \(event.offset) after \(position.offset)")
         }
-        let isCommitted = losesHistory || database.log.contains {
-            $0.stream == event.stream && $0.offset == event.offset && $0.data == event.data.string
-        }
+        let isCommitted =
+            losesHistory
+            || database.log.contains {
+                $0.stream == event.stream && $0.offset == event.offset && $0.data == event.data.string
+            }
         if !isCommitted { violations.append("\(user): \(event.offset) is not in the log") }
         watched[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
     }
@@ -324,7 +330,9 @@ struct History {
         }
         for (stream, seen) in watched {
             let top = database.position(stream)
-            if seen.position != top { violations.append("\(stream.user): ends at \(seen.position, default: "none"), not \(top)") }
+            if seen.position != top {
+                violations.append("\(stream.user): ends at \(seen.position, default: "none"), not \(top)")
+            }
         }
         if !tail.isCaughtUp { violations.append("never caught up") }
     }

@@ -87,6 +87,34 @@ actor TestClient {
         guard code == 0 else { throw Failure(reason: "send: \(code)") }
     }
 
+    /// Sends every byte by a call of its own.
+    func sendByteByByte(_ bytes: [UInt8]) async throws {
+        let descriptor = descriptor
+        let code = await Self.blocking { () -> Int32 in
+            var on: Int32 = 1
+            setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
+            for byte in bytes {
+                var byte = byte
+                guard Glibc.send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL)) == 1 else { return errno }
+            }
+            return 0
+        }
+        guard code == 0 else { throw Failure(reason: "send: \(code)") }
+    }
+
+    /// Sends the bytes over and over, reading nothing, until the peer has closed the socket.
+    func sendUntilRefused(_ bytes: [UInt8]) async {
+        let descriptor = descriptor
+        await Self.blocking {
+            while true {
+                let count = bytes.withUnsafeBytes {
+                    Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                guard count > 0 else { return }
+            }
+        }
+    }
+
     private static func blocking<Result: Sendable>(_ body: @escaping @Sendable () -> Result) async -> Result {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: body()) }

@@ -28,19 +28,17 @@ import WebSocket
     @Test func everyByteMayComeAlone() async throws {
         let fixture = try await GatewayFixture()
         let client = try TestClient(port: fixture.port)
-        var on: Int32 = 1
-        setsockopt(client.descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
         let request =
             "GET /app/key HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        for byte in request.utf8 { try await client.sendRaw([byte]) }
+        try await client.sendByteByByte(Array(request.utf8))
         #expect(try await client.response().head.hasPrefix("HTTP/1.1 101 "))
         var frame = ByteWriter()
         Array(#"{"event":"pusher:ping"}"#.utf8).withUnsafeBytes {
             FrameWriter.append(masked: Opcode.text, $0, mask: 77, to: &frame)
         }
         _ = try await client.next()
-        for byte in frame.array { try await client.sendRaw([byte]) }
+        try await client.sendByteByByte(frame.array)
         #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
     }
 
@@ -141,14 +139,46 @@ import WebSocket
         }
         let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
         try await client.upgrade()
-        let ping = [UInt8](repeating: 0x61, count: 125)
-        do {
-            // Each ping is answered; the answers are never read. Ends when the hub has closed the socket.
-            while true { try await client.send(Opcode.ping, ping) }
-        } catch is TestClient.Failure {}
+        var pings = ByteWriter()
+        for _ in 0..<50 {
+            Array(repeating: UInt8(ascii: "a"), count: 125).withUnsafeBytes {
+                FrameWriter.append(masked: Opcode.ping, $0, mask: 0x1234_5678, to: &pings)
+            }
+        }
+        // Each ping is answered; the answers are never read.
+        await client.sendUntilRefused(pings.array)
         let (other, _) = try await TestClient.opened(port: fixture.port)
         try await other.send(#"{"event":"pusher:ping"}"#)
         #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+    }
+
+    /// An empty pong has two bytes on the wire, and many times that in memory.
+    @Test func smallFramesAreBoundedByTheirNumber() async throws {
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueFramesMax = 1_000 }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await client.upgrade()
+        var pings = ByteWriter()
+        for _ in 0..<1_000 {
+            FrameWriter.append(masked: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), mask: 7, to: &pings)
+        }
+        await client.sendUntilRefused(pings.array)
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await other.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await other.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+    }
+
+    /// What piles up in one tick is offered to the socket before it is judged.
+    @Test func aBurstInOneTickReachesAReader() async throws {
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueBytesMax = 1_000 }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        var pings = ByteWriter()
+        for _ in 0..<100 {
+            Array(repeating: UInt8(ascii: "a"), count: 125).withUnsafeBytes {
+                FrameWriter.append(masked: Opcode.ping, $0, mask: 0x1234_5678, to: &pings)
+            }
+        }
+        try await client.sendRaw(pings.array)
+        for _ in 0..<100 { #expect(try await client.next() == .pong(String(repeating: "a", count: 125))) }
     }
 
     @Test func messagesAreBoundedAtTheLimit() async throws {

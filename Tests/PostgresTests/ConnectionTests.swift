@@ -52,7 +52,9 @@ import Testing
     @Test func aParameterWithNULIsNotSent() throws {
         let client = try Client()
         var error: PostgresError?
-        client.connection.query("SELECT $1::text", ["demo\0x"]) { if case .failure(let failure) = $0 { error = failure } }
+        client.connection.query("SELECT $1::text", ["demo\0x"]) {
+            if case .failure(let failure) = $0 { error = failure }
+        }
         #expect(error?.kind == .notSent)
     }
 

@@ -9,7 +9,8 @@ import Testing
         ("08006", Advice.reconnect), ("57P01", .reconnect), ("57P02", .reconnect), ("57P03", .reconnect),
         ("53300", .reconnect), ("25006", .reconnect), ("40001", .retry), ("40P01", .retry), ("55P03", .retry),
         ("57014", .retry), ("28P01", .operatorNeeded), ("3D000", .operatorNeeded), ("42883", .operatorNeeded),
-        ("42501", .operatorNeeded), ("22P02", .rejected), ("23505", .rejected), ("42601", .rejected), ("ZZ000", .rejected),
+        ("42501", .operatorNeeded), ("22P02", .rejected), ("23505", .rejected), ("42601", .rejected),
+        ("ZZ000", .rejected),
     ])
     func statesHaveAdvice(_ code: String, _ advice: Advice) throws {
         #expect(try #require(SQLState(code)).advice == advice)

@@ -1,7 +1,7 @@
 // TestDatabase: a private PostgreSQL cluster for tests, and databases in it with the hub's schema.
 //
-// The cluster lives in a folder of its own below the temporary folder, listens on a socket there and nowhere else, and ends
-// with the test process, however that ends: a guard process waits for its standard input to close.
+// The cluster lives in a folder of its own below the temporary folder, listens on a socket there and nowhere else, and
+// ends with the test process, however that ends: a guard process waits for its standard input to close.
 
 import Foundation
 import Glibc
@@ -30,7 +30,7 @@ package final class Cluster: Sendable {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
         // A server that inherited our end would keep the guard waiting for itself.
-        _ = ends.map { fcntl($0, F_SETFD, FD_CLOEXEC) }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         lifeline = ends[1]
         defer { close(ends[0]) }
         try Self.script("create", folder)
@@ -94,7 +94,9 @@ package final class Cluster: Sendable {
         let child = try spawn(arguments, input: nil)
         var status: Int32 = 0
         while waitpid(child, &status, 0) < 0, errno == EINTR {}
-        guard status == 0 else { throw Failure(description: "cluster \(arguments) failed; see the test's error output") }
+        guard status == 0 else {
+            throw Failure(description: "cluster \(arguments) failed; see the test's error output")
+        }
     }
 
     /// Not Foundation's `Process`: it waits until every descriptor that a child inherited is closed, and a server that
@@ -112,7 +114,7 @@ package final class Cluster: Sendable {
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         if arguments.first != "create" { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
         var words = (["/bin/bash", "-c", program, "cluster"] + arguments).map { strdup($0) }
-        defer { words.forEach { free($0) } }
+        defer { for word in words { free(word) } }
         words.append(nil)
         var child = pid_t()
         let code = posix_spawn(&child, "/bin/bash", &actions, nil, words, environ)

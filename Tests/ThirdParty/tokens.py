@@ -44,7 +44,7 @@ def bad_ones(secret, user):
         "alg None": _encoded({"alg": "None"}) + f".{payload}.",
         "alg HS384": signed({"alg": "HS384", "typ": "JWT"}, claims(user), secret),
         "alg RS256": signed({"alg": "RS256", "typ": "JWT"}, claims(user), secret),
-        "unknown kid": signed({"alg": "HS256", "kid": "../../dev/null"}, claims(user), secret),
+        "another key by its id": signed({"alg": "HS256", "kid": "../../dev/null"}, claims(user), ""),
         "payload exchanged": f"{head}.{other}.{signature}",
         "signature cut": good[:-4],
         "no signature": f"{head}.{payload}.",

@@ -31,8 +31,11 @@ final class BareSender {
         try control.open(1, perUser: 1, topics: 0, progress: progress)
     }
 
-    /// Has `frames` frames sent to every receiver, `inFlight` of them on their way at a time.
-    func measure(frames: Int, inFlight: Int) throws -> Drive.Outcome {
+    /// Has `frames` frames sent to every receiver, `burst` at a time, in `seconds` at the least.
+    ///
+    /// At the pace of the hub's own round: a sender that never waits has all it touches in the processor's caches, which
+    /// a server whose events come from a database beside it has not.
+    func measure(frames: Int, burst: Int, seconds: Double) throws -> Drive.Outcome {
         guard let trigger = control.devices.first else { throw Failure("the sender \(name) is not connected") }
         let receiverCount = receivers.liveCount
         counter.messages = 0
@@ -42,13 +45,17 @@ final class BareSender {
         var sent = 0
         var watch = StallWatch()
         while counter.messages < frames * receiverCount {
-            while sent < frames, sent - counter.messages / receiverCount < inFlight {
-                var text = ByteWriter(capacity: 16)
-                text.append("send")
-                trigger.send(text)
-                sent += 1
+            let due = began.nanoseconds + UInt64(seconds * 1e9 * Double(sent) / Double(frames))
+            let now = Instant.read().nanoseconds
+            if sent < frames, counter.messages == sent * receiverCount, now >= due {
+                for _ in 0..<min(burst, frames - sent) {
+                    var text = ByteWriter(capacity: 16)
+                    text.append("send")
+                    trigger.send(text)
+                    sent += 1
+                }
             }
-            loop.tick(waitingAtMost: .milliseconds(20))
+            loop.tick(waitingAtMost: .nanoseconds(Int64(now < due ? due - now : 20_000_000)))
             guard watch.isMoving(counter.messages), receivers.failureCount + control.failureCount == 0 else {
                 throw Failure("the sender \(name) gave up after \(counter.messages) deliveries")
             }

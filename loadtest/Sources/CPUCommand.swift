@@ -7,7 +7,8 @@ struct CPUCommand: ParsableCommand {
         commandName: "cpu", abstract: "Deliveries per CPU-second on one channel of many devices.",
         discussion: """
             One user with many devices; each row change is one event (reminders). A sender is loadtest/Limit's, \
-            started with the hub's frame size: it sends one prebuilt frame to each receiver.
+            started with the hub's frame size: it sends one prebuilt frame to each receiver, at the pace of the hub's \
+            round before. With several events in flight, half of them are one commit, and one burst of the sender's.
             """)
 
     @OptionGroup var options: HubOptions
@@ -38,7 +39,7 @@ struct CPUCommand: ParsableCommand {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let progress = ProgressLine()
         let plan = Drive.Plan(
-            users: 1, devicesPerUser: frameSize ? 1 : devices, rowsPerUser: 64, kind: .reminders,
+            users: 1, devicesPerUser: frameSize ? 1 : devices, rowsPerUser: Self.rows, kind: .reminders,
             topics: [RowKind.reminders.topic], writers: 1, inFlight: inFlight.max() ?? 1, rowsPerTransaction: 1)
         let server = try options.process()
         let drive = try Drive(plan, options, loop: loop, seed: seed, progress: progress)
@@ -56,11 +57,13 @@ struct CPUCommand: ParsableCommand {
         for inFlight in inFlight {
             var series = ["hub": Series()]
             for _ in 0..<rounds {
-                series["hub", default: Series()].add(
-                    try drive.measure(Writers.Pace(transactions: events), inFlight: inFlight, server: server))
+                let pace = pace(inFlight: inFlight)
+                let outcome = try drive.measure(pace, inFlight: inFlight, server: server)
+                series["hub", default: Series()].add(outcome)
                 for sender in senders {
                     series[sender.name, default: Series()].add(
-                        try sender.measure(frames: events, inFlight: inFlight))
+                        try sender.measure(
+                            frames: outcome.changes, burst: pace.rowsPerTransaction, seconds: outcome.seconds))
                 }
             }
             figures.series["\(inFlight)"] = series
@@ -70,6 +73,17 @@ struct CPUCommand: ParsableCommand {
         let faults = try drive.close()
         guard faults.isZero, drive.swarm.failureCount == 0 else { throw Failure("events went astray (seed \(seed))") }
     }
+}
+
+extension CPUCommand {
+    /// Half of what may be on its way is one commit, so that the database, which here is the slower, fills the window.
+    private func pace(inFlight: Int) -> Writers.Pace {
+        let rows = min(max(1, inFlight / 2), Self.rows)
+        return Writers.Pace(transactions: max(1, events / rows), rowsPerTransaction: rows)
+    }
+
+    /// Rows of the one user.
+    private static let rows = 64
 }
 
 /// The rounds of one server.
@@ -114,5 +128,19 @@ struct CPUFigures: Codable {
                         + " | \(decimal(Spread(series.ownShare).median, 2)) | \(series.ownShare.count) |")
             }
         }
+        for inFlight in inFlight {
+            for name in order.dropFirst() {
+                guard let ratio = ratio(to: name, inFlight) else { continue }
+                say("\(inFlight) in flight, hub to \(name), round by round: \(ratio.text(digits: 2))")
+            }
+        }
+    }
+
+    /// Deliveries per CPU-second of the hub by those of a sender in the same round; nil without a `--pid`.
+    private func ratio(to sender: String, _ inFlight: Int) -> Spread? {
+        guard let hub = series["\(inFlight)"]?["hub"]?.deliveriesPerCPUSecond,
+            let other = series["\(inFlight)"]?[sender]?.deliveriesPerCPUSecond, hub.count == other.count, !hub.isEmpty
+        else { return nil }
+        return Spread(zip(hub, other).map { $0 / $1 })
     }
 }

@@ -55,7 +55,7 @@ final class Drive {
     private let connection: BlockingConnection
     private let book: CommitBook
     private let window: Window
-    private let writers: Writers
+    let writers: Writers
     private let progress: ProgressLine
 
     /// Makes the rows; connects nothing yet.

@@ -87,6 +87,8 @@ struct FanoutFigures: Codable {
     let deliveriesPerSecond: Double
     /// From sending COMMIT to the device's read, in microseconds, by percentile.
     let microseconds: [String: Double]
+    /// From sending COMMIT to the database's answer, in microseconds, the median: the part that is not the hub's.
+    let commitMicroseconds: Double
     let bytesPerEvent: Int
     let deliveriesPerServerCPUSecond: Double?
     let serverCPUShare: Double?
@@ -108,6 +110,7 @@ struct FanoutFigures: Codable {
             microseconds["\(percentile)"] = Double(drive.ledger.latencies.valueAtPercentile(percentile)) / 1000
         }
         self.microseconds = microseconds
+        commitMicroseconds = Double(drive.writers.commitTimes.valueAtPercentile(50)) / 1000
         bytesPerEvent = drive.script.lastEventBytes
         deliveriesPerServerCPUSecond = outcome.serverCPUSeconds.map { Double(outcome.deliveries) / $0 }
         serverCPUShare = outcome.serverCPUSeconds.map { $0 / outcome.seconds }
@@ -124,7 +127,9 @@ struct FanoutFigures: Codable {
         let times = Self.percentiles.map {
             "p\(decimal($0, $0 == 99.9 ? 1 : 0)) \(decimal(microseconds["\($0)"] ?? 0))"
         }
-        say("from COMMIT to the device, µs: \(times.joined(separator: ", "))")
+        say(
+            "from COMMIT to the device, µs: \(times.joined(separator: ", "));"
+                + " to the database's own answer: p50 \(decimal(commitMicroseconds))")
         let server = deliveriesPerServerCPUSecond.map { "\(decimal($0)) deliveries per CPU-second of the hub, " } ?? ""
         let share = serverCPUShare.map { "CPU: hub \(decimal($0 * 100)) %, " } ?? "CPU: "
         say("\(server)\(share)load tester \(decimal(ownCPUShare * 100)) % of one core")

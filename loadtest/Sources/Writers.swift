@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Histogram
 import Postgres
 import Reactor
 import Synchronization
@@ -30,6 +31,7 @@ final class Writers: Sendable {
     private let stopping = Atomic<Bool>(false)
     private let remaining = Atomic<Int>(0)
     private let complaint = Mutex<String?>(nil)
+    private let answers = Mutex(Histogram<UInt64>(numberOfSignificantValueDigits: .three))
 
     /// `count` writers, at most one for each row.
     init(_ count: Int, _ url: String, _ population: Population, _ book: CommitBook, _ window: Window) {
@@ -46,9 +48,13 @@ final class Writers: Sendable {
     /// The first writer's failure, which stops all of them.
     var failure: String? { complaint.withLock { $0 } }
 
+    /// Nanoseconds from sending COMMIT to the database's answer, since the start: the part that is not the hub's.
+    var commitTimes: Histogram<UInt64> { answers.withLock { $0 } }
+
     /// Starts the threads. Not while they run.
     func start(_ pace: Pace) {
         stopping.store(false, ordering: .relaxed)
+        answers.withLock { $0.reset() }
         remaining.store(pace.transactions ?? .max, ordering: .relaxed)
         running.store(count, ordering: .releasing)
         for number in 0..<count {
@@ -96,6 +102,8 @@ final class Writers: Sendable {
             let now = Instant.read()
             for row in rows { book.committing(row, at: now) }
             try connection.execute("commit")
+            let answered = Instant.read()
+            answers.withLock { _ = $0.record(max(1, answered.nanoseconds - now.nanoseconds)) }
             book.committed.add(rowsEach, ordering: .releasing)
         }
     }

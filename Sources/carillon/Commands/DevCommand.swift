@@ -38,8 +38,7 @@ struct DevCommand: ParsableCommand {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
-        DescriptorLimit.raise()
-        try Hub.run(settings: settings, logger: logger, stop: stop) { address in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
             try folder.writeHub(record(of: settings, at: address))
             say("ready on ws://\(address.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
             invite(folder: folder, dose: dose)

@@ -16,13 +16,7 @@ struct ServeCommand: ParsableCommand {
         if settings.databaseURL == nil {
             logger.notice("no DATABASE_URL: serving as a plain Pusher-compatible server, without user streams")
         }
-        let room = DescriptorLimit.raise()
-        if room < settings.limits.connectionsMax {
-            logger.notice(
-                "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
-                metadata: ["room": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
-        }
-        try Hub.run(settings: settings, logger: logger, stop: stop) { address in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
             logger.info("ready", metadata: ["address": "\(address)"])
         }
     }

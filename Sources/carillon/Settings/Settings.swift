@@ -18,8 +18,6 @@ struct Settings: Sendable {
     var logLevel: LogLevelName
     var logFormat: LogFormat
     var strictProtocol: Bool
-    /// Whether connections of this machine count against `limits.connectionsPerAddressMax`.
-    var limitsLoopback: Bool
 }
 
 /// How tokens of users are verified.
@@ -89,7 +87,6 @@ extension Settings {
         logLevel = try effective.required(SettingsTable.logLevel)
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
-        limitsLoopback = effective.profile == .serve
         try checkApps(effective)
     }
 

@@ -90,11 +90,11 @@ enum SettingsTable {
 
     static let connectionsPerAddressMax = Setting(
         "limits.connectionsPerAddress", takes: "count", fallback: "1000",
-        "Connections from one address. `carillon dev` exempts this machine.", parse: SettingValues.count(1...10_000_000)
-    )
+        "Connections from one address, this machine's own exempt; 0 is no bound, as a proxy elsewhere needs it.",
+        parse: SettingValues.count(0...10_000_000))
 
     static let sendQueueBytesMax = Setting(
-        "limits.sendQueueBytes", takes: "bytes", fallback: "1MiB",
+        "limits.sendQueueBytes", takes: "bytes", fallback: "8MiB",
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 

@@ -10,7 +10,7 @@ import Pusher
 import Reactor
 
 /// The running hub, as the commands `serve` and `dev` start it.
-enum Hub {
+enum HubProcess {
     /// Serves clients until `stop` is set, then closes what is open and returns.
     ///
     /// Blocks the calling thread, which is the main thread, for as long as the hub runs.
@@ -22,7 +22,15 @@ enum Hub {
     static func run(
         settings: Settings, logger: Logger, stop: Latch, onReady: (ListenAddress) throws -> Void
     ) throws {
-        let configuration = GatewayConfiguration(settings)
+        var configuration = GatewayConfiguration(settings)
+        // Clients must never take the descriptors that the database's connections need to come back.
+        let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
+        if room < configuration.limits.connectionsMax {
+            logger.notice(
+                "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
+                metadata: ["connections": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
+            configuration.limits.connectionsMax = room
+        }
         let gateway: Gateway
         do {
             let verifier = try tokenVerifier(settings, logger)
@@ -86,8 +94,10 @@ extension GatewayConfiguration {
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
         limits.connectionsMax = settings.limits.connectionsMax
-        limits.connectionsPerAddressMax = settings.limits.connectionsPerAddressMax
-        limits.exemptsLoopback = !settings.limitsLoopback
+        let perAddress = settings.limits.connectionsPerAddressMax
+        limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
+        // A proxy on this machine speaks for everybody.
+        limits.exemptsLoopback = true
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
         httpLimits.headBytes = settings.limits.headBytesMax

@@ -1,0 +1,52 @@
+import Channels
+import Pusher
+import Sync
+import TestSupport
+import Testing
+
+/// Random histories of one hub: whatever clients do, in whatever order homes answer, a session stands in a channel once
+/// or not at all, and a closed one nowhere.
+@Suite struct HubHistories {
+    private static let names = ["news", "user.a.x", "private-user.a.x", "user.b.x", "private-user.b.x"]
+
+    @Test(arguments: 0..<100 as Range<UInt64>)
+    func aSessionStandsInAChannelOnceOrNotAtAll(_ seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let engine = EngineFixture()
+        var sessions = (0..<6 as Range<UInt32>).map { engine.session($0) }
+        var joins: [(join: StreamJoin, session: Session)] = []
+        for _ in 0..<600 {
+            let index = Int.random(in: sessions.indices, using: &random)
+            let session = sessions[index]
+            let name = try #require(Self.names.randomElement(using: &random))
+            var heard: [Heard] = []
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0..<4: heard = try engine.subscribe(name, from: session)
+            case 4, 5:
+                let channel = try #require(ChannelName(name))
+                let auth = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: session.socketID)
+                heard = try engine.subscribe(name, auth: auth, from: session)
+            case 6, 7: heard = try engine.unsubscribe(name, from: session)
+            case 8: heard = try engine.signin(Bool.random(using: &random) ? "a" : "b", from: session)
+            case 9:
+                heard = engine.close(session)
+                sessions[index] = engine.session(session.id.slot)
+            default:
+                guard !joins.isEmpty else { continue }
+                let (join, joining) = joins.remove(at: Int.random(in: joins.indices, using: &random))
+                guard sessions.contains(where: { $0 === joining }) else { continue }
+                _ = engine.joined(join, at: 1, joining)
+            }
+            for case .join(let name, let serial) in heard {
+                let stream = try #require(try StreamName.parse(name))
+                joins.append((StreamJoin(name: stream, session: session.id, serial: serial), session))
+            }
+            for name in Self.names {
+                let subscribers = engine.subscribers(name)
+                #expect(Set(subscribers).count == subscribers.count, "seed \(seed): \(name) \(subscribers)")
+            }
+        }
+        for session in sessions { _ = engine.close(session) }
+        #expect(engine.hub.channelCount(of: engine.app) == 0, "seed \(seed)")
+    }
+}

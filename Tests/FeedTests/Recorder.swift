@@ -1,0 +1,173 @@
+import Bytes
+import Feed
+import Foundation
+import Logging
+import Postgres
+import Reactor
+import Sync
+import TestDatabase
+import Testing
+
+/// A running feed of a database, and all that it handed over; complains about what no feed may do.
+///
+/// The mutable state belongs to whoever holds the condition: the feed's thread in `take`, the test's in `wait`.
+final class Recorder: @unchecked Sendable {
+    struct Stream {
+        let serial: UInt32
+        var start: StreamPosition?
+        var position: StreamPosition?
+        var events: [StreamEvent] = []
+        var resets = 0
+    }
+
+    let database: Database
+    private let condition = NSCondition()
+    private var streams: [StreamID: Stream] = [:]
+    private var statuses: [FeedStatus] = []
+    private var violations: [String] = []
+    private var backlog = 0
+    private var serial: UInt32 = 0
+    private var feed: Feed?
+
+    init(_ database: Database, _ change: (inout FeedConfiguration) -> Void = { _ in }) throws {
+        self.database = database
+        var configuration = FeedConfiguration(connectionString: database.hub)
+        // Far away, so that it is the notifications that are seen to work.
+        configuration.pollInterval = .seconds(60)
+        configuration.pollIntervalUnheard = .seconds(60)
+        change(&configuration)
+        var logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let sink = FeedSink(deliver: { self.take($0) }, backlog: { self.waiting })
+        feed = try Feed.start(configuration, sink: sink, logger: logger)
+    }
+
+    /// Ends the feed, and with it the cycle that keeps this alive: the feed's thread must not be the last to let go.
+    func stop() {
+        feed?.stop()
+        feed = nil
+    }
+
+    // MARK: Requests
+
+    func watch(_ user: String, topic: String = "items") -> StreamID {
+        let id = StreamID(user: user, topic: topic)
+        let serial = locked {
+            self.serial += 1
+            streams[id] = Stream(serial: self.serial)
+            return self.serial
+        }
+        feed?.requests.post(.watch(id, serial: serial))
+        return id
+    }
+
+    func unwatch(_ id: StreamID) {
+        locked { streams[id] = nil }
+        feed?.requests.post(.unwatch(id))
+    }
+
+    func setBacklog(_ count: Int) {
+        locked { backlog = count }
+    }
+
+    // MARK: What has come
+
+    var seenStatuses: [FeedStatus] { locked { statuses } }
+
+    func stream(_ id: StreamID) -> Stream? {
+        locked { streams[id] }
+    }
+
+    /// For conditions of `wait`, which holds the lock.
+    func unlockedStream(_ id: StreamID) -> Stream? { streams[id] }
+
+    /// Likewise.
+    var unlockedStatuses: [FeedStatus] { statuses }
+
+    func waitForStatus(_ status: FeedStatus) throws {
+        try wait("status \(status)") { statuses.last == status }
+    }
+
+    func waitForPosition(_ ids: StreamID...) throws {
+        try wait("positions") { ids.allSatisfy { streams[$0]?.start != nil } }
+    }
+
+    /// Until the stream is where the database says it is now, with exactly the events of the log since its start.
+    func waitForLog(_ ids: StreamID..., sourceLocation: SourceLocation = #_sourceLocation) throws {
+        let admin = try database.admin()
+        for id in ids {
+            let top = try admin.query(
+                "SELECT coalesce(max(top), 0) FROM sync.stream WHERE user_id = $1 AND topic = $2", [id.user, id.topic])
+            let offset = try #require(top[0][0].flatMap { Int64($0) })
+            try wait("\(id.user) at \(offset)", sourceLocation) { streams[id]?.position?.offset == offset }
+            let seen = try #require(stream(id))
+            guard seen.resets == 0, let start = seen.start?.offset else { continue }
+            let log = try admin.query(
+                """
+                SELECT o, name, data::text FROM sync.event
+                WHERE user_id = $1 AND topic = $2 AND o > $3::bigint ORDER BY o
+                """,
+                [id.user, id.topic, String(start)])
+            let events = seen.events.map { [String($0.offset), $0.name, $0.data.string] }
+            #expect(events == log, sourceLocation: sourceLocation)
+        }
+        #expect(locked { violations } == [], sourceLocation: sourceLocation)
+    }
+
+    func wait(
+        _ what: String, _ sourceLocation: SourceLocation = #_sourceLocation, until isMet: () -> Bool
+    ) throws {
+        condition.lock()
+        defer { condition.unlock() }
+        let end = Date(timeIntervalSinceNow: 30)
+        while !isMet() {
+            try #require(
+                condition.wait(until: end), "\(what): not in 30 s; \(violations)", sourceLocation: sourceLocation)
+        }
+    }
+
+    // MARK: The feed's thread
+
+    private var waiting: Int { locked { backlog } }
+
+    private func take(_ outputs: [FeedOutput]) {
+        condition.lock()
+        for output in outputs {
+            switch output {
+            case .status(let status): statuses.append(status)
+            case .refused(let id, _): violations.append("\(id.user) refused")
+            case .positioned(let id, let serial, let position): positioned(id, serial, position)
+            case .event(let event): received(event)
+            case .reset(let id, let position):
+                streams[id]?.resets += 1
+                streams[id]?.position = position
+            }
+        }
+        condition.broadcast()
+        condition.unlock()
+    }
+
+    private func positioned(_ id: StreamID, _ serial: UInt32, _ position: StreamPosition) {
+        // An answer to an earlier watch may still be on its way when a later one is posted.
+        guard streams[id]?.serial == serial else { return }
+        if streams[id]?.start != nil { violations.append("\(id.user) positioned twice") }
+        streams[id]?.start = position
+        streams[id]?.position = position
+    }
+
+    private func received(_ event: StreamEvent) {
+        // Likewise: what comes before the position is of the earlier watch.
+        guard let position = streams[event.stream]?.position else { return }
+        if event.offset != position.offset + 1 {
+            violations.append("\(event.stream.user): \(event.offset) after \(position.offset)")
+        }
+        streams[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
+        streams[event.stream]?.events.append(event)
+    }
+
+    private func locked<Value>(_ body: () -> Value) -> Value {
+        condition.lock()
+        defer { condition.unlock() }
+        return body()
+    }
+}
