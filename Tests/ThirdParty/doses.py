@@ -10,8 +10,9 @@ from waiting import PATIENCE
 
 def psql(hub, statement):
     """As the demonstration tells people to."""
+    file = shlex.quote(str(hub.folder / "database-url"))
     return subprocess.run(
-        f'psql "$(cat {shlex.quote(str(hub.folder / "database-url"))})" -XqAt -v ON_ERROR_STOP=1 -c {shlex.quote(statement)}',
+        f'psql "$(cat {file})" -XqAt -v ON_ERROR_STOP=1 -c {shlex.quote(statement)}',
         shell=True, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
 
 

@@ -50,13 +50,15 @@ def test_the_demonstration(hub):
     for user in ("demo", "demo2"):
         zone = psql(hub, f"select zone from care.user_settings where user_id = '{user}'")
         for day in ("current_date", f"(now() at time zone '{zone}')::date"):
-            assert int(psql(hub, f"select count(*) from care.dose_occurrence where user_id = '{user}' and local_date = {day}")) >= 6
+            assert int(psql(hub, "select count(*) from care.dose_occurrence"
+                                 f" where user_id = '{user}' and local_date = {day}")) >= 6
     assert psql(hub, "select current_user") == "carillon_owner"
     psql(hub, "select id, user_id, product_id, status, taken_at, note, scheduled_at, local_date, rev"
               " from care.dose_occurrence limit 1")
 
 
-@pytest.mark.parametrize("name", ["demo", "a.b@example.org", "nobody has this", "Zoë/1", "日本", "--dir", "x;$(id)'\"\\", "*"])
+@pytest.mark.parametrize(
+    "name", ["demo", "a.b@example.org", "nobody has this", "Zoë/1", "日本", "--dir", "x;$(id)'\"\\", "*"])
 def test_token_for_any_name(hub, name):
     status, out, err = finished("token", f"--user={name}", "--dir", str(hub.folder))
     assert (status, err) == (0, "") and len(out.splitlines()) == 1
@@ -108,7 +110,7 @@ def test_a_taken_port(hub, tmp_path, command):
             status, out, err = finished("dev", "--dir", str(tmp_path / "hub"), "--listen", address)
         else:
             status, out, err = finished("serve", environment={
-                "CARILLON_LISTEN": address, "CARILLON_APPS": '[{"id":"1","key":"k","secret":"s"}]', "CARILLON_LOG_LEVEL": "error"})
+                "CARILLON_LISTEN": address, "CARILLON_APPS": APPS, "CARILLON_LOG_LEVEL": "error"})
     assert status != 0 and "ready" not in out
     assert len(err.splitlines()) == 1 and address in err and "another program" in err
     assert cluster.process_id(tmp_path / "hub") is None
@@ -128,7 +130,8 @@ def test_serve_from_environment_variables(hub, user):
     with Server(DATABASE_URL=url, CARILLON_APPS=APPS, CARILLON_JWT_SECRET=JWT_SECRET) as server:
         with Device(server, key="key-of-7") as signed, Device(server, key="key-of-7") as with_token, Device(
                 hub, token=hub.token(user)) as elsewhere:
-            signed.subscribe(private_stream(user), **backend_of_7().authenticate(private_stream(user), signed.socket_id))
+            signature = backend_of_7().authenticate(private_stream(user), signed.socket_id)
+            signed.subscribe(private_stream(user), **signature)
             signed.subscribed(private_stream(user))
             with_token.subscribe(stream(user))
             with_token.authenticate(tokens.hs256(JWT_SECRET, tokens.claims(user)))

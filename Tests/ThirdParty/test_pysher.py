@@ -1,4 +1,4 @@
-"""Pysher, unmodified: a client of the Pusher world that knows nothing of this hub. Signatures by the `pusher` package."""
+"""Pysher, unmodified: a client of the Pusher world that knows nothing of this hub. The `pusher` package signs."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from names import private_stream, stream
 from waiting import PATIENCE, eventually
 
 class Client:
-    """Pysher with a list of what it heard: its own protocol as it passes by, and what its callbacks were called with."""
+    """Pysher with a list of what it heard: its own protocol as it passes by, and what its callbacks got."""
 
     def __init__(self, hub, **options):
         self.pusher = pysher.Pusher(

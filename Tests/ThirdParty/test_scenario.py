@@ -1,4 +1,4 @@
-"""Two users, two devices each, and everything that happens to rows and servers: each device has all of it, once, in order."""
+"""Two users, two devices each, and all that happens to rows and servers: each device has all of it, once, in order."""
 
 import random
 import threading
@@ -60,7 +60,8 @@ def hold_open(hub, identity, is_open, failures):
     """A transaction with a change in it, ten seconds long."""
     try:
         with hub.database(autocommit=False) as connection:
-            connection.execute("update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [identity])
+            connection.execute(
+                "update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [identity])
             is_open.set()
             connection.execute("select pg_sleep(10)")
     except Exception as error:
@@ -69,7 +70,8 @@ def hold_open(hub, identity, is_open, failures):
 
 
 def tops(hub, users):
-    return dict(hub.query("select user_id, top from sync.stream where topic = 'adherence' and user_id = any(%s)", [users]))
+    return dict(hub.query(
+        "select user_id, top from sync.stream where topic = 'adherence' and user_id = any(%s)", [users]))
 
 
 def wait_for_all(hub, screens, users):
@@ -98,7 +100,8 @@ def test_every_device_has_every_change():
         for user in users:
             hub.query(
                 "insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
-                " select %s, 'zinc', date_trunc('day', now()) + make_interval(days => (%s::int[])[1 + n %% 3], hours => 9)"
+                " select %s, 'zinc',"
+                " date_trunc('day', now()) + make_interval(days => (%s::int[])[1 + n %% 3], hours => 9)"
                 " from generate_series(1, %s) as n", [user, list(DAYS), DOSES])
         hub.query("truncate judge.book")
         (held,), = hub.query("select id from care.dose_occurrence where user_id = %s limit 1", [users[0]])
@@ -207,7 +210,8 @@ def stored_summaries_are_those_of_the_rows(hub, users):
         with hub.database() as connection:
             doses = view.rows(connection, user)
             stored = connection.execute(
-                "select date::text, scheduled_count, taken_count, missed_count, made_up_count, skipped_count, pending_count,"
-                " adherence_pct::float, on_time_pct::float from care.day_summary where user_id = %s order by date", [user])
+                "select date::text, scheduled_count, taken_count, missed_count, made_up_count, skipped_count,"
+                " pending_count, adherence_pct::float, on_time_pct::float"
+                " from care.day_summary where user_id = %s order by date", [user])
             dates = sorted({dose["localDate"] for dose in doses.values()})
             assert [list(row) for row in stored] == [list(view.summary(doses, date).values()) for date in dates]

@@ -7,7 +7,8 @@ import decimal
 #: Names in events and columns of the table.
 FIELDS = {
     "status": "status", "takenAt": "taken_at", "hasNote": "coalesce(note, '') <> ''", "rev": "rev",
-    "productId": "product_id", "scheduledAt": "scheduled_at", "localDate": "local_date::text", "windowEnd": "window_end",
+    "productId": "product_id", "scheduledAt": "scheduled_at", "localDate": "local_date::text",
+    "windowEnd": "window_end",
 }
 INSTANTS = ("takenAt", "scheduledAt", "windowEnd")
 
@@ -64,7 +65,8 @@ class View:
             date = data["date"]
             # A summary is exactly that of the doses as this stream has told them: no count of another moment.
             assert data["summary"] == summary(self.doses, date), f"not the summary of the doses at {frame}"
-            assert self._told.pop(date, data["summary"]) == data["summary"], f"another summary than its events told: {frame}"
+            told = self._told.pop(date, data["summary"])
+            assert told == data["summary"], f"another summary than its events told: {frame}"
             self.summaries[date] = data["summary"]
             return
         updates = data["updates"]

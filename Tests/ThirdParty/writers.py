@@ -265,7 +265,8 @@ def expected_events(hub, users):
     """By user and dose, the events (name, rev) in order that the committed transactions should have made."""
     transactions = collections.defaultdict(list)
     for xid, identity, *rest in hub.query(
-            "select xid, id, old_user, new_user, old_rev, new_rev, new_status, there_after from judge.book order by seq"):
+            "select xid, id, old_user, new_user, old_rev, new_rev, new_status, there_after"
+            " from judge.book order by seq"):
         transactions[xid, identity].append(rest)
     events = collections.defaultdict(list)
     # Rows of one dose are in the order of its lock, and so are the transactions by their last row.
