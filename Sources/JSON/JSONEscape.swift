@@ -73,7 +73,10 @@ extension ByteWriter {
         }
         guard plain < count else { return count }
         // The backslash of the inner level needs one of its own.
-        if twice { append("\\\\") }
+        if twice {
+            append(UInt8(ascii: "\\"))
+            append(UInt8(ascii: "\\"))
+        }
         append(jsonEscape: UInt8(truncatingIfNeeded: word >> UInt64(plain &* 8)), twice: twice)
         return plain &+ 1
     }
