@@ -56,20 +56,28 @@ extension UnsafeRawBufferPointer {
     /// `lowercase` holds lower-case letters, digits and hyphens only, as names and tokens of protocols do.
     @inlinable public func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
-        guard let base = baseAddress, count >= 8 else { return equalsIgnoringCaseBytewise(lowercase) }
+        if count >= 8 { return equalsIgnoringCase(lowercase, by: UInt64.self) }
+        return count >= 4 ? equalsIgnoringCase(lowercase, by: UInt32.self) : equalsIgnoringCaseBytewise(lowercase)
+    }
+
+    /// The same for two of equal length, not shorter than `Word`; the last step overlaps the one before.
+    @inlinable @inline(__always) func equalsIgnoringCase<Word: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(
+        _ lowercase: StaticString, by _: Word.Type
+    ) -> Bool {
+        guard let base = baseAddress else { return false }
         let other = UnsafeRawPointer(lowercase.utf8Start)
-        let bit: UInt64 = 0x2020_2020_2020_2020
+        let size = MemoryLayout<Word>.size
+        let bit = Word.max / 0xFF &* 0x20
         var at = 0
         while true {
+            let word = base.loadUnaligned(fromByteOffset: at, as: Word.self)
             // The bit that turns letters lower leaves digits and hyphens alone: a difference is a difference.
-            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self) | bit
-            guard word == other.loadUnaligned(fromByteOffset: at, as: UInt64.self) else { return false }
-            if at &+ 8 == count { break }
-            at = Swift.min(at &+ 8, count &- 8)
+            guard word | bit == other.loadUnaligned(fromByteOffset: at, as: Word.self) else { return false }
+            // It also turns control bytes, which have neither this bit nor the next, into digits and hyphens.
+            guard (word &<< 1 | word) & (bit &<< 1) == bit &<< 1 else { return false }
+            if at &+ size == count { return true }
+            at = Swift.min(at &+ size, count &- size)
         }
-        // It also turns control bytes into digits and hyphens, which must not pass for them.
-        for index in 0..<count { guard self[index] >= 0x20 else { return false } }
-        return true
     }
 
     @usableFromInline func equalsIgnoringCaseBytewise(_ lowercase: StaticString) -> Bool {

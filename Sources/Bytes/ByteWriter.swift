@@ -69,18 +69,26 @@ public struct ByteWriter: ~Copyable {
 
     /// Appends `number` in decimal.
     package mutating func append(decimal number: UInt64) {
-        // The digits come last first: they are written at the end of the room, then moved to its beginning.
-        reserve(20)
-        let start = base + used
-        var at = 20
-        var rest = number
-        repeat {
-            at &-= 1
-            start[at] = 0x30 &+ UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
-        } while rest != 0
-        memmove(start, start + at, 20 &- at)
-        used &+= 20 &- at
+        let (upper, lower) = number.quotientAndRemainder(dividingBy: 100_000_000)
+        if upper > 0 { append(decimal: upper) }
+        let digits = ByteWriter.eightDigits(lower)
+        let zeros = upper > 0 ? 0 : Swift.min(digits.trailingZeroBitCount / 8, 7)
+        append(capacity: 8) { room in
+            let text = (digits | 0x3030_3030_3030_3030) >> UInt64(zeros &* 8)
+            room.storeBytes(of: text.littleEndian, as: UInt64.self)
+            return 8 &- zeros
+        }
+    }
+
+    /// The eight digits of a number below 10^8, one a byte, the first in the lowest: all are divided at once, first by
+    /// 10,000, then by 100, then by 10 (the factors are exact for numbers of so few digits).
+    private static func eightDigits(_ number: UInt64) -> UInt64 {
+        let (upper, lower) = number.quotientAndRemainder(dividingBy: 10_000)
+        let fours = lower << 32 | upper
+        let hundreds = (fours &* 10_486) >> 20 & 0x0000_007F_0000_007F
+        let pairs = (fours &- hundreds &* 100) << 16 | hundreds
+        let tens = (pairs &* 103) >> 10 & 0x000F_000F_000F_000F
+        return (pairs &- tens &* 10) << 8 | tens
     }
 
     /// Appends `number` in decimal, with a minus sign when negative.

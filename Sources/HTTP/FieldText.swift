@@ -13,6 +13,30 @@ enum FieldText {
             allows: { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") })
     }
 
+    /// Where the token that begins at the lower bound of `range` ends: at the first character that no token has.
+    @inline(__always) static func endOfToken(_ range: Range<Int>, of bytes: UnsafeRawBufferPointer) -> Int {
+        guard let base = bytes.baseAddress else { return range.lowerBound }
+        var at = range.lowerBound
+        while at < range.upperBound {
+            if at &+ 8 <= bytes.count {
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+                at = min(at &+ (lettersAndHyphens(word) ^ highBits).trailingZeroBitCount / 8, range.upperBound)
+            }
+            guard at < range.upperBound, bytes[at].isTokenCharacter else { break }
+            at &+= 1
+        }
+        return at
+    }
+
+    /// The high bit set in each byte that is a letter or a hyphen, of which most names of fields are made.
+    @inline(__always) private static func lettersAndHyphens(_ word: UInt64) -> UInt64 {
+        let ascii = word & ~highBits
+        let lower = ascii | 0x20 &* ones
+        let letters = (lower &+ 0x1F &* ones) & ~(lower &+ 0x05 &* ones)
+        let others = (ascii ^ 0x2D &* ones) &+ 0x7F &* ones
+        return (letters | ~others) & ~word & highBits
+    }
+
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highBits: UInt64 = 0x8080_8080_8080_8080
 
@@ -28,18 +52,20 @@ enum FieldText {
     ) -> Bool {
         guard let base = bytes.baseAddress else { return range.isEmpty }
         var at = range.lowerBound
+        while at &+ 8 <= range.upperBound {
+            if suspects(base.loadUnaligned(fromByteOffset: at, as: UInt64.self)) & highBits != 0 {
+                for index in at..<at &+ 8 { guard allows(bytes[index]) else { return false } }
+            }
+            at &+= 8
+        }
+        if at < range.upperBound, at &+ 8 <= bytes.count {
+            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+            // What follows the range in its last word is shifted out.
+            if (suspects(word) & highBits) << UInt64((at &+ 8 &- range.upperBound) &* 8) == 0 { return true }
+        }
         while at < range.upperBound {
-            if at &+ 8 <= range.upperBound,
-                suspects(base.loadUnaligned(fromByteOffset: at, as: UInt64.self)) & highBits == 0
-            {
-                at &+= 8
-                continue
-            }
-            let end = min(at &+ 8, range.upperBound)
-            while at < end {
-                guard allows(bytes[at]) else { return false }
-                at &+= 1
-            }
+            guard allows(bytes[at]) else { return false }
+            at &+= 1
         }
         return true
     }

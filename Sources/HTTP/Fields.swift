@@ -4,9 +4,8 @@ import Bytes
 struct FieldTable: Sendable {
     struct Field: Sendable {
         var name: UInt32
-        var nameCount: UInt16
-        /// First letter of the name in lower case: with the count, it tells most names apart.
-        var initial: UInt8
+        /// The length of the name and its first letter in lower case: it tells most names apart.
+        var key: UInt32
         var value: UInt32
         var valueCount: UInt32
     }
@@ -22,8 +21,9 @@ struct FieldTable: Sendable {
         if fields.isEmpty { fields.reserveCapacity(16) }
         fields.append(
             Field(
-                name: UInt32(truncatingIfNeeded: name.lowerBound), nameCount: UInt16(clamping: name.count),
-                initial: bytes[name.lowerBound].asciiLowercased, value: UInt32(truncatingIfNeeded: value.lowerBound),
+                name: UInt32(truncatingIfNeeded: name.lowerBound),
+                key: FieldTable.key(count: name.count, initial: bytes[name.lowerBound].asciiLowercased),
+                value: UInt32(truncatingIfNeeded: value.lowerBound),
                 valueCount: UInt32(truncatingIfNeeded: value.count)))
         return (bytes.part(name), bytes.part(value))
     }
@@ -34,8 +34,7 @@ struct FieldTable: Sendable {
     ) throws(HTTPError) -> (name: Range<Int>, value: Range<Int>) {
         let first = bytes[line.lowerBound]
         guard first != 0x20, first != 0x09 else { throw .foldedField }
-        var colon = line.lowerBound
-        while colon < line.upperBound, bytes[colon].isTokenCharacter { colon &+= 1 }
+        let colon = FieldText.endOfToken(line, of: bytes)
         // Anything between name and colon, a space above all, is how two parsers come to disagree (RFC 9112 §5.1).
         guard colon > line.lowerBound, colon < line.upperBound, bytes[colon] == UInt8(ascii: ":") else {
             throw .malformedField
@@ -52,22 +51,21 @@ struct FieldTable: Sendable {
     func value(
         _ name: StaticString, in bytes: UnsafeRawBufferPointer, from index: inout Int
     ) -> UnsafeRawBufferPointer? {
-        let count = UInt16(clamping: name.utf8CodeUnitCount)
-        let initial = name.utf8Start.pointee
-        var at = index
-        while at < fields.count {
-            let field = fields[at]
-            at &+= 1
-            guard field.nameCount == count, field.initial == initial else { continue }
-            let start = Int(field.name)
-            if bytes.part(start..<start &+ Int(count)).equalsIgnoringCase(name) {
-                index = at
-                let value = Int(field.value)
-                return bytes.part(value..<value &+ Int(field.valueCount))
-            }
+        let count = name.utf8CodeUnitCount
+        let key = FieldTable.key(count: count, initial: name.utf8Start.pointee)
+        for at in index..<fields.count where fields[at].key == key {
+            let start = Int(fields[at].name)
+            guard bytes.part(start..<start &+ count).equalsIgnoringCase(name) else { continue }
+            index = at &+ 1
+            let value = Int(fields[at].value)
+            return bytes.part(value..<value &+ Int(fields[at].valueCount))
         }
-        index = at
+        index = fields.count
         return nil
+    }
+
+    private static func key(count: Int, initial: UInt8) -> UInt32 {
+        UInt32(truncatingIfNeeded: count) << 8 | UInt32(initial)
     }
 
     /// The first value of the field called `name` (lower case).

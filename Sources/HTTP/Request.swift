@@ -39,8 +39,6 @@ package struct Request {
     package let body: UnsafeRawBufferPointer
     /// Number of bytes that the request took: the next one begins behind them.
     package let consumed: Int
-    /// Whether the connection may serve another request after this (RFC 9112 §9.3).
-    package let keepsAlive: Bool
 
     let bytes: UnsafeRawBufferPointer
     let fields: FieldTable
@@ -58,6 +56,12 @@ package struct Request {
     /// True when a comma-separated field called `name` has the member `token`, both given in lower case.
     package func field(_ name: StaticString, contains token: StaticString) -> Bool {
         fields.contains(name, token: token, in: bytes)
+    }
+
+    /// Whether the connection may serve another request after this (RFC 9112 §9.3).
+    package var keepsAlive: Bool {
+        if field("connection", contains: "close") { return false }
+        return minorVersion > 0 || field("connection", contains: "keep-alive")
     }
 
     /// The credentials of an `Authorization: Bearer` field (RFC 6750 §2.1).

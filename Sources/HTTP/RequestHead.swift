@@ -99,10 +99,4 @@ struct RequestHead: Sendable {
         if isChunked, hasLength { throw .lengthAndChunks }
         if isChunked, minorVersion == 0 { throw .chunksBeforeHTTP11 }
     }
-
-    /// The rule of RFC 9112 §9.3.
-    func keepsAlive(in bytes: UnsafeRawBufferPointer) -> Bool {
-        if fields.contains("connection", token: "close", in: bytes) { return false }
-        return minorVersion > 0 || fields.contains("connection", token: "keep-alive", in: bytes)
-    }
 }

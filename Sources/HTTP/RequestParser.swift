@@ -68,7 +68,7 @@ package struct RequestParser: Sendable {
         let request = Request(
             method: head.method, minorVersion: head.minorVersion, path: bytes.part(head.path),
             query: head.query.map { bytes.part($0) }, body: bytes.part(bodyStart..<bodyStart + bodyCount),
-            consumed: lines.position, keepsAlive: head.keepsAlive(in: bytes), bytes: bytes, fields: head.fields)
+            consumed: lines.position, bytes: bytes, fields: head.fields)
         self = RequestParser(limits: limits)
         return request
     }

@@ -12,6 +12,17 @@ package enum JSONEscape {
         let control = (word &- ones &* 0x20) & ~word
         return (((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | control) & 0x8080_8080_8080_8080
     }
+
+    /// The last bytes of `text`, from `at` on, seven at most: the first is the lowest, and zeros fill the word.
+    @inline(__always) static func lastWord(of text: UnsafeRawBufferPointer, from at: Int) -> UInt64 {
+        if let base = text.baseAddress, text.count >= 8 {
+            let last = base.loadUnaligned(fromByteOffset: text.count &- 8, as: UInt64.self)
+            return UInt64(littleEndian: last) >> UInt64((at &+ 8 &- text.count) &* 8)
+        }
+        var word: UInt64 = 0
+        for index in (at..<text.count).reversed() { word = word << 8 | UInt64(text[index]) }
+        return word
+    }
 }
 
 extension ByteWriter {
@@ -31,38 +42,48 @@ extension ByteWriter {
     /// Appends the inside of a JSON string: eight bytes a step where nothing needs an escape.
     ///
     /// This is how event data, itself JSON, becomes the string that Pusher's clients expect.
-    package mutating func append(jsonEscaping text: UnsafeRawBufferPointer) {
+    package mutating func append(jsonEscaping text: UnsafeRawBufferPointer) { append(escaping: text, twice: false) }
+
+    /// Appends the inside of a JSON string that stands in JSON text, which itself becomes a string: two levels at once.
+    package mutating func append(jsonEscapingTwice text: String) {
+        var text = text
+        text.withUTF8 { append(escaping: UnsafeRawBufferPointer($0), twice: true) }
+    }
+
+    @inline(__always) private mutating func append(escaping text: UnsafeRawBufferPointer, twice: Bool) {
         guard let base = text.baseAddress else { return }
         reserve(text.count + text.count / 4 + 8)
         var at = 0
         while at &+ 8 <= text.count {
-            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
-            let special = JSONEscape.mask(UInt64(littleEndian: word))
-            // The whole word is stored; what lies behind the byte that needs an escape is overwritten.
-            let plain = special == 0 ? 8 : special.trailingZeroBitCount / 8
-            append(capacity: 8) { room in
-                room.storeBytes(of: word, as: UInt64.self)
-                return plain
-            }
-            at &+= plain
-            if special != 0 {
-                append(jsonEscape: base.load(fromByteOffset: at, as: UInt8.self))
-                at &+= 1
-            }
+            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+            at &+= append(escaping: word, count: 8, twice: twice)
         }
         while at < text.count {
-            let byte = text[at]
-            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
-                append(jsonEscape: byte)
-            } else {
-                append(byte)
-            }
-            at &+= 1
+            at &+= append(escaping: JSONEscape.lastWord(of: text, from: at), count: text.count &- at, twice: twice)
         }
     }
 
-    @inline(__always) private mutating func append(jsonEscape byte: UInt8) {
-        append(UInt8(ascii: "\\"))
+    /// Appends bytes of a word, `count` at most, up to and with the first that needs an escape; returns how many.
+    @inline(__always) private mutating func append(escaping word: UInt64, count: Int, twice: Bool) -> Int {
+        let plain = min(JSONEscape.mask(word).trailingZeroBitCount / 8, count)
+        // The whole word is stored; what lies behind the byte that needs an escape is overwritten.
+        append(capacity: 8) { room in
+            room.storeBytes(of: word.littleEndian, as: UInt64.self)
+            return plain
+        }
+        guard plain < count else { return count }
+        // The backslash of the inner level needs one of its own.
+        if twice {
+            append(UInt8(ascii: "\\"))
+            append(UInt8(ascii: "\\"))
+        }
+        append(jsonEscape: UInt8(truncatingIfNeeded: word >> UInt64(plain &* 8)), twice: twice)
+        return plain &+ 1
+    }
+
+    @inline(__always) private mutating func append(jsonEscape byte: UInt8, twice: Bool) {
+        // What a control is called needs no second escape.
+        if byte >= 0x20 || !twice { append(UInt8(ascii: "\\")) }
         if byte >= 0x20 { append(byte) } else { append(jsonControl: byte) }
     }
 

@@ -54,7 +54,7 @@ public struct JSONValue {
     package var string: String? {
         guard kind == .string else { return nil }
         if let plainBytes { return plainBytes.string }
-        return unescaped().withUnsafeBytes { $0.string }
+        return String(unsafeUninitializedCapacity: bytes.count) { unescape(into: UnsafeMutableRawBufferPointer($0)) }
     }
 
     /// Calls `body` with the UTF-8 of a string's characters; nil for other kinds. Copies only where there are escapes.
@@ -95,24 +95,32 @@ public struct JSONValue {
         return try JSONArrayReader(bytes, maxDepth: maxDepth)
     }
 
-    /// The characters of a string that has been validated, so that no step can fail.
     @usableFromInline func unescaped() -> [UInt8] {
-        let text = bytes.part(1..<bytes.count - 1)
-        var result: [UInt8] = []
-        result.reserveCapacity(text.count)
-        var scanner = JSONScanner(text)
+        [UInt8](unsafeUninitializedCapacity: bytes.count) { room, count in
+            count = unescape(into: UnsafeMutableRawBufferPointer(room))
+        }
+    }
+
+    /// Writes the characters of a string to `room`, which has place for its text: no escape is shorter than what it
+    /// stands for. Returns their bytes. The string has been validated, so that no step can fail.
+    private func unescape(into room: UnsafeMutableRawBufferPointer) -> Int {
+        var scanner = JSONScanner(bytes.part(1..<bytes.count - 1))
+        var count = 0
         while let byte = scanner.current {
-            guard byte == UInt8(ascii: "\\") else {
-                let end = text.firstIndex(of: UInt8(ascii: "\\"), from: scanner.position) ?? text.count
-                result.append(contentsOf: text.part(scanner.position..<end))
-                scanner.position = end
+            if byte != UInt8(ascii: "\\") {
+                room[count] = byte
+                count &+= 1
+                scanner.position &+= 1
                 continue
             }
             guard let character = try? scanner.skipEscape(), let scalar = Unicode.Scalar(character) else {
                 preconditionFailure("escapes were validated when the value was read")
             }
-            result.append(contentsOf: UTF8.encode(scalar) ?? UTF8.EncodedScalar())
+            for unit in UTF8.encode(scalar) ?? UTF8.EncodedScalar() {
+                room[count] = unit
+                count &+= 1
+            }
         }
-        return result
+        return count
     }
 }

@@ -71,7 +71,10 @@ package struct ChannelName: Hashable, Sendable {
         let kind = ChannelName.kind(of: name)
         let start = kind == .serverToUser ? kind.prefix.utf8CodeUnitCount : 0
         guard name.count > start else { return nil }
-        for index in start..<name.count { guard name[index].isChannelCharacter else { return nil } }
+        // Most characters of a name are letters, which two steps tell.
+        for index in start..<name.count {
+            guard name[index].isASCIILetter || name[index].isChannelCharacter else { return nil }
+        }
         string = name.string
         self.kind = kind
     }

@@ -110,7 +110,7 @@ private struct Message {
     }
 
     /// The members of `data`, an object or a string that holds one.
-    private func dataMembers(_ limits: PusherLimits) throws(ClientEventError) -> DataMembers {
+    @inline(__always) private func dataMembers(_ limits: PusherLimits) throws(ClientEventError) -> DataMembers {
         guard let data else { throw .invalidData }
         if data.kind == .object { return try DataMembers(members, limits) }
         let inner = data.withCharacters { text in
@@ -192,7 +192,7 @@ private struct DataMembers {
     }
 
     /// A string within `maximum` bytes; nil where it is missing or null.
-    private static func text(_ value: JSONValue?, maximum: Int) throws(ClientEventError) -> String? {
+    @inline(__always) private static func text(_ value: JSONValue?, maximum: Int) throws(ClientEventError) -> String? {
         guard let value, value.kind != .null else { return nil }
         guard let text = value.string else { throw .invalidData }
         guard text.utf8.count <= maximum else { throw .tooLong }

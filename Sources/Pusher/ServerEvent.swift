@@ -37,13 +37,14 @@ package enum ServerEvent {
     package static func subscriptionSucceeded(
         _ channel: ChannelName, epoch: String, offset: Int64, to writer: inout ByteWriter
     ) {
-        var data = ByteWriter(capacity: 96)
-        data.append(#"{"sync":{"epoch":"#)
-        data.append(jsonString: epoch)
-        data.append(#","offset":"#)
-        data.append(decimal: offset)
-        data.append("}}")
-        data.withUnsafeBytes { subscriptionSucceeded(channel, data: $0, to: &writer) }
+        writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
+        // No character that a channel's name may have needs an escape.
+        writer.append(channel.string)
+        writer.append(#"","data":"{\"sync\":{\"epoch\":\""#)
+        writer.append(jsonEscapingTwice: epoch)
+        writer.append(#"\",\"offset\":"#)
+        writer.append(decimal: offset)
+        writer.append(#"}}"}"#)
     }
 
     /// `pusher:subscription_error`. Only for what is final: pusher-js never asks again on this connection.
@@ -79,11 +80,9 @@ package enum ServerEvent {
 
     /// `pusher:signin_success`, with the user's data exactly as it was signed.
     package static func signinSuccess(userData: String, to writer: inout ByteWriter) {
-        var data = ByteWriter(capacity: userData.utf8.count + 32)
-        data.append(#"{"user_data":"#)
-        data.append(jsonString: userData)
-        data.append("}")
-        data.withUnsafeBytes { event("pusher:signin_success", data: $0, to: &writer) }
+        writer.append(#"{"event":"pusher:signin_success","data":"{\"user_data\":\""#)
+        writer.append(jsonEscapingTwice: userData)
+        writer.append(#"\"}"}"#)
     }
 
     /// An event with a name of ours and without a channel, such as `sync:auth_ok`; `data` is JSON.

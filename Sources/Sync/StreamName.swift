@@ -52,17 +52,22 @@ package struct StreamName: Hashable, Sendable {
 
     /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
     package static func parse(_ name: UnsafeRawBufferPointer) throws(StreamNameError) -> StreamName? {
-        for form in StreamForm.allCases where name.hasPrefix(form.prefix) {
-            guard name.count <= maximumBytes else { throw .tooLong }
-            let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
-            guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
-            let topic = rest.part(dot + 1..<rest.count)
-            guard isTopic(topic) else { throw .invalidTopic }
-            guard dot > 0 else { throw .emptyUser }
-            let user = try unescape(rest.part(0..<dot))
-            return StreamName(form: form, stream: StreamID(user: user, topic: topic.string))
+        let form: StreamForm
+        if name.hasPrefix(StreamForm.user.prefix) {
+            form = .user
+        } else if name.hasPrefix(StreamForm.privateUser.prefix) {
+            form = .privateUser
+        } else {
+            return nil
         }
-        return nil
+        guard name.count <= maximumBytes else { throw .tooLong }
+        let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
+        guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
+        let topic = rest.part(dot + 1..<rest.count)
+        guard isTopic(topic) else { throw .invalidTopic }
+        guard dot > 0 else { throw .emptyUser }
+        let user = try unescape(rest.part(0..<dot))
+        return StreamName(form: form, stream: StreamID(user: user, topic: topic.string))
     }
 
     /// Reads a channel's name, as above.
@@ -115,9 +120,12 @@ package struct StreamName: Hashable, Sendable {
 
     /// The user's id that `text` stands for, if it is its canonical spelling.
     package static func unescape(_ text: UnsafeRawBufferPointer) throws(StreamNameError) -> String {
-        var user: [UInt8] = []
-        user.reserveCapacity(text.count)
         var at = 0
+        while at < text.count, isUnreserved(text[at]) { at &+= 1 }
+        // Without an escape it is ASCII, and what it stands for.
+        guard at < text.count else { return text.string }
+        var user = [UInt8](text.part(0..<at))
+        user.reserveCapacity(text.count)
         while at < text.count {
             let byte = text[at]
             if isUnreserved(byte) {
@@ -138,13 +146,9 @@ package struct StreamName: Hashable, Sendable {
     }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-        case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "@"), UInt8(ascii: ","), UInt8(ascii: "."),
-            UInt8(ascii: ";"):
-            true
-        default: false
-        }
+        // One bit for each ASCII character: the tests hold them against the alphabet.
+        let bits: UInt64 = byte < 64 ? 0x0BFF_7000_0000_0000 : 0x07FF_FFFE_87FF_FFFF
+        return byte < 0x80 && bits >> UInt64(byte & 63) & 1 == 1
     }
 
     private static func upperHex(_ byte: UInt8) -> UInt8? {

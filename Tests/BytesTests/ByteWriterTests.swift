@@ -37,6 +37,23 @@ import Testing
         #expect(writer.string == String(number))
     }
 
+    @Test func writesDecimalsOfEveryLength() {
+        var power: UInt64 = 1
+        for _ in 0..<20 {
+            for number in [power - 1, power, power + 1, power / 3, power / 9 * 8] {
+                var writer = ByteWriter(capacity: 16)
+                writer.append(decimal: number)
+                #expect(writer.string == String(number))
+            }
+            power = power.multipliedReportingOverflow(by: 10).partialValue
+        }
+        for number in 0..<10_000 as Range<UInt64> {
+            var writer = ByteWriter(capacity: 16)
+            writer.append(decimal: number * 10_000 + (9_999 - number))
+            #expect(writer.string == String(number * 10_000 + (9_999 - number)))
+        }
+    }
+
     @Test func writesTheLargestDecimal() {
         var writer = ByteWriter()
         writer.append(decimal: UInt64.max)

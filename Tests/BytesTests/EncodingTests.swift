@@ -63,6 +63,14 @@ import Testing
             #expect(bytes.equalsIgnoringCase("upgrade"))
             #expect(!bytes.equalsIgnoringCase("upgrades"))
             #expect(withBytes("SEC-WebSocket-Key") { $0.equalsIgnoringCase("sec-websocket-key") })
+            for byte in UInt8.min...UInt8.max {
+                for place in 0..<5 {
+                    var name = Array("a-3zK".utf8)
+                    name[place] = byte
+                    let isSame = byte.asciiLowercased == Array("a-3zk".utf8)[place]
+                    #expect(withBytes(name) { $0.equalsIgnoringCase("a-3zk") } == isSame, "\(byte) at \(place)")
+                }
+            }
             #expect(withBytes("keep-aliv1") { !$0.equalsIgnoringCase("keep-alive") })
             #expect(withBytes("sec\rwebsocket-13") { !$0.equalsIgnoringCase("sec-websocket-13") })
             #expect(withBytes("sec-websocket-\u{11}3") { !$0.equalsIgnoringCase("sec-websocket-13") })

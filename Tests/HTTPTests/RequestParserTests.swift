@@ -72,6 +72,24 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
         0a\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n
         """
 
+    @Test func namesOfFieldsAreTokens() {
+        let others = Set("!#$%&'*+-.^_`|~".utf8)
+        for byte in UInt8.min...UInt8.max {
+            for place in 0..<19 {
+                var name = Array("Sec-WebSocket-Key-X".utf8)
+                name[place] = byte
+                var bytes = Array("GET / HTTP/1.1\r\nHost: h\r\n".utf8) + name + Array(": v\r\n\r\n".utf8)
+                let isToken = byte.isASCIIDigit || byte.isASCIILetter || others.contains(byte)
+                // A colon ends the name, unless it is its first character.
+                let isFine = isToken || byte == UInt8(ascii: ":") && place > 0
+                bytes.withUnsafeMutableBytes { buffer in
+                    var parser = RequestParser()
+                    #expect(((try? parser.parse(buffer)) != nil) == isFine, "\(byte) at \(place)")
+                }
+            }
+        }
+    }
+
     @Test(
         arguments: [
             (upgrade, [Summary(.get, "/app/key", query: "protocol=7&client=js", consumed: upgrade.utf8.count)]),

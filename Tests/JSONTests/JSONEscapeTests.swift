@@ -44,6 +44,23 @@ import Testing
         }
     }
 
+    @Test func escapesTwiceAtOnce() {
+        var random = SeededRandom()
+        for _ in 0..<2000 {
+            let text = random.text(upTo: 40)
+            var once = ByteWriter(capacity: 16)
+            text.utf8.withContiguousStorageIfAvailable { once.append(jsonEscaping: UnsafeRawBufferPointer($0)) }
+            var expected = ByteWriter(capacity: 16)
+            once.withUnsafeBytes { expected.append(jsonEscaping: $0) }
+            var writer = ByteWriter(capacity: 16)
+            writer.append(jsonEscapingTwice: text)
+            #expect(writer.string == expected.string, "seed \(random.seed)")
+        }
+        var writer = ByteWriter(capacity: 16)
+        writer.append(jsonEscapingTwice: "\"\\\n\u{1}")
+        #expect(writer.string == #"\\\"\\\\\\n\\u0001"#)
+    }
+
     /// Mutated examples: whatever comes, the answer is a value or an error inside the text, and JSONSerialization
     /// (stricter nowhere that we are not) agrees on what is valid.
     @Test func survivesMutation() throws {
