@@ -55,11 +55,14 @@ public final class EventLoop {
         close(epoll)
     }
 
-    /// Runs until `LoopHandle.stop()`. The calling thread is the loop's from now on.
+    /// Runs until `LoopHandle.stop()`, then lets go of every source. The calling thread is the loop's from now on.
     public func run() {
         while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
             tick(waitingAtMost: nil)
         }
+        // Sources know their loop: kept here, they would keep it and one another, descriptors and all. A server that
+        // waits for the first words of a connection left open so would not end before its own time-out.
+        forEachSource { remove($0) }
     }
 
     /// One tick. For loops that are driven from outside, such as tests'.

@@ -18,6 +18,19 @@ private final class Witness: EventSource {
     override func tickEnded() { seen.append("tick") }
 }
 
+/// A source that owns its descriptor and knows its loop.
+private final class Owner: EventSource {
+    private let owned: Int32
+    private let loop: EventLoop
+
+    init(descriptor: Int32, loop: EventLoop) {
+        owned = descriptor
+        self.loop = loop
+    }
+
+    deinit { close(owned) }
+}
+
 @Suite(.timeLimit(.minutes(1))) struct EventLoopTests {
     private func makePair() -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
@@ -150,6 +163,25 @@ private final class Witness: EventSource {
         for sender in senders { sender.join() }
         thread.join()
         #expect(received.load(ordering: .relaxed) == 4_000)
+    }
+
+    /// A connection to a database, still connecting when its loop was stopped, kept that database from ending.
+    @Test func aLoopThatHasEndedKeepsNothing() throws {
+        let (ours, theirs) = makePair()
+        defer { close(theirs) }
+        let thread = try LoopThread(name: "test") { loop in
+            let owner = Owner(descriptor: ours, loop: loop)
+            do {
+                try loop.add(owner, descriptor: ours, interest: .readable)
+            } catch {
+                Issue.record(error)
+            }
+            loop.handle.stop()
+            return owner
+        }
+        thread.join()
+        var byte: UInt8 = 0
+        #expect(recv(theirs, &byte, 1, 0) == 0, "the other end of the socket is closed")
     }
 
     @Test func aTakenPortIsToldInOneLine() throws {
