@@ -70,13 +70,12 @@ extension Connection {
 
     private func message(_ text: UnsafeRawBufferPointer) {
         guard let session else { return }
-        var effects = Hub.Effects()
         do {
-            owner.hub.received(try ClientEvent.decode(text), from: session, &effects)
+            let event = try ClientEvent.decode(text)
+            owner.engage(self) { $0.received(event, from: session, &$1) }
         } catch {
-            effects.append(.send(ServerEvent.errorFrame(error.message)))
+            queue(ServerEvent.errorFrame(error.message))
         }
-        perform(effects)
     }
 
     /// Does what the engine decided for this connection.
@@ -100,15 +99,15 @@ extension Connection {
         if phase == .awaitingAnswer { return upgradeVerified(result) }
         guard phase == .awaitingToken, let session else { return }
         phase = .open
-        var effects = Hub.Effects()
-        switch result {
-        case .success(let token):
-            owner.hub.authenticated(
-                session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
-        case .failure(let rejection):
-            owner.hub.rejected(session, reason: rejection.message, &effects)
+        owner.engage(self) { hub, effects in
+            switch result {
+            case .success(let token):
+                hub.authenticated(
+                    session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
+            case .failure(let rejection):
+                hub.rejected(session, reason: rejection.message, &effects)
+            }
         }
-        perform(effects)
         resume()
     }
 

@@ -163,9 +163,7 @@ final class Connection: EventSource {
     func leaveChannels() {
         guard let session else { return }
         self.session = nil
-        var effects = Hub.Effects()
-        owner.hub.closed(session, &effects)
-        perform(effects)
+        owner.engage(self) { $0.closed(session, &$1) }
     }
 
     // MARK: Reading
