@@ -54,7 +54,8 @@ package struct StreamHome {
         let session: SessionID
     }
 
-    // Looked into once for each input: its entries are changed where they lie.
+    // Looked into once for each input. Entries are changed by their index, where they lie: by their key, each change
+    // costs three allocations.
     private var streams: [StreamID: Stream] = [:]
     private var lastWatch: UInt32 = 0
 
@@ -77,8 +78,10 @@ package struct StreamHome {
 
     /// A loop has nobody left under this name, and awaits nobody.
     package mutating func leave(_ name: StreamName, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
-        guard streams[name.stream]?.drop(name.form, loop) == false else { return }
-        streams[name.stream] = nil
+        guard let place = streams.index(forKey: name.stream), !streams.values[place].drop(name.form, loop) else {
+            return
+        }
+        streams.remove(at: place)
         effects.append(.unwatch(name.stream))
     }
 
@@ -86,7 +89,9 @@ package struct StreamHome {
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let waiting = streams[id]?.positioned(at: position, watch: watch) else { return }
+        guard let place = streams.index(forKey: id),
+            let waiting = streams.values[place].positioned(at: position, watch: watch)
+        else { return }
         for waiting in waiting {
             let joined = StreamJoined(session: waiting.session, serial: waiting.serial, position: position)
             effects.append(.joined(loop: waiting.loop, joined))

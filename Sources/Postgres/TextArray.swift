@@ -11,12 +11,17 @@ package struct TextArray {
         literal.append(UInt8(ascii: "\""))
         var element = element
         element.withUTF8 { bytes in
+            if bytes.allSatisfy({ !Self.isEscaped($0) }) { return literal.append(contentsOf: bytes) }
             for byte in bytes {
-                if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { literal.append(UInt8(ascii: "\\")) }
+                if Self.isEscaped(byte) { literal.append(UInt8(ascii: "\\")) }
                 literal.append(byte)
             }
         }
         literal.append(UInt8(ascii: "\""))
+    }
+
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
     }
 
     /// The whole literal.
