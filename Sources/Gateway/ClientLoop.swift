@@ -166,18 +166,19 @@ final class ClientLoop {
         // Taken out, for what is performed may come back here.
         var effects = exchange(&homeEffects, with: [])
         input(&home, &effects)
-        for effect in effects { perform(effect) }
-        effects.removeAll(keepingCapacity: effects.count <= Self.effectsKept)
-        homeEffects = effects
+        // Moved out from the end, not copied.
+        effects.reverse()
+        while let effect = effects.popLast() { perform(effect) }
+        if effects.capacity <= Self.effectsKept { homeEffects = effects }
     }
 
     /// Gives the engine an input about a connection, and does for the connection what the engine decides.
     func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
         var effects = exchange(&hubEffects, with: [])
         input(hub, &effects)
-        connection.perform(effects)
-        effects.removeAll(keepingCapacity: effects.count <= Self.effectsKept)
-        hubEffects = effects
+        effects.reverse()
+        while let effect = effects.popLast() { connection.perform(effect) }
+        if effects.capacity <= Self.effectsKept { hubEffects = effects }
     }
 
     private func perform(_ effect: StreamHome.Effect) {

@@ -79,18 +79,16 @@ extension Connection {
     }
 
     /// Does what the engine decided for this connection.
-    func perform(_ effects: Hub.Effects) {
-        for effect in effects {
-            switch effect {
-            case .send(let frame):
-                if phase == .open || phase == .awaitingToken { queue(frame) }
-            case .verify(let token):
-                phase = .awaitingToken
-                updateInterest()
-                owner.verify(token, for: sessionID)
-            case .join(let join): owner.join(join)
-            case .leave(let name): owner.leave(name)
-            }
+    func perform(_ effect: Effect) {
+        switch effect {
+        case .send(let frame):
+            if phase == .open || phase == .awaitingToken { queue(frame) }
+        case .verify(let token):
+            phase = .awaitingToken
+            updateInterest()
+            owner.verify(token, for: sessionID)
+        case .join(let join): owner.join(join)
+        case .leave(let name): owner.leave(name)
         }
     }
 
