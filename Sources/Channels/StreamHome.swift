@@ -32,7 +32,7 @@ package struct StreamHome {
         /// The loops that have takers under `user.…` and under `private-user.…`.
         var loops: LoopSet = []
         var privateLoops: LoopSet = []
-        var state = State.awaiting([])
+        var state = State.awaiting(WaitingList())
         let watch: UInt32
 
         init(watch: UInt32) {
@@ -42,16 +42,41 @@ package struct StreamHome {
 
     fileprivate enum State {
         /// The feed has not answered yet; these joins wait for the position.
-        case awaiting(ContiguousArray<Waiting>)
+        case awaiting(WaitingList)
         /// The offset handed on last.
         case positioned(StreamPosition)
     }
 
     fileprivate struct Waiting {
-        let loop: Int
-        let form: StreamForm
-        let serial: UInt32
         let session: SessionID
+        let serial: UInt32
+        /// Below `LoopSet.loopsMax`; small, for each stream has room for one of these.
+        let loop: UInt8
+        let form: StreamForm
+    }
+
+    /// Nearly always one, which needs no memory of its own.
+    fileprivate struct WaitingList {
+        private var first: Waiting?
+        private var others: ContiguousArray<Waiting> = []
+
+        mutating func append(_ waiting: Waiting) {
+            if first == nil {
+                first = waiting
+            } else {
+                others.append(waiting)
+            }
+        }
+
+        mutating func removeAll(where isGone: (Waiting) -> Bool) {
+            if let first, isGone(first) { self.first = nil }
+            others.removeAll(where: isGone)
+        }
+
+        func forEachJoin(_ body: (Waiting) -> Void) {
+            if let first { body(first) }
+            for waiting in others { body(waiting) }
+        }
     }
 
     // Looked into once for each input. Entries are changed by their index, where they lie: by their key, each change
@@ -92,9 +117,9 @@ package struct StreamHome {
         guard let place = streams.index(forKey: id),
             let waiting = streams.values[place].positioned(at: position, watch: watch)
         else { return }
-        for waiting in waiting {
-            let joined = StreamJoined(session: waiting.session, serial: waiting.serial, position: position)
-            effects.append(.joined(loop: waiting.loop, joined))
+        waiting.forEachJoin {
+            let joined = StreamJoined(session: $0.session, serial: $0.serial, position: position)
+            effects.append(.joined(loop: Int($0.loop), joined))
         }
     }
 
@@ -102,8 +127,8 @@ package struct StreamHome {
     package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.watch == watch else { return }
         streams[id] = nil
-        for waiting in stream.waiting ?? [] {
-            effects.append(.refused(loop: waiting.loop, waiting.session, serial: waiting.serial))
+        stream.waiting?.forEachJoin {
+            effects.append(.refused(loop: Int($0.loop), $0.session, serial: $0.serial))
         }
     }
 
@@ -163,7 +188,7 @@ extension StreamHome.Stream {
     }
 
     /// Nil once the position is known.
-    var waiting: ContiguousArray<StreamHome.Waiting>? {
+    var waiting: StreamHome.WaitingList? {
         guard case .awaiting(let waiting) = state else { return nil }
         return waiting
     }
@@ -182,8 +207,10 @@ extension StreamHome.Stream {
         }
         guard case .awaiting(var waiting) = state else { return position }
         // Let go of before the list grows, or it would be copied.
-        state = .awaiting([])
-        waiting.append(StreamHome.Waiting(loop: loop, form: form, serial: join.serial, session: join.session))
+        state = .awaiting(StreamHome.WaitingList())
+        waiting.append(
+            StreamHome.Waiting(
+                session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: form))
         state = .awaiting(waiting)
         return nil
     }
@@ -196,14 +223,14 @@ extension StreamHome.Stream {
             privateLoops.remove(LoopSet(loop: loop))
         }
         if var waiting {
-            waiting.removeAll { $0.loop == loop && $0.form == form }
+            waiting.removeAll { Int($0.loop) == loop && $0.form == form }
             state = .awaiting(waiting)
         }
         return !loops.isEmpty || !privateLoops.isEmpty
     }
 
     /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
-    mutating func positioned(at position: StreamPosition, watch: UInt32) -> ContiguousArray<StreamHome.Waiting>? {
+    mutating func positioned(at position: StreamPosition, watch: UInt32) -> StreamHome.WaitingList? {
         guard self.watch == watch, let waiting else { return nil }
         state = .positioned(position)
         return waiting

@@ -107,6 +107,11 @@ final class Connection: EventSource {
         loop.markDirty(self)
     }
 
+    /// A quiet connection gives back what bursts have taken.
+    func trim() {
+        output.trim()
+    }
+
     private func flush() {
         switch output.flush(to: descriptor, gather: owner.gather) {
         case .drained:
