@@ -27,16 +27,16 @@ extension Hub {
         }
         switch name.kind {
         case .public:
-            enter(name, stream: nil, session, &effects)
+            enter(name, session, &effects)
         case .private, .privateEncrypted:
             guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
-            enter(name, stream: nil, session, &effects)
+            enter(name, session, &effects)
         case .serverToUser:
             let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
             guard let identity = session.identity, user.elementsEqual(identity.userID.utf8) else {
                 return refuse(name, .otherUser, &effects)
             }
-            enter(name, stream: nil, session, &effects)
+            enter(name, session, &effects)
         case .presence, .presenceCache, .cache, .privateCache, .privateEncryptedCache:
             refuse(name, .kindNotServed, &effects)
         }
@@ -51,13 +51,13 @@ extension Hub {
         _ name: ChannelName, _ stream: StreamName, vouchedFor: Bool?, _ session: Session, _ effects: inout Effects
     ) {
         if let identity = session.identity, identity.owns(stream.stream.user) {
-            return enter(name, stream: stream, session, &effects)
+            return enter(name, stream, session, &effects)
         }
         if stream.form == .privateUser, let vouchedFor {
             guard vouchedFor else { return refuse(name, .badSignature, &effects) }
             // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
             session.parked.removeAll { $0.name == name }
-            return enter(name, stream: stream, session, &effects)
+            return enter(name, stream, session, &effects)
         }
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
         guard !session.parked.contains(where: { $0.name == name }) else { return }
@@ -81,7 +81,7 @@ extension Hub {
         session.parked = []
         for subscribe in parked {
             if identity.owns(subscribe.stream.stream.user) {
-                enter(subscribe.name, stream: subscribe.stream, session, &effects)
+                enter(subscribe.name, subscribe.stream, session, &effects)
             } else {
                 refuse(subscribe.name, .otherUser, &effects)
             }

@@ -93,26 +93,27 @@ package final class Hub {
 
     // MARK: Membership
 
-    /// Makes the session a subscriber, or one that awaits its stream's home.
-    func enter(_ name: ChannelName, stream: StreamName?, _ session: Session, _ effects: inout Effects) {
-        let channel: Channel
-        if let known = channels[session.app.index][name.string] {
-            channel = known
-        } else {
-            channel = Channel(name: name, isStream: stream != nil)
-            channels[session.app.index][name.string] = channel
-        }
-        session.lastSerial &+= 1
-        if let stream {
-            channel.joining += 1
-            session.subscriptions.append(Subscription(channel: channel, serial: session.lastSerial, index: nil))
-            effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
-        } else {
-            let index = UInt32(truncatingIfNeeded: channel.subscribers.count)
-            channel.subscribers.append(session.id)
-            session.subscriptions.append(Subscription(channel: channel, serial: session.lastSerial, index: index))
-            effects.append(.send(ServerEvent.succeededFrame(name)))
-        }
+    /// Makes the session a subscriber.
+    func enter(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
+        let channel = channel(name, isStream: false, session.app)
+        let index = UInt32(truncatingIfNeeded: channel.subscribers.count)
+        channel.subscribers.append(session.id)
+        session.subscribe(to: channel, index: index)
+        effects.append(.send(ServerEvent.succeededFrame(name)))
+    }
+
+    /// Makes the session one that awaits its stream's home.
+    func enter(_ name: ChannelName, _ stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        let channel = channel(name, isStream: true, session.app)
+        channel.joining += 1
+        session.subscribe(to: channel, index: nil)
+        effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+    }
+
+    /// The channel of that name, a new one where there is none yet.
+    private func channel(_ name: ChannelName, isStream: Bool, _ app: App) -> Channel {
+        func entry(_ channel: inout Channel) -> Channel { channel }
+        return entry(&channels[app.index][name.string, default: Channel(name: name, isStream: isStream)])
     }
 
     /// Takes a subscription, already out of the session's list, out of its channel.

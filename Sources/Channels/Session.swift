@@ -47,6 +47,14 @@ package final class Session {
         self.socketID = socketID
     }
 
+    /// Enters a channel in the list, under the next serial.
+    func subscribe(to channel: Channel, index: UInt32?) {
+        lastSerial &+= 1
+        // Nearly always two or more: a user's streams.
+        if subscriptions.isEmpty { subscriptions.reserveCapacity(2) }
+        subscriptions.append(Subscription(channel: channel, serial: lastSerial, index: index))
+    }
+
     /// How many channels the connection has subscribed to or awaits.
     package var subscriptionCount: Int { subscriptions.count }
 }

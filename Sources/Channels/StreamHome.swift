@@ -32,19 +32,56 @@ package struct StreamHome {
         /// The loops that have takers under `user.…` and under `private-user.…`.
         var loops: LoopSet = []
         var privateLoops: LoopSet = []
-        /// The offset handed on last; nil until the feed has answered.
-        var position: StreamPosition?
+        var state = State.awaiting(WaitingList())
         let watch: UInt32
+
+        init(watch: UInt32) {
+            self.watch = watch
+        }
     }
 
-    private struct Waiting {
-        let loop: Int
-        let join: StreamJoin
+    fileprivate enum State {
+        /// The feed has not answered yet; these joins wait for the position.
+        case awaiting(WaitingList)
+        /// The offset handed on last.
+        case positioned(StreamPosition)
     }
 
+    fileprivate struct Waiting {
+        let session: SessionID
+        let serial: UInt32
+        /// Below `LoopSet.loopsMax`; small, for each stream has room for one of these.
+        let loop: UInt8
+        let form: StreamForm
+    }
+
+    /// Nearly always one, which needs no memory of its own.
+    fileprivate struct WaitingList {
+        private var first: Waiting?
+        private var others: ContiguousArray<Waiting> = []
+
+        mutating func append(_ waiting: Waiting) {
+            if first == nil {
+                first = waiting
+            } else {
+                others.append(waiting)
+            }
+        }
+
+        mutating func removeAll(where isGone: (Waiting) -> Bool) {
+            if let first, isGone(first) { self.first = nil }
+            others.removeAll(where: isGone)
+        }
+
+        func forEachJoin(_ body: (Waiting) -> Void) {
+            if let first { body(first) }
+            for waiting in others { body(waiting) }
+        }
+    }
+
+    // Looked into once for each input. Entries are changed by their index, where they lie: by their key, each change
+    // costs three allocations.
     private var streams: [StreamID: Stream] = [:]
-    /// Joins of streams whose position is being read. Beside the table, since nearly every stream has none.
-    private var waiting: [StreamID: ContiguousArray<Waiting>] = [:]
     private var lastWatch: UInt32 = 0
 
     package init() {}
@@ -54,46 +91,35 @@ package struct StreamHome {
     /// A loop asks for one of its sessions to be let in.
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
-        guard var stream = streams[id] else {
+        let known = streams.count
+        if let position = streams[id, default: Stream(watch: lastWatch &+ 1)].take(join, loop) {
+            let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
+            effects.append(.joined(loop: loop, joined))
+        } else if streams.count > known {
             lastWatch &+= 1
-            var stream = Stream(watch: lastWatch)
-            stream.take(join.name.form, loop)
-            streams[id] = stream
-            waiting[id] = [Waiting(loop: loop, join: join)]
             effects.append(.watch(id, serial: lastWatch))
-            return
-        }
-        stream.take(join.name.form, loop)
-        streams[id] = stream
-        if let position = stream.position {
-            effects.append(.joined(loop: loop, join.answered(at: position)))
-        } else {
-            waiting[id, default: []].append(Waiting(loop: loop, join: join))
         }
     }
 
     /// A loop has nobody left under this name, and awaits nobody.
     package mutating func leave(_ name: StreamName, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
-        guard var stream = streams[name.stream] else { return }
-        stream.drop(name.form, loop)
-        waiting[name.stream]?.removeAll { $0.loop == loop && $0.join.name.form == name.form }
-        guard stream.isWanted else {
-            streams[name.stream] = nil
-            waiting[name.stream] = nil
-            effects.append(.unwatch(name.stream))
+        guard let place = streams.index(forKey: name.stream), !streams.values[place].drop(name.form, loop) else {
             return
         }
-        streams[name.stream] = stream
+        streams.remove(at: place)
+        effects.append(.unwatch(name.stream))
     }
 
     /// The feed has read where the stream stands, for the watch of that number.
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let stream = streams[id], stream.watch == watch, stream.position == nil else { return }
-        streams[id]?.position = position
-        for waiting in waiting.removeValue(forKey: id) ?? [] {
-            effects.append(.joined(loop: waiting.loop, waiting.join.answered(at: position)))
+        guard let place = streams.index(forKey: id),
+            let waiting = streams.values[place].positioned(at: position, watch: watch)
+        else { return }
+        waiting.forEachJoin {
+            let joined = StreamJoined(session: $0.session, serial: $0.serial, position: position)
+            effects.append(.joined(loop: Int($0.loop), joined))
         }
     }
 
@@ -101,8 +127,8 @@ package struct StreamHome {
     package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.watch == watch else { return }
         streams[id] = nil
-        for waiting in waiting.removeValue(forKey: id) ?? [] {
-            effects.append(.refused(loop: waiting.loop, waiting.join.session, serial: waiting.join.serial))
+        stream.waiting?.forEachJoin {
+            effects.append(.refused(loop: Int($0.loop), $0.session, serial: $0.serial))
         }
     }
 
@@ -110,7 +136,7 @@ package struct StreamHome {
     /// too late). The takers are told by being answered again, at a position that does not follow theirs: fetch anew.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.position != nil else { return }
-        streams[id]?.position = position
+        streams[id]?.state = .positioned(position)
         for form in StreamForm.allCases {
             let loops = stream.loops(form)
             guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format(),
@@ -127,7 +153,7 @@ package struct StreamHome {
         guard let stream = streams[event.stream], let position = stream.position, event.offset > position.offset else {
             return
         }
-        streams[event.stream]?.position = StreamPosition(epoch: position.epoch, offset: event.offset)
+        streams[event.stream]?.state = .positioned(StreamPosition(epoch: position.epoch, offset: event.offset))
         for form in StreamForm.allCases {
             let loops = stream.loops(form)
             guard !loops.isEmpty, let name = StreamName(form: form, stream: event.stream).format() else { continue }
@@ -156,31 +182,57 @@ package struct LoopSet: OptionSet, Sendable {
 }
 
 extension StreamHome.Stream {
-    var isWanted: Bool { !loops.isEmpty || !privateLoops.isEmpty }
+    var position: StreamPosition? {
+        guard case .positioned(let position) = state else { return nil }
+        return position
+    }
+
+    /// Nil once the position is known.
+    var waiting: StreamHome.WaitingList? {
+        guard case .awaiting(let waiting) = state else { return nil }
+        return waiting
+    }
 
     func loops(_ form: StreamForm) -> LoopSet {
         form == .user ? loops : privateLoops
     }
 
-    mutating func take(_ form: StreamForm, _ loop: Int) {
+    /// Takes a loop in: at once, where the position is known, or when it will be.
+    mutating func take(_ join: StreamJoin, _ loop: Int) -> StreamPosition? {
+        let form = join.name.form
         if form == .user {
             loops.insert(LoopSet(loop: loop))
         } else {
             privateLoops.insert(LoopSet(loop: loop))
         }
+        guard case .awaiting(var waiting) = state else { return position }
+        // Let go of before the list grows, or it would be copied.
+        state = .awaiting(StreamHome.WaitingList())
+        waiting.append(
+            StreamHome.Waiting(
+                session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: form))
+        state = .awaiting(waiting)
+        return nil
     }
 
-    mutating func drop(_ form: StreamForm, _ loop: Int) {
+    /// Lets a loop go, and says whether any is left.
+    mutating func drop(_ form: StreamForm, _ loop: Int) -> Bool {
         if form == .user {
             loops.remove(LoopSet(loop: loop))
         } else {
             privateLoops.remove(LoopSet(loop: loop))
         }
+        if var waiting {
+            waiting.removeAll { Int($0.loop) == loop && $0.form == form }
+            state = .awaiting(waiting)
+        }
+        return !loops.isEmpty || !privateLoops.isEmpty
     }
-}
 
-extension StreamJoin {
-    fileprivate func answered(at position: StreamPosition) -> StreamJoined {
-        StreamJoined(session: session, serial: serial, position: position)
+    /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
+    mutating func positioned(at position: StreamPosition, watch: UInt32) -> StreamHome.WaitingList? {
+        guard self.watch == watch, let waiting else { return nil }
+        state = .positioned(position)
+        return waiting
     }
 }

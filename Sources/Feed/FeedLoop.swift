@@ -150,7 +150,7 @@ final class FeedLoop: EventSource {
         let next: FeedStatus
         if reader?.isUp != true {
             next = .away
-        } else if !tail.isCaughtUp, status == .away || status == .catchingUp {
+        } else if status == .away || status == .catchingUp, !tail.isCaughtUp {
             next = .catchingUp
         } else if listener?.isListening == true, isProbeHeard != false {
             next = .live

@@ -201,9 +201,11 @@ final class Reader {
         var positions: [StreamPosition] = []
         positions.reserveCapacity(rows.count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0), let top = rows.integer(row, 1) else { throw MalformedAnswer() }
-            if epoch != self.epoch { self.epoch = epoch }
-            positions.append(StreamPosition(epoch: self.epoch, offset: top))
+            guard let epoch = rows.string(row, 0, known: epoch), let top = rows.integer(row, 1) else {
+                throw MalformedAnswer()
+            }
+            self.epoch = epoch
+            positions.append(StreamPosition(epoch: epoch, offset: top))
         }
         return positions
     }

@@ -16,9 +16,8 @@ extension Tail {
         for (ticket, position) in zip(tickets, positions) {
             // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
             // position does not contain.
-            guard var watch = watches[ticket.stream], watch.serial == ticket.serial else { continue }
-            settle(ticket, &watch, position, &outputs)
-            watches[ticket.stream] = watch
+            guard let place = watches.index(forKey: ticket.stream) else { continue }
+            if watches.values[place].settle(ticket, position, &outputs) == .healing { heal(ticket) }
         }
     }
 
@@ -71,12 +70,12 @@ extension Tail {
         if !isSound {
             // Still healing: the reconnect checks it again.
         } else if isWhole, page.count >= pageRows {
-            draw(ticket, \.toHeal)
+            heal(ticket)
         } else if isWhole, watch.delivered >= watch.target {
             watch.phase = .live
         } else {
             watch.phase = .lapsed
-            draw(ticket, \.toPosition)
+            askPosition(ticket)
         }
         watches[ticket.stream] = watch
         guard isSound else { throw MalformedAnswer() }
@@ -85,27 +84,6 @@ extension Tail {
     // MARK: Steps
 
     private enum Step { case done, gap, malformed }
-
-    private mutating func settle(
-        _ ticket: Ticket, _ watch: inout Watch, _ position: StreamPosition, _ outputs: inout [FeedOutput]
-    ) {
-        switch watch.phase {
-        case .positioning:
-            outputs.append(.positioned(ticket.stream, serial: ticket.serial, position))
-        case .checking where position.epoch == watch.epoch && position.offset >= watch.delivered:
-            watch.target = position.offset
-            watch.phase = position.offset == watch.delivered ? .live : .healing
-            if watch.phase == .healing { draw(ticket, \.toHeal) }
-            return
-        case .checking, .lapsed:
-            outputs.append(.reset(ticket.stream, position))
-        case .live, .healing:
-            return
-        }
-        watch.epoch = position.epoch
-        watch.delivered = position.offset
-        watch.phase = .live
-    }
 
     /// The rows of one stream in a page of the tail. False where one is malformed.
     private mutating func take(
@@ -127,7 +105,7 @@ extension Tail {
                     // Nothing known makes one: the snapshots rule it out. The log is the judge.
                     watch.phase = .healing
                     watch.target = page.offset(row) ?? watch.delivered
-                    draw(Ticket(stream, watch.serial), \.toHeal)
+                    heal(Ticket(stream, watch.serial))
                 }
             }
         }
@@ -144,5 +122,31 @@ extension Tail {
         outputs.append(.event(event))
         watch.delivered = offset
         return .done
+    }
+}
+
+extension Tail.Watch {
+    /// The position asked for by the ticket has been read. The new phase, where the ticket is this watch's and its
+    /// position was awaited.
+    fileprivate mutating func settle(
+        _ ticket: Ticket, _ position: StreamPosition, _ outputs: inout [FeedOutput]
+    ) -> Tail.Phase? {
+        guard serial == ticket.serial else { return nil }
+        switch phase {
+        case .positioning:
+            outputs.append(.positioned(ticket.stream, serial: serial, position))
+        case .checking where position.epoch == epoch && position.offset >= delivered:
+            target = position.offset
+            phase = position.offset == delivered ? .live : .healing
+            return phase
+        case .checking, .lapsed:
+            outputs.append(.reset(ticket.stream, position))
+        case .live, .healing:
+            return nil
+        }
+        epoch = position.epoch
+        delivered = position.offset
+        phase = .live
+        return phase
     }
 }

@@ -134,13 +134,13 @@ package struct Tail {
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
         let isNameable = !stream.user.holds(0) && !stream.topic.holds(0)
-        guard isNameable, watches[stream] != nil || watches.count < streamsMax else {
+        guard isNameable, watches.count < streamsMax || watches[stream] != nil else {
             outputs.append(.refused(stream, serial: serial))
             return
         }
         watches[stream] = Watch(serial: serial)
         // Without a connection there is no queue to wait in: `connected` asks for all.
-        if previous != nil { draw(Ticket(stream, serial), \.toPosition) }
+        if previous != nil { askPosition(Ticket(stream, serial)) }
     }
 
     /// The home loop has nobody left who wants it.
@@ -203,6 +203,7 @@ package struct Tail {
 
     private mutating func nextPositions() -> Query? {
         var tickets: [Ticket] = []
+        tickets.reserveCapacity(min(toPosition.count, FeedLimits.positionsPerQuery))
         while tickets.count < FeedLimits.positionsPerQuery, let ticket = toPosition.popFirst() {
             if isGood(ticket) { tickets.append(ticket) }
         }
@@ -218,12 +219,19 @@ package struct Tail {
         return nil
     }
 
-    mutating func draw(_ ticket: Ticket, _ queue: WritableKeyPath<Tail, TicketQueue>) {
-        if self[keyPath: queue].count > 2 * watches.count + FeedLimits.positionsPerQuery {
-            let watches = self.watches
-            self[keyPath: queue].sweep { watches[$0.stream]?.serial == $0.serial }
+    mutating func askPosition(_ ticket: Ticket) {
+        Self.draw(ticket, &toPosition, watches)
+    }
+
+    mutating func heal(_ ticket: Ticket) {
+        Self.draw(ticket, &toHeal, watches)
+    }
+
+    private static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: [StreamID: Watch]) {
+        if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
+            queue.sweep { watches[$0.stream]?.serial == $0.serial }
         }
-        self[keyPath: queue].append(ticket)
+        queue.append(ticket)
     }
 
     private func isGood(_ ticket: Ticket) -> Bool {

@@ -27,11 +27,16 @@ final class ClientLoop {
     let pingFrame: SharedBytes
     private(set) var isStopping = false
     private var home = StreamHome()
+    /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
+    private var homeEffects: ContiguousArray<StreamHome.Effect> = []
+    private var hubEffects = Hub.Effects()
     private var acceptor: Acceptor?
     /// The app whose channels the streams are.
     private let streamApp: App?
 
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
+    /// The most effects whose room is kept.
+    private static let effectsKept = 64
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
@@ -158,9 +163,22 @@ final class ClientLoop {
     }
 
     private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        var effects: ContiguousArray<StreamHome.Effect> = []
+        // Taken out, for what is performed may come back here.
+        var effects = exchange(&homeEffects, with: [])
         input(&home, &effects)
-        for effect in effects { perform(effect) }
+        // Moved out from the end, not copied.
+        effects.reverse()
+        while let effect = effects.popLast() { perform(effect) }
+        if effects.capacity <= Self.effectsKept { homeEffects = effects }
+    }
+
+    /// Gives the engine an input about a connection, and does for the connection what the engine decides.
+    func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
+        var effects = exchange(&hubEffects, with: [])
+        input(hub, &effects)
+        effects.reverse()
+        while let effect = effects.popLast() { connection.perform(effect) }
+        if effects.capacity <= Self.effectsKept { hubEffects = effects }
     }
 
     private func perform(_ effect: StreamHome.Effect) {
@@ -194,16 +212,12 @@ final class ClientLoop {
 
     private func joined(_ joined: StreamJoined) {
         guard let connection = connection(joined.session), let session = connection.session else { return }
-        var effects = Hub.Effects()
-        hub.joined(joined, session, &effects)
-        connection.perform(effects)
+        engage(connection) { $0.joined(joined, session, &$1) }
     }
 
     private func joinRefused(_ id: SessionID, _ serial: UInt32) {
         guard let connection = connection(id), let session = connection.session else { return }
-        var effects = Hub.Effects()
-        hub.joinRefused(session, serial: serial, &effects)
-        connection.perform(effects)
+        engage(connection) { $0.joinRefused(session, serial: serial, &$1) }
     }
 
     /// Queues the frame to every subscriber that this loop has of the channel.

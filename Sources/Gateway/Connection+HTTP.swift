@@ -153,10 +153,9 @@ extension Connection {
             queue(upgrade.response)
             let session = newSession(upgrade.app)
             open(session)
-            var effects = Hub.Effects()
-            owner.hub.authenticated(
-                session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
-            perform(effects)
+            owner.engage(self) {
+                $0.authenticated(session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &$1)
+            }
             resume()
         }
     }

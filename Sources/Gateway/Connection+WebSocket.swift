@@ -70,28 +70,25 @@ extension Connection {
 
     private func message(_ text: UnsafeRawBufferPointer) {
         guard let session else { return }
-        var effects = Hub.Effects()
         do {
-            owner.hub.received(try ClientEvent.decode(text), from: session, &effects)
+            let event = try ClientEvent.decode(text)
+            owner.engage(self) { $0.received(event, from: session, &$1) }
         } catch {
-            effects.append(.send(ServerEvent.errorFrame(error.message)))
+            queue(ServerEvent.errorFrame(error.message))
         }
-        perform(effects)
     }
 
     /// Does what the engine decided for this connection.
-    func perform(_ effects: Hub.Effects) {
-        for effect in effects {
-            switch effect {
-            case .send(let frame):
-                if phase == .open || phase == .awaitingToken { queue(frame) }
-            case .verify(let token):
-                phase = .awaitingToken
-                updateInterest()
-                owner.verify(token, for: sessionID)
-            case .join(let join): owner.join(join)
-            case .leave(let name): owner.leave(name)
-            }
+    func perform(_ effect: Effect) {
+        switch effect {
+        case .send(let frame):
+            if phase == .open || phase == .awaitingToken { queue(frame) }
+        case .verify(let token):
+            phase = .awaitingToken
+            updateInterest()
+            owner.verify(token, for: sessionID)
+        case .join(let join): owner.join(join)
+        case .leave(let name): owner.leave(name)
         }
     }
 
@@ -100,15 +97,15 @@ extension Connection {
         if phase == .awaitingAnswer { return upgradeVerified(result) }
         guard phase == .awaitingToken, let session else { return }
         phase = .open
-        var effects = Hub.Effects()
-        switch result {
-        case .success(let token):
-            owner.hub.authenticated(
-                session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
-        case .failure(let rejection):
-            owner.hub.rejected(session, reason: rejection.message, &effects)
+        owner.engage(self) { hub, effects in
+            switch result {
+            case .success(let token):
+                hub.authenticated(
+                    session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
+            case .failure(let rejection):
+                hub.rejected(session, reason: rejection.message, &effects)
+            }
         }
-        perform(effects)
         resume()
     }
 
@@ -121,6 +118,7 @@ extension Connection {
         let due = lastInbound.advanced(by: owner.timeouts.activity)
         guard due <= now else { return owner.loop.setDeadline(self, due) }
         awaitsPong = true
+        trim()
         queue(owner.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }

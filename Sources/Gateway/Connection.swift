@@ -107,6 +107,11 @@ final class Connection: EventSource {
         loop.markDirty(self)
     }
 
+    /// A quiet connection gives back what bursts have taken.
+    func trim() {
+        output.trim()
+    }
+
     private func flush() {
         switch output.flush(to: descriptor, gather: owner.gather) {
         case .drained:
@@ -163,9 +168,7 @@ final class Connection: EventSource {
     func leaveChannels() {
         guard let session else { return }
         self.session = nil
-        var effects = Hub.Effects()
-        owner.hub.closed(session, &effects)
-        perform(effects)
+        owner.engage(self) { $0.closed(session, &$1) }
     }
 
     // MARK: Reading

@@ -42,6 +42,17 @@ package final class Rows {
         withBytes(row, column) { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The value as text: `known` itself where the bytes are the same, for a column that hardly ever changes.
+    package func string(_ row: Int, _ column: Int, known: String) -> String? {
+        withBytes(row, column) { bytes in
+            var known = known
+            let isKnown = known.withUTF8 { known in
+                known.count == bytes.count && known.indices.allSatisfy { known[$0] == bytes[$0] }
+            }
+            return isKnown ? known : String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
     /// The value as a whole number.
     package func integer(_ row: Int, _ column: Int) -> Int64? {
         withBytes(row, column, Self.decimal) ?? nil
@@ -70,12 +81,12 @@ package final class Rows {
     }
 
     private static func decimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
-        var digits = bytes[...]
-        let isNegative = digits.first == UInt8(ascii: "-")
-        if isNegative { digits = digits.dropFirst() }
-        guard !digits.isEmpty else { return nil }
+        let isNegative = bytes.first == UInt8(ascii: "-")
+        let first = isNegative ? 1 : 0
+        guard first < bytes.count else { return nil }
         var value: Int64 = 0
-        for byte in digits {
+        for index in first..<bytes.count {
+            let byte = bytes[index]
             guard byte >= 0x30, byte <= 0x39 else { return nil }
             let (scaled, overflow) = value.multipliedReportingOverflow(by: 10)
             guard !overflow else { return nil }

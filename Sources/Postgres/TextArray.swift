@@ -1,35 +1,31 @@
 /// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2), every element quoted.
 package struct TextArray {
-    /// The literal as it goes to the server.
-    package private(set) var literal = "{"
-    private var count = 0
+    // Bytes, for appending to a `String` costs hundreds of instructions each time.
+    private var literal = [UInt8(ascii: "{")]
 
     package init() {}
 
     /// Adds an element. The caller ends with `closed()`.
     package mutating func append(_ element: String) {
-        literal.append(count == 0 ? "\"" : ",\"")
-        if Self.isPlain(element) {
-            literal.append(element)
-        } else {
-            for scalar in element.unicodeScalars {
-                if scalar == "\"" || scalar == "\\" { literal.unicodeScalars.append("\\") }
-                literal.unicodeScalars.append(scalar)
+        if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
+        literal.append(UInt8(ascii: "\""))
+        var element = element
+        element.withUTF8 { bytes in
+            if bytes.allSatisfy({ !Self.isEscaped($0) }) { return literal.append(contentsOf: bytes) }
+            for byte in bytes {
+                if Self.isEscaped(byte) { literal.append(UInt8(ascii: "\\")) }
+                literal.append(byte)
             }
         }
-        literal.append("\"")
-        count += 1
+        literal.append(UInt8(ascii: "\""))
     }
 
-    /// Nearly all elements: nothing in them to escape.
-    private static func isPlain(_ element: String) -> Bool {
-        var element = element
-        return element.withUTF8 { bytes in
-            for byte in bytes where byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return false }
-            return true
-        }
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
     }
 
     /// The whole literal.
-    package func closed() -> String { literal + "}" }
+    package func closed() -> String {
+        String(decoding: literal + [UInt8(ascii: "}")], as: UTF8.self)
+    }
 }

@@ -22,7 +22,7 @@ public final class EventLoop {
     private var freeSlots: ContiguousArray<UInt32> = []
     private var deadlines = DeadlineQueue()
     @usableFromInline var dirty: ContiguousArray<EventSource> = []
-    private var mailboxes: ContiguousArray<() -> Void> = []
+    @usableFromInline var mailboxes: ContiguousArray<() -> Void> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
 
     /// The eventfd's token; no slot reaches it.
@@ -188,7 +188,8 @@ public final class EventLoop {
     }
 
     /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.
-    package func attach<Message>(_ mailbox: Mailbox<Message>, _ received: @escaping (Message) -> Void) {
+    @inlinable
+    public func attach<Message>(_ mailbox: Mailbox<Message>, _ received: @escaping (Message) -> Void) {
         var batch: ContiguousArray<Message> = []
         mailboxes.append {
             mailbox.takeAll(into: &batch)

@@ -4,12 +4,14 @@ import Glibc
 ///
 /// A pthread mutex, and not `Synchronization.Mutex`: on Linux that one is a futex inside the standard library, which
 /// the thread sanitizer does not see, so that it reports every access behind it as a race.
-// @unchecked Sendable: `value` is touched by `withLock` alone, under the mutex.
-package final class Locked<Value: Sendable>: @unchecked Sendable {
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private var value: Value
+///
+/// `@unchecked Sendable`: `value` is touched by `withLock` alone, under the mutex.
+public final class Locked<Value: Sendable>: @unchecked Sendable {
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var value: Value
 
-    package init(_ value: Value) {
+    /// The value as it is at first.
+    public init(_ value: Value) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -21,7 +23,9 @@ package final class Locked<Value: Sendable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    package func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+    /// Calls `body` with the value while no other thread has it.
+    @inlinable
+    public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body(&value)

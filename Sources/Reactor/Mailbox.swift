@@ -5,9 +5,10 @@ import Synchronization
 /// Messages of one sender arrive in the order posted; that is what keeps a stream's acknowledgement before its first
 /// event. A mailbox itself has no bound, for a message refused here would be an event lost: whoever feeds the loops
 /// looks at `count` first and waits (`Feed` does).
-package final class Mailbox<Message: Sendable>: Sendable {
-    private let messages = Locked<ContiguousArray<Message>>([])
-    private let waker: Waker
+public final class Mailbox<Message: Sendable>: Sendable {
+    // Public and inlinable, here and in `Locked`: other targets make code for their own messages in no other way.
+    @usableFromInline let messages = Locked<ContiguousArray<Message>>([])
+    @usableFromInline let waker: Waker
 
     package init(_ handle: LoopHandle) {
         waker = handle.waker
@@ -17,7 +18,8 @@ package final class Mailbox<Message: Sendable>: Sendable {
     package var count: Int { messages.withLock { $0.count } }
 
     /// Posts one message. Any thread; never waits for the loop.
-    package func post(_ message: Message) {
+    @inlinable
+    public func post(_ message: Message) {
         let wasEmpty = messages.withLock { messages in
             messages.append(message)
             return messages.count == 1
@@ -32,6 +34,7 @@ package final class Mailbox<Message: Sendable>: Sendable {
         waker.wake()
     }
 
+    @inlinable
     func takeAll(into batch: inout ContiguousArray<Message>) {
         messages.withLock { swap(&$0, &batch) }
     }
@@ -39,7 +42,7 @@ package final class Mailbox<Message: Sendable>: Sendable {
 
 /// What other threads may hold of a loop.
 public final class LoopHandle: Sendable {
-    package let waker: Waker
+    @usableFromInline package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
 
     /// A handle for one loop, made with it or before it.

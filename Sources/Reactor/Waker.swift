@@ -3,6 +3,7 @@ import Glibc
 import Synchronization
 
 /// Wakes a loop from any thread: an eventfd, written at most once until the loop has looked.
+@usableFromInline
 package final class Waker: Sendable {
     package let descriptor: Int32
     private let pending = Atomic<Bool>(false)
@@ -17,6 +18,7 @@ package final class Waker: Sendable {
     }
 
     /// Wakes the loop. What was stored before this call is seen by the tick that follows.
+    @usableFromInline
     package func wake() {
         // Worst interleaving: the loop clears the flag, then reads its mailboxes, while we store a message and see the
         // flag still set. `acknowledge` clears the flag before the loop reads, and both sides are sequentially
