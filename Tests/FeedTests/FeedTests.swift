@@ -256,10 +256,13 @@ import Testing
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         recorder.setBacklog(11)
-        try insert("1", "ann")
-        // Positions are read still, and come later than the row.
+        // Positions are read still. This one's answer comes after that of a tail that was under way.
         let bob = recorder.watch("bob")
         try recorder.waitForPosition(bob)
+        try insert("1", "ann")
+        // And this one's is read later than the row was written.
+        let eve = recorder.watch("eve")
+        try recorder.waitForPosition(eve)
         #expect(recorder.stream(ann)?.events.count == 0)
         recorder.setBacklog(10)
         try recorder.waitForLog(ann)
@@ -282,6 +285,8 @@ import Testing
         let ann = recorder.watch("ann")
         try recorder.waitForPosition(ann)
         recorder.setBacklog(.max)
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(bob)
         for number in 0..<5 { try insert("\(number)", "ann") }
         try terminate("sync.")
         try writer.execute("DELETE FROM sync.event WHERE o <= 3")
