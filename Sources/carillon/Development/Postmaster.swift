@@ -13,14 +13,16 @@ final class Postmaster {
     private let programs: PostgresPrograms
     private let folders: ClusterFolders
     private let user: ClusterUser
-    /// Set when the process that we started has ended.
-    private var ended = Latch()
+    /// Set when the process that we started last has ended; nil before the first.
+    private var ended: Latch?
     private let unasked: UnaskedEnd
 
     /// How long a start may take, crash recovery included.
     private static let startTimeout = Duration.seconds(120)
     /// How long a fast shutdown may take before an immediate one is asked for.
     private static let stopTimeout = Duration.seconds(10)
+    /// How long the thread that started a process may take to hear that it is gone.
+    private static let reapTimeout = Duration.seconds(1)
     private static let pollInterval = Duration.milliseconds(20)
 
     /// - Parameter endedUnasked: called when a server that had started ends without `stop`; on a thread of its own.
@@ -47,11 +49,11 @@ final class Postmaster {
             try launch()
             guard let reason = waitUntilReady(deadline: deadline) else {
                 unasked.expectNone()
-                if ended.isSet { unasked.tell() }
+                if ended?.isSet == true { unasked.tell() }
                 return
             }
             lastWords = reason
-            guard ended.isSet else { break }
+            guard ended?.isSet == true else { break }
             lastWords = words(from: logStart) ?? lastWords
             // Backends of a killed postmaster live on for a moment, and a new one refuses to start beside them.
             guard lastWords.contains("is still in use") || lastWords.contains("already exists") else { break }
@@ -61,14 +63,20 @@ final class Postmaster {
         throw Failure("PostgreSQL did not start: \(lastWords) (see \(folders.log))")
     }
 
-    /// Stops the server of this folder, whoever started it: a fast shutdown, and if that takes too long an immediate one.
+    /// Stops the server of this folder, whoever started it: a fast shutdown; if that takes too long, an immediate one.
+    ///
+    /// Returns when its process is gone: the lock file goes a moment before.
     func stop() {
         unasked.expectOne()
+        guard let processID = runningProcess() else { return }
         for (signal, timeout) in [(SIGINT, Self.stopTimeout), (SIGQUIT, .seconds(5)), (SIGKILL, .seconds(5))] {
-            guard let processID = runningProcess() else { return }
             kill(processID, signal)
             let deadline = ContinuousClock.now + timeout
-            while ContinuousClock.now < deadline, runningProcess() == processID {
+            while ContinuousClock.now < deadline {
+                guard worksHere(processID) else {
+                    ended?.wait(timeout: Self.reapTimeout)
+                    return
+                }
                 pause()
             }
         }
@@ -79,14 +87,20 @@ final class Postmaster {
     /// The second test is needed: after a crash the number may belong to any other process by now.
     func runningProcess() -> pid_t? {
         guard let text = try? String(contentsOfFile: folders.data + "/postmaster.pid", encoding: .utf8),
-            let line = text.split(separator: "\n").first, let processID = pid_t(line), processID > 1
+            let line = text.split(separator: "\n").first, let processID = pid_t(line), processID > 1,
+            worksHere(processID)
         else { return nil }
+        return processID
+    }
+
+    /// Whether a process with this number is there, and works in the data folder.
+    private func worksHere(_ processID: pid_t) -> Bool {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/\(processID)/cwd", &path, path.count)
-        guard count > 0, let data = realpath(folders.data, nil) else { return nil }
+        guard count > 0, let data = realpath(folders.data, nil) else { return false }
         defer { free(data) }
         let place = path[..<count].map { UInt8(bitPattern: $0) }
-        return String(decoding: place, as: UTF8.self) == String(cString: data) ? processID : nil
+        return String(decoding: place, as: UTF8.self) == String(cString: data)
     }
 
     private func launch() throws(Failure) {
@@ -125,7 +139,7 @@ final class Postmaster {
             } catch {
                 reason = error.description
             }
-            if ended.wait(timeout: Self.pollInterval) { return reason }
+            if ended?.wait(timeout: Self.pollInterval) == true { return reason }
         }
         return reason
     }
