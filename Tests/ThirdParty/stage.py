@@ -1,0 +1,141 @@
+"""A stage for storms: a PostgreSQL cluster that syncs to disk, and `carillon serve` on a port that stays the same."""
+
+import json
+import os
+import pathlib
+import pwd
+import random
+import socket
+import subprocess
+import tempfile
+from urllib.parse import quote
+
+import psycopg
+
+import cluster
+import tokens
+from hub import APP_KEY, APP_SECRET, Program
+from waiting import PATIENCE
+
+JWT_SECRET = "a-secret-for-the-tokens-of-storms-of-32-bytes"
+
+#: fsync and synchronous_commit stay on: an immediate stop must not lose what was answered.
+SETTINGS = """
+listen_addresses = ''
+unix_socket_directories = '{folder}'
+max_connections = 150
+shared_buffers = 64MB
+timezone = 'UTC'
+jit = off
+logging_collector = off
+"""
+
+
+def _free_port():
+    """Below the ports that the kernel gives away: between two lives of a hub nobody else may get it."""
+    while True:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class Stage:
+    """The cluster and the hub. Both may be killed and started at any time; callers do so one after the other."""
+
+    def __init__(self):
+        self._own = tempfile.TemporaryDirectory(prefix="judge-")
+        self.folder = pathlib.Path(self._own.name)
+        self.port = _free_port()
+        self.program = None
+
+    def __enter__(self):
+        try:
+            self._make_cluster()
+            cluster.start(self.folder)
+            with self.superuser("postgres") as connection:
+                connection.execute("create database carillon")
+            migration = Program("migrate", environment={"DATABASE_URL": self.url("postgres")})
+            assert migration.wait(PATIENCE) == 0, migration.err.text()
+            self.start_hub()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        try:
+            if self.program is not None:
+                self.program.interrupt()
+        finally:
+            cluster.stop_if_running(self.folder)
+            self._own.cleanup()
+
+    # The cluster.
+
+    def _make_cluster(self):
+        # PostgreSQL's user passes through the folder where we are root.
+        self.folder.chmod(0o711)
+        place = cluster.base(self.folder)
+        place.mkdir()
+        programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+        command = [programs / "initdb", "-D", cluster.data(self.folder), "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                   "--locale=C.UTF-8", "--no-sync"]
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(place, owner.pw_uid, owner.pw_gid)
+            command = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--", *command]
+        subprocess.run(command, check=True, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        with open(cluster.data(self.folder) / "postgresql.conf", "a") as configuration:
+            configuration.write(SETTINGS.format(folder=place))
+
+    def url(self, role, database="carillon"):
+        return f"postgresql://{role}@/{database}?host={quote(str(cluster.base(self.folder)), safe='')}"
+
+    def superuser(self, database="carillon"):
+        return psycopg.connect(self.url("postgres", database), autocommit=True)
+
+    def database(self, **options):
+        """A connection of the database's owner, each statement its own transaction unless said otherwise."""
+        return psycopg.connect(self.url("carillon_owner"), autocommit=options.pop("autocommit", True), **options)
+
+    def query(self, text, parameters=None):
+        with self.database() as connection:
+            cursor = connection.execute(text, parameters)
+            return cursor.fetchall() if cursor.description else None
+
+    def crash_database(self):
+        cluster.crash(self.folder)
+
+    def start_database(self):
+        cluster.start(self.folder)
+
+    # The hub.
+
+    def start_hub(self, failpoint=None):
+        """Starts `carillon serve`, and returns when it says ready. `failpoint`: where it shall die (debug builds)."""
+        environment = {
+            "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
+            "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
+            "DATABASE_URL": self.url("carillon_hub"), "CARILLON_LOG_FORMAT": "json"}
+        if failpoint:
+            environment["CARILLON_FAILPOINT"] = failpoint
+        self.program = Program("serve", environment=environment)
+        self.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+
+    def kill_hub(self):
+        self.program.kill()
+
+    @property
+    def hub_is_running(self):
+        return self.program.process.poll() is None
+
+    def token(self, user):
+        return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=24 * 3600))

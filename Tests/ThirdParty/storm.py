@@ -1,0 +1,268 @@
+"""A storm: many phones of some people, all acting at once, while everything below them falls and comes back.
+
+    Tests/ThirdParty/storm --minutes 10
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import datetime
+import os
+import random
+import sys
+import time
+
+from deeds import Deeds, Person
+from foreign import Foreigner
+from judgement import Judgement
+from ledger import Ledger
+from lines import LOST, Unanswered, in_time
+from phone import Phone
+from stage import Stage
+from weather import Weather
+
+#: How an action is asked again, of a hundred: 30 with the same payload, 10 with another.
+HABITS = {None: 60, "twice": 8, "http": 7, "sibling": 7, "later": 8, "changed": 10}
+
+#: Parts of user ids that channel names have to escape.
+ODD = ("", "", ".b", "@example.org", "=é", " x/y", "", "", "", "")
+
+
+@dataclasses.dataclass
+class Plan:
+    """The numbers of one storm."""
+
+    users: int = 10
+    phones: int = 5
+    #: Actions that each phone makes up, besides the answers to conflicts.
+    actions: int = 40
+    kills: int = 10
+    stops: int = 3
+    writers: int = 3
+    #: Seconds for all to calm down after the last action (I9), and for the whole.
+    calm: float = 30
+    limit: float = 240
+
+
+def new_seed():
+    """`CARILLON_SEED` repeats a storm's choices; what overtakes what is the machine's."""
+    return int(os.environ.get("CARILLON_SEED") or random.SystemRandom().randrange(1 << 32))
+
+
+class Storm:
+    """One storm on a stage, and the judgement over it. Several may follow each other on one stage, with other seeds."""
+
+    def __init__(self, stage, seed, plan=None):
+        self.stage = stage
+        self.seed = seed
+        self.plan = plan or Plan()
+        self.name = f"s{seed:x}"
+        self.ledger = Ledger()
+        self.dice = random.Random(seed)
+        self.people = []
+        self.phones = []
+        self._tasks = set()
+        self._tokens = {}
+        self.seconds = 0
+
+    @property
+    def port(self):
+        return self.stage.port
+
+    def token(self, user):
+        if user not in self._tokens:
+            self._tokens[user] = self.stage.token(user)
+        return self._tokens[user]
+
+    # People and their phones.
+
+    def _populate(self):
+        zones = [row[0] for row in self.stage.query(
+            "select name from pg_timezone_names where name like '%/%' and name !~ '^(posix|Etc)'"
+            " and extract(hour from now() at time zone name) between 9 and 16 order by name")]
+        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        hour = datetime.timedelta(hours=1)
+        # Windows ended long ago, or are open, or begin later: none ends meanwhile.
+        starts = [now - day * 24 * hour - part * hour for day in range(9) for part in (6, 8)][1:]
+        starts += [now - hour, now - 2 * hour, now + 2 * hour, now - 24 * 12 * hour]
+        with self.stage.database() as connection:
+            for number in range(self.plan.users):
+                person = Person(f"{self.name}.{number}{ODD[number % len(ODD)]}", self.dice.choice(zones),
+                                f"canary-{self.dice.randrange(1 << 60):015x}")
+                connection.execute("insert into care.user_settings (user_id, zone) values (%s, %s)",
+                                   [person.user, person.zone])
+                product = f"{self.name}.{number}.zinc"
+                connection.execute("insert into care.product (id, user_id, name) values (%s, %s, %s)",
+                                   [product, person.user, f"zinc of {person.canary}"])
+                rows = connection.execute(
+                    "insert into care.dose_occurrence (id, user_id, product_id, scheduled_at)"
+                    " select %s || '-' || n, %s, %s, s from unnest(%s::timestamptz[]) with ordinality as t(s, n)"
+                    " returning id, scheduled_at, window_end",
+                    [f"{self.name}.{number}", person.user, product, starts]).fetchall()
+                person.doses = {identity: rest for identity, *rest in rows}
+                self.people.append(person)
+        for number, person in enumerate(self.people):
+            person.stranger = self.people[(number + 1) % len(self.people)]
+            for _ in range(self.plan.phones):
+                index = len(self.phones)
+                dice = random.Random(f"{self.seed}/phone/{index}")
+                deeds = Deeds(person, f"{self.name}.{index}", dice)
+                phone = Phone(self, person, index, dice, deeds, self.plan.actions)
+                person.phones.append(phone)
+                self.phones.append(phone)
+
+    # What phones ask of it.
+
+    def overheard(self, person, text):
+        """I7: no byte of anybody else's."""
+        if text.count("canary-") != text.count(person.canary):
+            self.ledger.fault(f"{person.user} received what is not his: {text}")
+
+    def habit(self, phone):
+        return phone.dice.choices(list(HABITS), HABITS.values())[0]
+
+    def verdict(self, phone, action, answer):
+        """The first verdict of an action: a conflict is resolved, mostly."""
+        result = answer.get("result") or {}
+        items = result.get("items", []) if answer["status"] == "partial" or "counts" in result else []
+        is_pending = answer["status"] == "conflict" or any(item["status"] == "conflict" for item in items)
+        if not is_pending or action.round > 3 or not action.round and phone.dice.random() < 0.15:
+            return
+        conflict = answer.get("conflict")
+        resolvers = [phone]
+        if phone.dice.random() < 0.15:
+            resolvers.append(phone.dice.choice(phone.person.phones))
+        for one in resolvers:
+            one.enqueue(one.deeds.resolution(action.key, conflict, not items, action.round + 1))
+
+    def repeat_elsewhere(self, phone, action, is_first):
+        """The same request at the same moment by another way, as far as this action is asked that way."""
+        sibling = phone.dice.choice(phone.person.phones)
+        if action.habit == "http" or action.habit == "twice" and phone.shape != "socket":
+            work = phone.http.act(action.envelope(phone.name))
+        elif action.habit == "sibling" and sibling.socket and sibling is not phone:
+            # Another device that sends it as its own asks for no order; only what is next may be taken that way.
+            is_own = is_first and phone.dice.random() < 0.3
+            work = self._by(sibling, action.envelope(sibling.name if is_own else phone.name, in_order=not is_own))
+        else:
+            return
+        action.habit = None
+        self.ledger.counts["repeated"] += 1
+
+        async def repeat():
+            try:
+                phone.heard(action, await work)
+            except LOST:
+                pass
+            except Unanswered as error:
+                self.ledger.fault(f"{phone.name}: no good answer to a repeat: {error}")
+
+        task = asyncio.create_task(repeat())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _by(self, phone, envelope):
+        if phone.socket is None:
+            raise EOFError("it has just lost its line")
+        return await in_time(await phone.socket.send(envelope), envelope["key"])
+
+    # The storm.
+
+    def run(self):
+        """Returns the report; faults are in it, and in `ledger.faults`."""
+        started = time.monotonic()
+        self._populate()
+        foreigners = [Foreigner(self.stage, self.people, f"w{number}", self.seed) for number in range(self.plan.writers)]
+        try:
+            asyncio.run(self._run(foreigners))
+        finally:
+            for foreigner in foreigners:
+                foreigner.stop()
+        self.ledger.counts["foreign transactions"] = sum(foreigner.done for foreigner in foreigners)
+        self.seconds = time.monotonic() - started
+        Judgement(self).judge()
+        return self.report()
+
+    async def _run(self, foreigners):
+        for foreigner in foreigners:
+            foreigner.start()
+        weather = Weather(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
+        lives = [asyncio.create_task(phone.live()) for phone in self.phones]
+        falling = asyncio.create_task(weather.run())
+        deadline = time.monotonic() + self.plan.limit
+        try:
+            await self._until(lambda: falling.done() and self._is_drained(), deadline, lives + [falling], "all is done")
+            for foreigner in foreigners:
+                foreigner.stop()
+            for foreigner in foreigners:
+                await asyncio.to_thread(foreigner.join, 30)
+                if foreigner.failure or foreigner.is_alive():
+                    self.ledger.fault(f"a foreign writer failed: {foreigner.failure!r}")
+            calm = time.monotonic()
+            await self._until(self._is_calm, calm + self.plan.calm, lives, "every device is where its stream is")
+            self.ledger.counts["milliseconds to calm"] = round(1000 * (time.monotonic() - calm))
+        finally:
+            for task in [falling, *lives, *self._tasks]:
+                task.cancel()
+            await asyncio.wait([falling, *lives, *self._tasks])
+
+    async def _until(self, condition, deadline, tasks, what):
+        while not condition():
+            for task in tasks:
+                if task.done() and task.exception():
+                    raise task.exception()
+            if len(self.ledger.faults) > 20 or time.monotonic() > deadline:
+                self.ledger.fault(f"it did not come true in time: {what}; {self._state()}")
+                return
+            await asyncio.sleep(0.05)
+
+    def _is_drained(self):
+        return not self._tasks and all(phone.is_idle for phone in self.phones)
+
+    def _tops(self):
+        return dict(self.stage.query("select user_id, top from sync.stream where topic = 'adherence'"))
+
+    def _is_calm(self):
+        tops = self._tops()
+        return all(phone.offset == tops[phone.person.user] for phone in self.phones)
+
+    def _state(self):
+        waiting = self.ledger.unanswered()
+        behind = [phone.name for phone in self.phones if phone.queue]
+        return (f"{len(waiting)} actions without a verdict, such as {[entry.action.key for entry in waiting[:3]]};"
+                f" phones with a queue: {behind[:5]}; hub running: {self.stage.hub_is_running}")
+
+    def report(self):
+        counts = self.ledger.counts
+        lines = [f"storm of {len(self.phones)} devices of {len(self.people)} users, {self.seconds:.1f} s,"
+                 f" CARILLON_SEED={self.seed}"]
+        lines += [f"  {name:24}{counts[name]:8}" for name in sorted(counts)]
+        lines += [f"  faults                  {len(self.ledger.faults):8}", *self.ledger.faults[:12]]
+        return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Storms over a hub, one after the other.")
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--actions", type=int, default=Plan.actions)
+    parser.add_argument("--kills", type=int, default=Plan.kills)
+    parser.add_argument("--stops", type=int, default=Plan.stops)
+    parser.add_argument("--users", type=int, default=Plan.users)
+    parser.add_argument("--phones", type=int, default=Plan.phones)
+    arguments = parser.parse_args()
+    plan = Plan(arguments.users, arguments.phones, arguments.actions, arguments.kills, arguments.stops)
+    end = time.monotonic() + 60 * arguments.minutes
+    seed = new_seed()
+    with Stage() as stage:
+        while True:
+            storm = Storm(stage, seed, plan)
+            print(storm.run(), flush=True)
+            if storm.ledger.faults:
+                sys.exit(1)
+            if time.monotonic() > end:
+                return
+            seed += 1
+
+
+if __name__ == "__main__":
+    main()
