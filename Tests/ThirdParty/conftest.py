@@ -19,3 +19,12 @@ def hub():
 def user(request):
     """An id that no other test uses."""
     return f"{request.node.name}-{random.SystemRandom().randrange(1 << 40):x}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests have to tell, also those that pass: `record_property("report", text)`."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, text in getattr(report, "user_properties", ()) if getattr(report, "when", "") == "call" else ():
+                if name == "report":
+                    terminalreporter.write_line(f"{report.nodeid}: {text}")

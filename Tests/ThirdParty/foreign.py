@@ -17,11 +17,12 @@ STATUSES = ("scheduled", "scheduled", "taken", "skipped", "missed", "made_up")
 class Foreigner(threading.Thread):
     """One connection, one transaction after the other; after a crash of the server, a new connection."""
 
-    def __init__(self, stage, people, name, seed):
+    def __init__(self, stage, people, name, seed, pause):
         super().__init__(daemon=True)
         self.stage = stage
         self.people = people
         self.title = name
+        self.pause = pause
         self.dice = random.Random(f"{seed}/{name}")
         self.done = 0
         self.failure = None
@@ -34,7 +35,7 @@ class Foreigner(threading.Thread):
 
     def run(self):
         try:
-            while not self._is_over.wait(self.dice.uniform(0.005, 0.04)):
+            while not self._is_over.wait(self.dice.uniform(0, self.pause)):
                 try:
                     if self._connection is None:
                         self._connection = eventually(self._connected, "the server takes connections")
@@ -111,7 +112,8 @@ class Foreigner(threading.Thread):
     def insert(self, person):
         model = self._dose(person)
         row = self._run(
-            "insert into care.dose_occurrence (user_id, product_id, tz, local_date, local_time, scheduled_at, window_end)"
+            "insert into care.dose_occurrence"
+            " (user_id, product_id, tz, local_date, local_time, scheduled_at, window_end)"
             " select user_id, product_id, tz, local_date, local_time, scheduled_at, window_end"
             " from care.dose_occurrence where id = %s returning id, scheduled_at, window_end", model).fetchone()
         if row:
@@ -124,7 +126,8 @@ class Foreigner(threading.Thread):
     def other_day(self, person):
         identity, model = self._dose(person), self._dose(person)
         self._run("update care.dose_occurrence as d set local_date = m.local_date, scheduled_at = m.scheduled_at,"
-                  " window_end = m.window_end from care.dose_occurrence as m where d.id = %s and m.id = %s", identity, model)
+                  " window_end = m.window_end from care.dose_occurrence as m where d.id = %s and m.id = %s",
+                  identity, model)
 
     def rolled_back(self, person):
         self.status(person)

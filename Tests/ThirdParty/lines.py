@@ -180,13 +180,14 @@ def _result(key, body):
     answer = {"key": key, **told}
     if not answer.get("replayed", True):
         del answer["replayed"]
-    for name in ("code", "path", "conflict", "expected"):
-        if name in body:
-            answer[name] = body[name]
     if told.get("status") in ("applied", "noop", "partial"):
-        entity = {name: value for name, value in body.items() if name != "_sync"}
-        if entity:
-            answer["result"] = entity
+        answer["result"] = {name: value for name, value in body.items() if name != "_sync"}
+    else:
+        for name in ("code", "path", "conflict", "expected", "result"):
+            if name in body:
+                answer[name] = body[name]
+    if not answer.get("result", True):
+        del answer["result"]
     return answer
 
 

@@ -43,6 +43,8 @@ class Phone:
         #: The last number it gave.
         self.n = 0
         self.window = dice.choice([1, 2, 4])
+        #: Never restored from a backup, and nobody takes its actions for his own: it never has to number anew.
+        self.is_steady = dice.random() < 0.5
         #: How it acts: by its socket, or by HTTP in one of three shapes.
         self.shape = dice.choice(["socket"] * 5 + ["envelope", "seeds", "bulk"])
         self.sittings = []
@@ -151,7 +153,7 @@ class Phone:
                     action.n = self.n
             answers = await self._exchange(batch)
             await self._settle(batch, answers)
-            if self.dice.random() < 0.02:
+            if not self.is_steady and self.dice.random() < self.storm.plan.restores:
                 self._restore()
 
     def _make_up(self, count):
@@ -222,6 +224,8 @@ class Phone:
         if answer["code"] == "out_of_order":
             if action is self.queue[0]:
                 self.ledger.counts["renumbered"] += 1
+                if self.is_steady:
+                    self.ledger.fault(f"{self.name}: is in order, and was told {answer} of {action.n}")
                 self.n = answer["expected"] - 1
                 for waiting in self.queue:
                     self.n += waiting.n is not None

@@ -91,7 +91,8 @@ class Stage:
         if os.geteuid() == 0:
             owner = pwd.getpwnam("postgres")
             os.chown(place, owner.pw_uid, owner.pw_gid)
-            command = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--", *command]
+            command = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups", "--",
+                       *command]
         subprocess.run(command, check=True, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         with open(cluster.data(self.folder) / "postgresql.conf", "a") as configuration:
             configuration.write(SETTINGS.format(folder=place))

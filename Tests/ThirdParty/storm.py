@@ -39,6 +39,10 @@ class Plan:
     kills: int = 10
     stops: int = 3
     writers: int = 3
+    #: Seconds that such a writer may pause between two transactions.
+    pause: float = 0.04
+    #: How often phones that are restored from backups are, between two of their turns.
+    restores: float = 0.03
     #: Seconds for all to calm down after the last action (I9), and for the whole.
     calm: float = 30
     limit: float = 240
@@ -142,7 +146,7 @@ class Storm:
             work = phone.http.act(action.envelope(phone.name))
         elif action.habit == "sibling" and sibling.socket and sibling is not phone:
             # Another device that sends it as its own asks for no order; only what is next may be taken that way.
-            is_own = is_first and phone.dice.random() < 0.3
+            is_own = is_first and not phone.is_steady and phone.dice.random() < 0.5
             work = self._by(sibling, action.envelope(sibling.name if is_own else phone.name, in_order=not is_own))
         else:
             return
@@ -172,7 +176,8 @@ class Storm:
         """Returns the report; faults are in it, and in `ledger.faults`."""
         started = time.monotonic()
         self._populate()
-        foreigners = [Foreigner(self.stage, self.people, f"w{number}", self.seed) for number in range(self.plan.writers)]
+        foreigners = [Foreigner(self.stage, self.people, f"w{number}", self.seed, self.plan.pause)
+                      for number in range(self.plan.writers)]
         try:
             asyncio.run(self._run(foreigners))
         finally:

@@ -1,9 +1,10 @@
-"""What happens to the servers during a storm: kills at any moment and at named places, and stops without a checkpoint."""
+"""What befalls the servers in a storm: kills at any moment and at named places, and stops without a checkpoint."""
 
 import asyncio
 import random
 
-#: Where a debug build can be told to die: before a statement is sent, between commit and reply, between reply and events.
+#: Where a debug build can be told to die: before a statement is sent, between commit and reply, between reply and
+#: events.
 FAILPOINTS = ("before-send", "after-commit", "after-reply")
 
 #: How long a hub that has been told to die may live after its time, in seconds.
