@@ -33,6 +33,7 @@ class Phone:
         self.storm = storm
         self.ledger = storm.ledger
         self.person = person
+        self.port = dice.choice(storm.stage.hubs).port
         self.name = f"{storm.name}.{number}"
         self.dice = dice
         self.deeds = deeds
@@ -50,7 +51,7 @@ class Phone:
         self.sittings = []
         self.socket = None
         self._joined = None
-        self.http = Http(storm.port, person.user, storm.token(person.user), self._text)
+        self.http = Http(self.port, person.user, storm.token(person.user), self._text)
         self._work = asyncio.Event()
         #: All its actions, in the order of its queue.
         self.order = []
@@ -76,7 +77,7 @@ class Phone:
         token = self.storm.token(self.person.user)
         with_upgrade = self.dice.random() < 0.3
         with_token = with_upgrade or not self.person.can_be_signed or self.dice.random() < 0.5
-        socket = await Socket.open(self.storm.port, self._frame, self._text, token if with_upgrade else None)
+        socket = await Socket.open(self.port, self._frame, self._text, token if with_upgrade else None)
         self.socket = socket
         await socket.sign_in(self.person.user, token if with_token else None)
         await socket.subscribe(stream(self.person.user))

@@ -1,4 +1,4 @@
-"""A stage for storms: a PostgreSQL cluster that syncs to disk, and `carillon serve` on a port that stays the same."""
+"""A stage for storms: a PostgreSQL cluster that syncs to disk, and hubs on ports that stay the same."""
 
 import json
 import os
@@ -44,14 +44,47 @@ def _free_port():
             return port
 
 
-class Stage:
-    """The cluster and the hub. Both may be killed and started at any time; callers do so one after the other."""
+class Serving:
+    """`carillon serve` on one port, from life to life."""
 
-    def __init__(self):
-        self._own = tempfile.TemporaryDirectory(prefix="judge-")
-        self.folder = pathlib.Path(self._own.name)
+    def __init__(self, database_url):
         self.port = _free_port()
         self.program = None
+        self._environment = {
+            "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
+            "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
+            "DATABASE_URL": database_url, "CARILLON_LOG_FORMAT": "json"}
+
+    def start(self, failpoint=None):
+        """Returns when it says ready. `failpoint`: where it shall die, as `after-commit:3`."""
+        environment = {"CARILLON_FAILPOINT": failpoint} if failpoint else {}
+        self.program = Program("serve", environment={**self._environment, **environment})
+        self.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+
+    def knows_failpoints(self):
+        """Whether this is a debug build: others refuse the variable."""
+        return Program("check-config", environment={
+            **self._environment, "CARILLON_FAILPOINT": "after-commit:1"}).wait(PATIENCE) == 0
+
+    def kill(self):
+        self.program.kill()
+
+    def stop(self):
+        if self.program is not None:
+            self.program.interrupt()
+
+    @property
+    def is_running(self):
+        return self.program.process.poll() is None
+
+
+class Stage:
+    """The cluster and the hubs. All may be killed and started at any time; callers do so one after the other."""
+
+    def __init__(self, hubs=1):
+        self._own = tempfile.TemporaryDirectory(prefix="judge-")
+        self.folder = pathlib.Path(self._own.name)
+        self.hubs = [Serving(self.url("carillon_hub")) for _ in range(hubs)]
 
     def __enter__(self):
         try:
@@ -61,7 +94,8 @@ class Stage:
                 connection.execute("create database carillon")
             migration = Program("migrate", environment={"DATABASE_URL": self.url("postgres")})
             assert migration.wait(PATIENCE) == 0, migration.err.text()
-            self.start_hub()
+            for hub in self.hubs:
+                hub.start()
         except BaseException:
             self.close()
             raise
@@ -72,8 +106,8 @@ class Stage:
 
     def close(self):
         try:
-            if self.program is not None:
-                self.program.interrupt()
+            for hub in self.hubs:
+                hub.stop()
         finally:
             cluster.stop_if_running(self.folder)
             self._own.cleanup()
@@ -117,26 +151,6 @@ class Stage:
 
     def start_database(self):
         cluster.start(self.folder)
-
-    # The hub.
-
-    def start_hub(self, failpoint=None):
-        """Starts `carillon serve`, and returns when it says ready. `failpoint`: where it shall die (debug builds)."""
-        environment = {
-            "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
-            "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
-            "DATABASE_URL": self.url("carillon_hub"), "CARILLON_LOG_FORMAT": "json"}
-        if failpoint:
-            environment["CARILLON_FAILPOINT"] = failpoint
-        self.program = Program("serve", environment=environment)
-        self.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
-
-    def kill_hub(self):
-        self.program.kill()
-
-    @property
-    def hub_is_running(self):
-        return self.program.process.poll() is None
 
     def token(self, user):
         return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=24 * 3600))

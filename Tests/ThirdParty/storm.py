@@ -38,6 +38,8 @@ class Plan:
     actions: int = 40
     kills: int = 10
     stops: int = 3
+    #: Times that sessions of the hub are terminated in the database.
+    terminations: int = 3
     writers: int = 3
     #: Seconds that such a writer may pause between two transactions.
     pause: float = 0.04
@@ -68,10 +70,6 @@ class Storm:
         self._tasks = set()
         self._tokens = {}
         self.seconds = 0
-
-    @property
-    def port(self):
-        return self.stage.port
 
     def token(self, user):
         if user not in self._tokens:
@@ -235,7 +233,7 @@ class Storm:
         waiting = self.ledger.unanswered()
         behind = [phone.name for phone in self.phones if phone.queue]
         return (f"{len(waiting)} actions without a verdict, such as {[entry.action.key for entry in waiting[:3]]};"
-                f" phones with a queue: {behind[:5]}; hub running: {self.stage.hub_is_running}")
+                f" phones with a queue: {behind[:5]}; hubs running: {[hub.is_running for hub in self.stage.hubs]}")
 
     def report(self):
         counts = self.ledger.counts
@@ -254,11 +252,12 @@ def main():
     parser.add_argument("--stops", type=int, default=Plan.stops)
     parser.add_argument("--users", type=int, default=Plan.users)
     parser.add_argument("--phones", type=int, default=Plan.phones)
+    parser.add_argument("--hubs", type=int, default=1)
     arguments = parser.parse_args()
     plan = Plan(arguments.users, arguments.phones, arguments.actions, arguments.kills, arguments.stops)
     end = time.monotonic() + 60 * arguments.minutes
     seed = new_seed()
-    with Stage() as stage:
+    with Stage(arguments.hubs) as stage:
         while True:
             storm = Storm(stage, seed, plan)
             print(storm.run(), flush=True)

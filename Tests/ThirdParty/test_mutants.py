@@ -7,7 +7,8 @@ from stage import Stage
 from storm import Plan, Storm, new_seed
 
 #: Few people on the same rows, no falling servers: seconds.
-SHORT = Plan(users=2, phones=4, actions=60, kills=0, stops=0, writers=6, pause=0.01, restores=0.15, limit=60)
+SHORT = Plan(users=2, phones=4, actions=60, kills=0, stops=0, terminations=0, writers=6, pause=0.01, restores=0.15,
+             limit=60)
 
 
 @pytest.mark.parametrize("mutant, words", [
@@ -20,9 +21,10 @@ SHORT = Plan(users=2, phones=4, actions=60, kills=0, stops=0, writers=6, pause=0
 def test_a_storm_notices(mutant, words, record_property):
     with Stage() as stage:
         if mutant:
-            stage.kill_hub()
+            # A new life, as prepared statements would go on with the truth.
+            stage.hubs[0].kill()
             stage.query(mutant)
-            stage.start_hub()
+            stage.hubs[0].start()
         storm = Storm(stage, new_seed(), SHORT)
         report = storm.run()
         faults = storm.ledger.faults

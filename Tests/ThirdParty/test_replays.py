@@ -1,4 +1,4 @@
-"""Repeats in crowds: one key from two devices at once, and a month of a phone's actions after its holiday."""
+"""Actions in crowds: one key from two devices at once, a month of a phone's actions, and a user who is locked."""
 
 import asyncio
 import itertools
@@ -154,3 +154,46 @@ def test_a_month_of_offline_actions(hub, user, record_property):
     numbers = hub.query("select n from sync.action where user_id = %s order by created_at, n", [user])
     assert [row[0] for row in numbers] == list(range(1, MONTH + 1))
     assert seconds < 30
+
+
+def test_a_locked_user_stalls_nobody(hub, user, record_property):
+    """One dose is locked by a writer who takes his time; whoever wants it is told to come again, and all others go on."""
+    others = [f"{user}.{number}" for number in range(8)]
+    dose, = add_doses(hub, user, 1)
+
+    async def act(socket, name, times):
+        mine, = await asyncio.to_thread(add_doses, hub, name, 1)
+        for number in range(20):
+            started = time.monotonic()
+            answer = await by_socket(socket, {"key": f"{name}-{number}", "type": "addNote",
+                                              "payload": {"occurrenceId": mine, "text": f"note {number}"}})()
+            assert answer["status"] == "applied", answer
+            times.append(time.monotonic() - started)
+
+    def notes(count):
+        return [{"key": f"{user}-{number}", "type": "addNote",
+                 "payload": {"occurrenceId": dose, "text": f"note {number}"}} for number in range(count)]
+
+    async def run(writer):
+        sockets = [await phone(hub, name) for name in [user, *others]]
+        times = []
+        writer.execute("select from care.dose_occurrence where id = %s for update", [dose])
+        acting = [asyncio.create_task(act(socket, name, times)) for socket, name in zip(sockets[1:], others)]
+        while not all(task.done() for task in acting):
+            futures = [await sockets[0].send(envelope) for envelope in notes(30)]
+            for future in futures:
+                answer = await in_time(future, "an answer to the locked user")
+                assert (answer["status"], answer.get("code")) == ("retry", "busy"), answer
+        await asyncio.gather(*acting)
+        writer.rollback()
+        for envelope in notes(30):
+            assert (await by_socket(sockets[0], envelope)())["status"] == "applied"
+        for socket in sockets:
+            await socket.close()
+        return times
+
+    with hub.database(autocommit=False) as writer:
+        times = asyncio.run(run(writer))
+    record_property("report", f"eight others beside a locked user: {percentiles(times)}, max {max(times):.3f} s")
+    assert max(times) < 5
+    assert hub.query("select count(*) from care.dose_note where user_id = %s", [user]) == [(30,)]

@@ -2,65 +2,65 @@
 
 import asyncio
 import random
+import subprocess
 
-#: Where a debug build can be told to die: before a statement is sent, between commit and reply, between reply and
-#: events.
-FAILPOINTS = ("before-send", "after-commit", "after-reply")
+#: Where a debug build can be told to die: before a statement is sent, while its outcome is unknown, between commit and
+#: reply, between reply and events.
+FAILPOINTS = ("before-send", "after-send", "after-commit", "after-reply")
 
 #: How long a hub that has been told to die may live after its time, in seconds.
 GRACE = 5
 
 
 class Weather:
-    """Kills and stops at random numbers of actions answered, one after the other."""
+    """Kills, stops and terminations at random numbers of actions answered, one after the other."""
 
     def __init__(self, stage, ledger, plan, expected, seed):
         self.stage = stage
         self.ledger = ledger
         self.dice = random.Random(f"{seed}/weather")
-        #: The next life of the hub ends there.
-        self.failpoint = None
-        kinds = ["kill"] * plan.kills + ["stop"] * plan.stops
+        kinds = ["kill"] * plan.kills + ["stop"] * plan.stops + ["terminate"] * plan.terminations
         self.dice.shuffle(kinds)
-        # The first tenth and the last tenth are calm.
-        moments = sorted(self.dice.uniform(0.05, 0.85) * expected for _ in kinds)
-        self.plan = list(zip(moments, kinds))
-        self.kills_left = plan.kills
+        # The first and the last part are calm.
+        self.plan = list(zip(sorted(self.dice.uniform(0.05, 0.85) * expected for _ in kinds), kinds))
+        self.failpoints = FAILPOINTS if plan.kills and stage.hubs[0].knows_failpoints() else ()
+        #: By hub, where its present life ends.
+        self.fates = {}
 
     async def run(self):
         for moment, kind in self.plan:
             await self._wait(moment)
             await getattr(self, kind)()
+        for hub in list(self.fates):
+            await self._renew(hub)
 
     async def _wait(self, moment):
-        """Until so many have been answered, or the hub has died where it was told to."""
+        """Until so many have been answered, or a hub has died where it was told to."""
         reached = asyncio.ensure_future(self.ledger.reached(moment))
-        while not reached.done() and self.stage.hub_is_running:
+        while not reached.done() and all(hub.is_running for hub in self.stage.hubs):
             await asyncio.wait([reached], timeout=0.05)
         reached.cancel()
 
     async def kill(self):
-        if self.failpoint:
-            try:
-                await asyncio.to_thread(self.stage.program.wait, GRACE)
-                self.ledger.counts[f"died {self.failpoint.partition(':')[0]}"] += 1
-            except Exception:
-                self.ledger.counts["failpoint not reached"] += 1
-        await self._end_hub()
-        await self._start_hub()
-
-    async def _end_hub(self):
-        if not self.failpoint and not self.stage.hub_is_running:
-            self.ledger.fault(f"the hub ended by itself:\n{self.stage.program.err.text()[-4000:]}")
-        await asyncio.to_thread(self.stage.kill_hub)
+        """SIGKILL to a hub, from here or at its failpoint, and another life, which may be told where to end."""
+        hub = next((hub for hub in self.stage.hubs if not hub.is_running), None) or self.dice.choice(self.stage.hubs)
+        await self._renew(hub, self.dice.random() < 0.6)
         self.ledger.counts["kills"] += 1
-        self.kills_left -= 1
 
-    async def _start_hub(self):
-        self.failpoint = None
-        if self.kills_left and self.dice.random() < 0.6:
-            self.failpoint = f"{self.dice.choice(FAILPOINTS)}:{self.dice.randrange(1, 60)}"
-        await asyncio.to_thread(self.stage.start_hub, self.failpoint)
+    async def _renew(self, hub, with_failpoint=False):
+        fate = self.fates.pop(hub, None)
+        if fate:
+            try:
+                await asyncio.to_thread(hub.program.wait, GRACE)
+                self.ledger.counts[f"died {fate.partition(':')[0]}"] += 1
+            except subprocess.TimeoutExpired:
+                self.ledger.counts["failpoint not reached"] += 1
+        elif not hub.is_running:
+            self.ledger.fault(f"the hub ended by itself:\n{hub.program.err.text()[-4000:]}")
+        await asyncio.to_thread(hub.kill)
+        if with_failpoint and self.failpoints:
+            self.fates[hub] = f"{self.dice.choice(self.failpoints)}:{self.dice.randrange(1, 60)}"
+        await asyncio.to_thread(hub.start, self.fates.get(hub))
 
     async def stop(self):
         """PostgreSQL without a checkpoint; it comes back when phones have been told to try again."""
@@ -72,3 +72,12 @@ class Weather:
                 break
             await asyncio.sleep(0.05)
         await asyncio.to_thread(self.stage.start_database)
+
+    async def terminate(self):
+        """All sessions of the hub's, in the middle of whatever they do: what was sent has an unknown outcome."""
+        def terminated():
+            with self.stage.superuser() as connection:
+                return connection.execute("select count(pg_terminate_backend(pid)) from pg_stat_activity"
+                                          " where usename = 'carillon_hub'").fetchone()[0]
+
+        self.ledger.counts["sessions terminated"] += await asyncio.to_thread(terminated)
