@@ -39,7 +39,7 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/run; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

@@ -88,3 +88,11 @@ COUNT_AT_STATEMENT_TIME = """
         return told || early;
     end $$;
 """
+
+#: What is answered may still be lost with the server.
+ANSWER_BEFORE_IT_IS_ON_DISK = """
+    create or replace function sync.raise_commit() returns void language plpgsql as $$
+    begin
+        perform pg_catalog.set_config('synchronous_commit', 'off', true);
+    end $$;
+"""
