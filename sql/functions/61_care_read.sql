@@ -10,7 +10,7 @@ $$;
 
 -- care.invalid: the verdict on a value that is no good.
 create or replace function care.invalid(path text, problem text) returns sync.verdict
-language sql immutable
+language sql stable
 as $$
     select row('rejected', pg_catalog.jsonb_build_object('code', 'invalid', 'path', path, 'message', problem),
                null)::sync.verdict
@@ -137,7 +137,7 @@ begin
 end
 $$;
 
--- care.base_problem: {rev}, or {<id>: {rev}, …}; other members are ignored.
+-- care.base_problem: {rev}, or {<id>: {rev}, …}; anything else in it is ignored.
 create or replace function care.base_problem(base jsonb) returns text
 language plpgsql immutable
 as $$
@@ -148,8 +148,12 @@ begin
         return null;
     elsif jsonb_typeof(base) <> 'object' then
         return 'must be an object';
-    elsif care.given(base, 'rev') is not null and jsonb_typeof(base -> 'rev') <> 'object' then
-        return care.revision_problem(base -> 'rev');
+    end if;
+    v := care.given(base, 'rev');
+    if v is not null and care.revision_problem(v) is not null then
+        return care.revision_problem(v);
+    elsif v is not null and base - 'rev' = '{}' then
+        return null;
     end if;
     for v in select e.value -> 'rev' from jsonb_each(base) as e where jsonb_typeof(e.value) = 'object' loop
         if v <> 'null' and care.revision_problem(v) is not null then

@@ -1,13 +1,12 @@
 -- What a conflict tells, so that the user can choose. No locks.
 
 -- care.message: a verdict's code in words.
-create or replace function care.message(code text, kind text) returns text
+create or replace function care.message(code text) returns text
 language sql immutable
 as $$
     select case code
         when 'state' then 'the dose has another status by now'
-        when 'late' then case kind when 'late' then 'more than 24 hours ago: it cannot be undone any more'
-                                   else 'the window of this dose is over: makeUp is the way' end
+        when 'late' then 'the window of this dose is over: makeUp is the way'
         when 'gone' then 'this dose is not there any more'
         when 'superseded' then 'the dose has been changed since'
         when 'not_due' then 'the time for this has not come yet'
@@ -38,10 +37,9 @@ create or replace function care.conflict(who text, i care.intent, d care.dose_oc
 language plpgsql
 as $$
 declare
-    names constant text[] := array['status', 'takenAt', 'reason', 'note'];
-    local jsonb := jsonb_strip_nulls(jsonb_build_object(
-        'status', i.status, 'takenAt', case when i.status is not null then i.taken_at end,
-        'reason', case when i.status is not null then i.reason end, 'note', i.note));
+    local jsonb := case when i.status is null then '{}'
+                        else jsonb_build_object('status', i.status, 'takenAt', i.taken_at, 'reason', i.reason) end
+        || case when i.note is null then '{}' else jsonb_build_object('note', i.note) end;
     base jsonb := care.seen_state(who, i.id, i.rev);
     server jsonb;
     merged jsonb;
@@ -56,7 +54,7 @@ begin
             merged := merged || jsonb_build_object('note', i.note, 'hasNote', true);
         end if;
     end if;
-    foreach name in array names loop
+    foreach name in array array['status', 'takenAt', 'reason', 'note'] loop
         if local ? name and server -> name is distinct from local -> name then
             fields := fields || jsonb_build_object('name', name, 'base', base -> name, 'server', server -> name,
                                                    'local', local -> name);
