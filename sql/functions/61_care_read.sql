@@ -137,7 +137,7 @@ begin
 end
 $$;
 
--- care.base_problem: {rev}, or {<id>: {rev}, …}; anything else in it is ignored.
+-- care.base_problem: {rev}, or {<id>: {rev}, …}; other members are ignored.
 create or replace function care.base_problem(base jsonb) returns text
 language plpgsql immutable
 as $$
@@ -148,12 +148,8 @@ begin
         return null;
     elsif jsonb_typeof(base) <> 'object' then
         return 'must be an object';
-    end if;
-    v := care.given(base, 'rev');
-    if v is not null and care.revision_problem(v) is not null then
-        return care.revision_problem(v);
-    elsif v is not null and base - 'rev' = '{}' then
-        return null;
+    elsif care.given(base, 'rev') is not null and jsonb_typeof(base -> 'rev') <> 'object' then
+        return care.revision_problem(base -> 'rev');
     end if;
     for v in select e.value -> 'rev' from jsonb_each(base) as e where jsonb_typeof(e.value) = 'object' loop
         if v <> 'null' and care.revision_problem(v) is not null then

@@ -51,8 +51,9 @@ begin
     end if;
     foreach field in array array['date', 'productId', 'scheduleId'] loop
         continue when care.given(doc, field) is null;
-        problem := care.key_problem(doc -> field);
-        if problem is null and field = 'date' then
+        if jsonb_typeof(doc -> field) <> 'string' then
+            problem := 'must be a string';
+        elsif field = 'date' then
             problem := care.date_problem(doc ->> 'date');
         end if;
         if problem is not null then
@@ -109,9 +110,11 @@ begin
             return care.invalid('payload.takenAt', problem);
         end if;
     end if;
-    problem := care.boolean_problem(care.given(doc, 'includeFuture'));
-    if problem is not null then
-        return care.invalid('payload.includeFuture', problem);
+    if ids is not null then
+        problem := care.boolean_problem(care.given(doc, 'includeFuture'));
+        if problem is not null then
+            return care.invalid('payload.includeFuture', problem);
+        end if;
     end if;
     return null;
 end

@@ -68,6 +68,7 @@ begin
     r.dose := d;
     r.code := case
         when d.status = 'cancelled' then 'gone'
+        when i.kind = 'late' then 'late'
         when d.status_rev <> i.status_rev or d.note_rev <> i.note_rev then 'superseded' end;
     r.status := case when r.code is null then 'applied' else 'conflict' end;
     if r.code is null and i.status_rev is not null then
@@ -82,8 +83,8 @@ begin
 end
 $$;
 
--- care.rule_resolve: keep: the intent, whatever the status is; merge: its note alone; edit: also the fields that the user
--- chose himself. The status is set only if nobody has changed it since `rev`, which is what the user saw.
+-- care.rule_resolve: keep: the intent, whatever the status is; merge: its note alone; edit: the fields the user chose. Only
+-- if nobody has changed the status since `rev`, which is what the user saw.
 create or replace function care.rule_resolve(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
 language plpgsql
 as $$
@@ -97,7 +98,7 @@ begin
         r.code := 'state';
         return r;
     end if;
-    r.note := coalesce(i.merged ->> 'note', i.note);
+    r.note := case i.kind when 'edit' then coalesce(i.merged ->> 'note', i.note) else i.note end;
     if i.kind = 'keep' and i.status is not null then
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
@@ -141,7 +142,7 @@ begin
     end if;
     case
         when i.kind in ('act', 'due') then return care.rule_act(i, d, clock);
-        when i.kind = 'undo' then return care.rule_undo(i, d);
+        when i.kind in ('undo', 'late') then return care.rule_undo(i, d);
         else return care.rule_resolve(i, d, clock);
     end case;
 end

@@ -1,12 +1,13 @@
 -- What a conflict tells, so that the user can choose. No locks.
 
 -- care.message: a verdict's code in words.
-create or replace function care.message(code text) returns text
+create or replace function care.message(code text, kind text) returns text
 language sql immutable
 as $$
     select case code
         when 'state' then 'the dose has another status by now'
-        when 'late' then 'the window of this dose is over: makeUp is the way'
+        when 'late' then case kind when 'late' then 'more than 24 hours ago: it cannot be undone any more'
+                                   else 'the window of this dose is over: makeUp is the way' end
         when 'gone' then 'this dose is not there any more'
         when 'superseded' then 'the dose has been changed since'
         when 'not_due' then 'the time for this has not come yet'
@@ -37,9 +38,10 @@ create or replace function care.conflict(who text, i care.intent, d care.dose_oc
 language plpgsql
 as $$
 declare
-    local jsonb := case when i.status is null then '{}'
-                        else jsonb_build_object('status', i.status, 'takenAt', i.taken_at, 'reason', i.reason) end
-        || case when i.note is null then '{}' else jsonb_build_object('note', i.note) end;
+    names constant text[] := array['status', 'takenAt', 'reason', 'note'];
+    local jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'status', i.status, 'takenAt', case when i.status is not null then i.taken_at end,
+        'reason', case when i.status is not null then i.reason end, 'note', i.note));
     base jsonb := care.seen_state(who, i.id, i.rev);
     server jsonb;
     merged jsonb;
@@ -51,10 +53,10 @@ begin
         server := merged || jsonb_build_object('changedBy', jsonb_build_object(
             'deviceId', d.changed_device, 'key', d.changed_key, 'at', d.updated_at));
         if i.note is not null then
-            merged := merged || jsonb_build_object('note', i.note, 'hasNote', true);
+            merged := merged || jsonb_build_object('note', i.note, 'hasNote', i.note <> '');
         end if;
     end if;
-    foreach name in array array['status', 'takenAt', 'reason', 'note'] loop
+    foreach name in array names loop
         if local ? name and server -> name is distinct from local -> name then
             fields := fields || jsonb_build_object('name', name, 'base', base -> name, 'server', server -> name,
                                                    'local', local -> name);

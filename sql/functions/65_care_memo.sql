@@ -60,7 +60,7 @@ begin
     i.status := entry #>> '{set,status}';
     i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
     i.reason := entry #>> '{set,reason}';
-    if kind = 'undo' then
+    if kind in ('undo', 'late') then
         i.note := entry #>> '{note,before}';
         i.status_rev := (entry ->> 'statusRev')::bigint;
         i.note_rev := (entry ->> 'noteRev')::bigint;

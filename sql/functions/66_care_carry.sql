@@ -31,11 +31,11 @@ begin
     select * into was from care.dose_occurrence as o where o.id = i.id and o.user_id = who for update;
     r := care.rule(i, was, clock);
     if r.status = 'rejected' then
-        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code)), null)::sync.verdict;
+        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)), null)::sync.verdict;
     elsif r.status = 'conflict' then
         return row(
             r.status,
-            jsonb_build_object('code', r.code, 'message', care.message(r.code),
+            jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind),
                                'conflict', care.conflict(who, i, was, r.code)),
             care.memo(true, null, jsonb_build_array(care.pending_entry(i, was))))::sync.verdict;
     end if;
@@ -60,7 +60,7 @@ end
 $$;
 
 -- care.verdict_of_many: the status of the whole, from its items'.
-create or replace function care.verdict_of_many(items jsonb, undo jsonb, pending jsonb) returns sync.verdict
+create or replace function care.verdict_of_many(items jsonb, kind text, undo jsonb, pending jsonb) returns sync.verdict
 language plpgsql
 as $$
 declare
@@ -86,8 +86,8 @@ begin
     else
         status := case when conflict > 0 then 'conflict' else 'rejected' end;
         select e ->> 'code' into code from jsonb_array_elements(items) with ordinality as t(e, place)
-        where e ->> 'status' = verdict_of_many.status order by place limit 1;
-        answer := answer || jsonb_build_object('code', code, 'message', care.message(code));
+        where e ->> 'status' = status order by place limit 1;
+        answer := answer || jsonb_build_object('code', code, 'message', care.message(code, kind));
     end if;
     return row(status, answer, care.memo(false, undo, pending))::sync.verdict;
 end
@@ -154,6 +154,6 @@ begin
         end if;
         items := items || item;
     end loop;
-    return care.verdict_of_many(to_jsonb(items), to_jsonb(undo), to_jsonb(pending));
+    return care.verdict_of_many(to_jsonb(items), i.kind, to_jsonb(undo), to_jsonb(pending));
 end
 $$;

@@ -1,6 +1,6 @@
 -- care.due_doses: the doses that criteria mean: of one day, still scheduled, by time and id, and not before their time
 -- unless the user says so. At most 201, so that too many can be told. No locks.
-create or replace function care.due_doses(who text, criteria jsonb, future boolean, tz text, clock timestamptz) returns text[]
+create or replace function care.due_doses(who text, criteria jsonb, tz text, clock timestamptz) returns text[]
 language plpgsql
 as $$
 declare
@@ -14,7 +14,7 @@ begin
         where d.user_id = who and d.local_date = day and d.status = 'scheduled'
             and (criteria ->> 'productId' is null or d.product_id = criteria ->> 'productId')
             and (criteria ->> 'scheduleId' is null or d.schedule_id = criteria ->> 'scheduleId')
-            and (future or d.scheduled_at <= clock)
+            and (coalesce((criteria ->> 'includeFuture')::boolean, false) or d.scheduled_at <= clock)
         order by d.scheduled_at, d.id collate "C"
         limit 201);
 end
@@ -28,8 +28,7 @@ as $$
 declare
     criteria jsonb := care.given(doc, 'criteria');
     taken_at timestamptz := coalesce(care.time_of(care.given(doc, 'takenAt')), least(client_at, clock));
-    future boolean := coalesce((doc ->> 'includeFuture')::boolean, false)
-        or coalesce((criteria ->> 'includeFuture')::boolean, false);
+    future boolean := coalesce((coalesce(criteria, doc) ->> 'includeFuture')::boolean, false);
     ids text[];
 begin
     if criteria is null then
@@ -41,7 +40,7 @@ begin
             ) as once
             order by first);
     else
-        ids := care.due_doses(who, criteria, future, tz, clock);
+        ids := care.due_doses(who, criteria, tz, clock);
         if cardinality(ids) > 200 then
             return care.invalid('payload.criteria', 'mean more than 200 doses');
         end if;

@@ -6,6 +6,7 @@ language plpgsql
 as $$
 declare
     target sync.action;
+    kind text := 'undo';
     intents care.intent[];
     verdict sync.verdict;
 begin
@@ -17,11 +18,10 @@ begin
     elsif target.undone_by is not null or coalesce(jsonb_typeof(target.memo -> 'undo'), '') <> 'array' then
         return row('noop', '{}'::jsonb, null)::sync.verdict;
     elsif clock - target.created_at > interval '24 hours' then
-        return row('conflict', jsonb_build_object('code', 'late', 'message', 'after 24 hours nothing can be undone'),
-                   null)::sync.verdict;
+        kind := 'late';
     end if;
     intents := array(
-        select care.intent_of(e, 'undo', care.base_rev(base, e ->> 'id'), null)
+        select care.intent_of(e, kind, care.base_rev(base, e ->> 'id'), null)
         from jsonb_array_elements(target.memo -> 'undo') with ordinality as t(e, place) order by place);
     if (target.memo -> 'single')::boolean then
         verdict := care.carry_one(who, target_key, intents[1], clock);

@@ -6,11 +6,9 @@ language plpgsql
 as $$
 declare
     of constant text := doc ->> 'of';
-    merged jsonb := jsonb_strip_nulls(doc -> 'merged');
-    kind constant text := case when doc ->> 'choice' = 'keep_local' then 'keep'
-                               when doc ->> 'choice' = 'accept_server' then 'accept'
-                               when merged ?| array['status', 'takenAt', 'reason', 'note'] then 'edit'
-                               else 'merge' end;
+    merged constant jsonb := jsonb_strip_nulls(doc -> 'merged');
+    kind constant text := case doc ->> 'choice' when 'keep_local' then 'keep' when 'accept_server' then 'accept'
+                               else case when care.given(doc, 'merged') is null then 'merge' else 'edit' end end;
     target sync.action;
     intents care.intent[];
     verdict sync.verdict;
@@ -24,9 +22,6 @@ begin
         return row('noop', '{}'::jsonb, null)::sync.verdict;
     elsif kind = 'edit' and not (target.memo -> 'single')::boolean then
         return care.invalid('payload.merged', 'is for an action on one dose');
-    end if;
-    if kind <> 'edit' then
-        merged := null;
     end if;
     intents := array(
         select care.intent_of(e, kind, coalesce(care.base_rev(base, e ->> 'id'), (e ->> 'rev')::bigint), merged)

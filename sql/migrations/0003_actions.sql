@@ -62,7 +62,8 @@ alter table care.day_summary
     add column run int not null default 0,
     add column best int not null default 0;
 
--- What an action wants of one dose. `kind`: act; due (act, but not before its time); undo; keep, accept, merge, edit (the choices of a resolve). `status` null: (status, taken_at, reason) are left alone.
+-- What an action wants of one dose. `kind`: act; due (act, but not before its time); undo, late (an undo that comes too
+-- late); keep, accept, merge, edit (the choices of a resolve). `status` null: (status, taken_at, reason) are left alone.
 -- `note`: to be added, or of undo with a note_rev, to come back. `rev`: what the device had seen. `status_rev` and
 -- `note_rev`: what undo must find. `merged`: the fields that the user chose himself.
 create type care.intent as (
