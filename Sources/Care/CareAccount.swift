@@ -79,6 +79,11 @@ package struct CareAccount {
     /// How many actions are stored.
     package var actionCount: Int { actions.count }
 
+    /// Keys of the actions whose conflicts the user has not settled yet, in the order of bytes.
+    package var openConflicts: [Identifier] {
+        actions.filter { !$0.value.pending.isEmpty && !$0.value.isResolved }.map(\.key).sorted()
+    }
+
     /// The number of the last event.
     package var top: Int64 { events.last?.offset ?? 0 }
 

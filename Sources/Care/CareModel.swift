@@ -10,7 +10,7 @@ package struct CareModel {
     package private(set) var accounts: [Identifier: CareAccount] = [:]
     /// The epoch of all streams, as clients are shown it.
     let epoch: String
-    let json: DoseJSON
+    package let json: DoseJSON
     let utcOffset: ZoneOffset
 
     /// An empty database.
@@ -23,9 +23,9 @@ package struct CareModel {
         self.utcOffset = utcOffset
     }
 
-    /// A user, who lives in `zone`.
-    package mutating func addUser(_ user: Identifier, zone: String = "UTC") {
-        accounts[user] = CareAccount(user: user, zone: zone)
+    /// A user lives in `zone` from now on; until then in UTC.
+    package mutating func move(_ user: Identifier, to zone: String) {
+        accounts[user, default: CareAccount(user: user, zone: zone)].zone = zone
     }
 
     // MARK: Actions
@@ -75,19 +75,22 @@ package struct CareModel {
 
     // MARK: Other writers
 
-    /// What a writer outside of the hub does to one row: `change` gets the dose (nil: none) and returns what it becomes.
+    /// What a writer outside of the hub does to rows of one user, in one transaction: `change` gets each dose (nil: there
+    /// is none) and returns what it becomes (nil: it is deleted).
     package mutating func foreignWrite(
-        _ dose: Identifier, user: Identifier, at now: Timestamp, change: (Dose?) -> Dose?
+        _ doses: [Identifier], user: Identifier, at now: Timestamp, change: (Identifier, Dose?) -> Dose?
     ) {
         var account = accounts[user] ?? CareAccount(user: user, zone: "UTC")
         accounts[user] = nil
         var writes = DoseWrites(model: self, key: nil, device: nil, now: now)
-        let before = account.doses[dose]
-        switch (before, change(before)) {
-        case (nil, let new?): writes.insert(new, in: &account)
-        case (let old?, nil): writes.delete(old.id, in: &account)
-        case (.some, let new?): writes.update(new, in: &account)
-        case (nil, nil): break
+        for id in doses {
+            let before = account.doses[id]
+            switch (before, change(id, before)) {
+            case (nil, let new?): writes.insert(new, in: &account)
+            case (let old?, nil): writes.delete(old.id, in: &account)
+            case (.some, let new?): writes.update(new, in: &account)
+            case (nil, nil): break
+            }
         }
         writes.flush(&account)
         accounts[user] = account
