@@ -1,3 +1,5 @@
+import Bytes
+
 /// A dose on which what the user wants cannot be done as it is.
 package struct DoseConflict: Sendable {
     /// Why.
@@ -56,7 +58,8 @@ package struct DoseConflict: Sendable {
         let servers = server.map { DoseJSON.members(of: $0.state) + [.init("note", .text($0.note))] } ?? []
         return localMembers.compactMap { wanted in
             let has = servers.first { $0.name == wanted.name }?.value ?? .null
-            guard server == nil || has.canonicalText != wanted.value.canonicalText else { return nil }
+            let isSame = has.canonicalText.hasSameBytes(as: wanted.value.canonicalText)
+            guard server == nil || !isSame else { return nil }
             let before = wanted.name == "status" || wanted.name == "takenAt" ? base?[wanted.name] : nil
             return .object([
                 .init("name", .string(wanted.name)), .init("base", before ?? .null), .init("server", has),

@@ -148,7 +148,6 @@ package enum DoseAction: Sendable {
         merged.takenAt = try named.pastTime("takenAt")
         merged.reason = try named.reason("reason")
         merged.note = try named.note("note")
-        let isEmpty = !merged.namesState && merged.note == nil
-        return .resolve(of: target, choice, merged: isEmpty ? nil : merged)
+        return .resolve(of: target, choice, merged: merged)
     }
 }
