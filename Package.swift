@@ -51,7 +51,7 @@ let package = Package(
         layer("HTTP", ["Bytes"]),
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes"]),
+        layer("Sync", ["Bytes", "JSON"]),
 
         // 2: the engine
         layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
@@ -72,7 +72,7 @@ let package = Package(
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
@@ -87,7 +87,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
                 "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -115,7 +115,7 @@ let package = Package(
         tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
@@ -134,7 +134,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor", "Store",
+                "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

@@ -31,10 +31,10 @@ final class GatewayFixture {
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let verifier = try await TokenVerifier(policy: policy, logger: logger)
-        let auth = AuthRoutes(app: configuration.apps[0], verifier: verifier)
+        let users = HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier)
         gateway = try Gateway(
-            configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
-            startFeed: nil)
+            configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+            startFeed: nil, startStore: nil)
     }
 
     deinit {
