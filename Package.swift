@@ -51,7 +51,7 @@ let package = Package(
         layer("HTTP", ["Bytes"]),
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes"]),
+        layer("Sync", ["Bytes", "JSON"]),
 
         // 2: the engine
         layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
@@ -63,6 +63,9 @@ let package = Package(
         // 4: what the hub asks of others
         layer(
             "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+        layer(
+            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
             "Identity",
@@ -123,6 +126,12 @@ let package = Package(
             "FeedTests",
             [
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "StoreTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
