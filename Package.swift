@@ -65,6 +65,9 @@ let package = Package(
             "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
+            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+        layer(
             "Identity",
             [.product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
 
@@ -123,6 +126,12 @@ let package = Package(
             "FeedTests",
             [
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "StoreTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
