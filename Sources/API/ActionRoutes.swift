@@ -66,10 +66,8 @@ package struct ActionRoutes: Sendable {
         _ answer: @escaping @Sendable (HTTPResponse) -> Void
     ) {
         do throws(ActionError) {
-            let (envelope, shape) = try request.body.withUnsafeBytes { body throws(ActionError) in
-                try ActionEnvelope.decode(
-                    body: body, plain: target.shape, keyField: request.idempotencyKey.map(Self.key))
-            }
+            let (envelope, shape) = try ActionEnvelope.decode(
+                request.body, plain: target.shape, keyField: request.idempotencyKey.map(Self.key))
             exchange.act(envelope, as: target.user) { answer(.result($0, shape)) }
         } catch {
             switch error {

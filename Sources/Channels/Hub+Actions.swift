@@ -15,7 +15,7 @@ extension Hub {
         }
         let envelope: ActionEnvelope
         do throws(ActionError) {
-            envelope = try data.withUnsafeBytes { bytes throws(ActionError) in try ActionEnvelope.decode(bytes) }
+            envelope = try ActionEnvelope.decode(data)
         } catch {
             switch error {
             case .keyless(let message): return complain(message, &effects)

@@ -21,8 +21,8 @@ package enum ActionShape: Sendable, Equatable, CaseIterable {
 
 extension ActionEnvelope {
     /// Reads an action as it comes on the socket. Unknown members are ignored; known ones must not come twice.
-    package static func decode(_ text: UnsafeRawBufferPointer) throws(ActionError) -> ActionEnvelope {
-        try ActionMembers(text).envelope(.envelope, keyField: nil)
+    package static func decode(_ text: [UInt8]) throws(ActionError) -> ActionEnvelope {
+        try decode(text, plain: .envelope, keyField: nil).envelope
     }
 
     /// Reads the body of an HTTP request.
@@ -32,11 +32,19 @@ extension ActionEnvelope {
     ///     `actionType` nor `idempotencyKey`.
     ///   - keyField: the field `Idempotency-Key`, for bodies without a key.
     package static func decode(
-        body text: UnsafeRawBufferPointer, plain: ActionShape, keyField: String?
+        _ body: [UInt8], plain: ActionShape, keyField: String?
     ) throws(ActionError) -> (envelope: ActionEnvelope, shape: ActionShape) {
-        let members = try ActionMembers(text)
-        let shape = members.isEnvelope ? .envelope : plain
-        return (try members.envelope(shape, keyField: keyField), shape)
+        // Arrays do not pass typed errors on.
+        let result: Result<(ActionEnvelope, ActionShape), ActionError> = body.withUnsafeBytes { text in
+            do throws(ActionError) {
+                let members = try ActionMembers(text)
+                let shape = members.isEnvelope ? .envelope : plain
+                return .success((try members.envelope(shape, keyField: keyField), shape))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
     }
 }
 
