@@ -8,6 +8,7 @@ import Identity
 import Logging
 import Pusher
 import Reactor
+import Store
 
 /// The running hub, as the commands `serve` and `dev` start it.
 enum HubProcess {
@@ -35,12 +36,18 @@ enum HubProcess {
         let gateway: Gateway
         do {
             let verifier = try tokenVerifier(settings.jwt, logger)
-            let auth = configuration.apps.first { $0.ownsDatabase }.map { AuthRoutes(app: $0, verifier: verifier) }
+            let users = configuration.apps.first { $0.ownsDatabase }
+                .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             gateway = try Gateway(
-                configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
+                configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger)
+                    }
+                },
+                startStore: settings.databaseURL.map { url in
+                    { committed in
+                        try Store.start(StoreConfiguration(settings, url), logger: logger, committed: committed)
                     }
                 })
         } catch let failure as Failure {
@@ -126,5 +133,18 @@ extension FeedConfiguration {
         pollInterval = settings.pollInterval
         heartbeatInterval = settings.heartbeatInterval
         heartbeatTimeout = settings.heartbeatTimeout
+    }
+}
+
+extension StoreConfiguration {
+    init(_ settings: Settings, _ url: String) {
+        self.init(connectionString: url)
+        connections = settings.store.connections
+        lockTimeout = settings.store.lockTimeout
+        let limits = settings.limits
+        userRate = ActionRate(
+            perSecond: Double(limits.userActionsPerSecond), burst: Double(limits.userActionsBurst))
+        deviceRate = ActionRate(
+            perSecond: Double(limits.deviceActionsPerSecond), burst: Double(limits.deviceActionsBurst))
     }
 }
