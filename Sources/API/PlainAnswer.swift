@@ -54,13 +54,13 @@ enum PlainAnswer {
 
         func appendError(to writer: inout ByteWriter) {
             writer.append("{")
-            for (name, source) in [("error", "message"), ("code", "code"), ("path", "path"), ("conflict", "conflict"),
-                ("expected", "expected"), ("result", "result")] as [(StaticString, StaticString)]
-            {
-                guard let value = value(source) else { continue }
+            if let message = value("message") { append("error", message, to: &writer) }
+            for name in ["code", "path", "conflict", "expected", "result"] as [StaticString] {
+                guard let value = value(name) else { continue }
+                if writer.count > 1 { writer.append(",") }
                 append(name, value, to: &writer)
-                writer.append(",")
             }
+            if writer.count > 1 { writer.append(",") }
             appendSync(["key", "status", "positions", "afterMs"], to: &writer)
             writer.append("}")
         }

@@ -27,14 +27,18 @@ import Testing
                 #"{"event":"sync:action","data":"{\"key\":\"k2\",\"type\":\"t\",\"payload\":{}}"}"#, from: session)
                 == [.act("k2", user: "u1")])
         #expect(session.actionsInFlight == 2)
-        #expect(result(engine.answered(#"{"key":"k1","status":"applied"}"#, session)) == #"{"key":"k1","status":"applied"}"#)
+        #expect(
+            result(engine.answered(#"{"key":"k1","status":"applied"}"#, session)) == #"{"key":"k1","status":"applied"}"#
+        )
         #expect(session.actionsInFlight == 1)
     }
 
     @Test func whoHasNotSignedInIsAskedTo() throws {
         let session = engine.session(0)
         let answer = try #require(result(try engine.act("k", from: session)))
-        #expect(answer.hasPrefix(#"{"key":"k","status":"retry","code":"unavailable","afterMs":1000,"message":"Sign in first"#))
+        #expect(
+            answer.hasPrefix(
+                #"{"key":"k","status":"retry","code":"unavailable","afterMs":1000,"message":"Sign in first"#))
         #expect(session.actionsInFlight == 0)
         _ = try engine.signin("u1", from: session)
         #expect(try engine.act("k", from: session) == [.act("k", user: "u1")])
@@ -50,7 +54,8 @@ import Testing
         let session = engine.session(0)
         #expect(
             result(try engine.act("k", more: #","n":0"#, from: session))
-                == #"{"key":"k","status":"rejected","code":"invalid","path":"n","message":"must be a whole number, from 1 on"}"#)
+                == #"{"key":"k","status":"rejected","code":"invalid","path":"n","message":"must be a whole number, from 1 on"}"#
+        )
         #expect(isError(try engine.act("", from: session)))
         #expect(isError(try engine.send(#"{"event":"sync:action"}"#, from: session)))
         #expect(isError(try engine.send(#"{"event":"sync:action","data":{"type":"t","payload":{}}}"#, from: session)))

@@ -39,7 +39,8 @@ import Testing
     }
 
     /// A result with that key, by asking again while the store is not up yet.
-    private func settled(_ client: TestClient, _ key: String, _ type: String, more: String = "") async throws -> String {
+    private func settled(_ client: TestClient, _ key: String, _ type: String, more: String = "") async throws -> String
+    {
         while true {
             try await client.send(action(key, type, more: more))
             let result = try await result(client)
@@ -57,7 +58,8 @@ import Testing
         let more = #","deviceId":"d","n":7,"base":{"rev":3},"clientTime":"x","tz":"UTC""#
         let answer = try await settled(client, "k", "applied", more: more)
         for part in [
-            #""key": "k""#, #""who": "u1""#, #""device": "d""#, #""n": 7"#, #""base": {"rev": 3}"#, #""clientTime": "x""#,
+            #""key": "k""#, #""who": "u1""#, #""device": "d""#, #""n": 7"#, #""base": {"rev": 3}"#,
+            #""clientTime": "x""#,
             #""tz": "UTC""#, #""payload": {}"#,
         ] { #expect(answer.contains(part), "\(answer)") }
     }
@@ -74,7 +76,8 @@ import Testing
         let fixture = try await GatewayFixture(ownsDatabase: true)
         let client = try await device(fixture)
         try await client.send(action("k", "applied"))
-        #expect(try await result(client).hasPrefix(#"{"key":"k","status":"retry","code":"unavailable","afterMs":60000"#))
+        #expect(
+            try await result(client).hasPrefix(#"{"key":"k","status":"retry","code":"unavailable","afterMs":60000"#))
     }
 
     /// The answer to an action whose socket is gone reaches nobody, also when another has taken its place.

@@ -61,7 +61,8 @@ import Testing
         #expect(applied.head.hasPrefix("HTTP/1.1 200 "))
         #expect(
             applied.body
-                == #"{"who": "u1", "payload": {"again": 1},"_sync":{"replayed":true,"status":"applied",\#(positions)}}"#)
+                == #"{"who": "u1", "payload": {"again": 1},"_sync":{"replayed":true,"status":"applied",\#(positions)}}"#
+        )
         let conflict = try await answer(
             client, post(#"{"idempotencyKey":"k","actionType":"conflict","payload":{}}"#, token: token))
         #expect(conflict.head.hasPrefix("HTTP/1.1 409 "))
@@ -147,7 +148,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "/users/u1/adherence", "/users/u1/adherence/action", "/users/u1/adherence/actions/", "/users//adherence/actions",
+        "/users/u1/adherence", "/users/u1/adherence/action", "/users/u1/adherence/actions/",
+        "/users//adherence/actions",
         "/users/u1/x/adherence/actions", "/users/%zz/adherence/actions", "/users/%FF/adherence/actions", "/users/",
         "/users", "/users/u1", "/users/u1%2Fadherence/actions",
     ])

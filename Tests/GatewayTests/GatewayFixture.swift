@@ -21,7 +21,8 @@ final class GatewayFixture {
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
     ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, actions: StoreConfiguration? = nil, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops: Int = 2, ownsDatabase: Bool = false, actions: StoreConfiguration? = nil,
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
         configuration.port = 0

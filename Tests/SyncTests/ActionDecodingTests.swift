@@ -53,7 +53,8 @@ import Testing
     /// What the database judges passes as it is.
     @Test(arguments: [#"{"rev":-1}"#, #"{"rev":"x"}"#, "{}", #"{"d1":{"rev":1},"d2":{"rev":2}}"#])
     func basesAreTheDatabasesToJudge(_ base: String) throws {
-        let envelope = try read(#"{"key":"k","type":"nonsense","payload":{},"base":\#(base),"clientTime":[1]}"#).envelope
+        let envelope = try read(#"{"key":"k","type":"nonsense","payload":{},"base":\#(base),"clientTime":[1]}"#)
+            .envelope
         #expect(text(envelope.base) == base)
         #expect(text(envelope.clientTime) == "[1]")
         #expect(envelope.type == "nonsense")
@@ -102,7 +103,9 @@ import Testing
     }
 
     @Test func limitsAtTheBoundAndOnePast() throws {
-        func envelope(key: String = "k", device: String = "d", n: Int64 = 1, type: String = "t", zone: String = "z")
+        func envelope(
+            key: String = "k", device: String = "d", n: Int64 = 1, type: String = "t", zone: String = "z"
+        )
             -> String
         {
             #"{"key":"\#(key)","deviceId":"\#(device)","n":\#(n),"type":"\#(type)","payload":{},"tz":"\#(zone)"}"#
@@ -158,7 +161,8 @@ import Testing
         #expect(shape == .plainBulk)
         #expect(ids.type == "bulkMarkAll")
         #expect(text(ids.payload) == #"{"occurrenceIds":["a", "b"],"takenAt":"t"}"#)
-        let criteria = try read(#"{"idempotencyKey":"k","criteria":{},"includeFuture":true}"#, plain: .plainBulk).envelope
+        let criteria = try read(#"{"idempotencyKey":"k","criteria":{},"includeFuture":true}"#, plain: .plainBulk)
+            .envelope
         #expect(text(criteria.payload) == #"{"criteria":{},"includeFuture":true}"#)
         // Neither is the database's to reject.
         #expect(text(try read(#"{"idempotencyKey":"k"}"#, plain: .plainBulk).envelope.payload) == "{}")
@@ -174,7 +178,8 @@ import Testing
         #expect(envelope.envelope.key == "f" && envelope.shape == .envelope)
         #expect(try read(#"{"occurrenceIds":[]}"#, plain: .plainBulk, keyField: "f").envelope.key == "f")
         #expect(failure(plain, plain: .plain, keyField: "")?.hasPrefix("keyless") == true)
-        #expect(failure(plain, plain: .plain, keyField: String(repeating: "k", count: 201))?.hasPrefix("keyless") == true)
+        #expect(
+            failure(plain, plain: .plain, keyField: String(repeating: "k", count: 201))?.hasPrefix("keyless") == true)
     }
 
     @Test func anEnvelopeIsOneOnBothRoutes() throws {
