@@ -8,7 +8,7 @@ import Sync
 import Synchronization
 
 // Gateway: connections. Sockets joined to sessions, on N loops; the only target that knows both the reactor and the
-// engine. Lifecycle: `start` binds the port, starts the feed and the loops; `stop` closes every connection with 4200 and
+// engine. Lifecycle: `start` binds the port, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
 

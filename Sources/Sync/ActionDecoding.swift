@@ -48,23 +48,16 @@ extension ActionEnvelope {
     }
 }
 
-/// The bounds of what the hub itself looks at; in bytes where nothing else is said.
-package enum ActionLimits {
-    package static let keyBytes = 200
-    package static let deviceIDBytes = 200
-    package static let typeBytes = 64
-    package static let timeZoneBytes = 64
-    /// The largest number that JavaScript counts to.
-    package static let numberMax: Int64 = 1 << 53
-    /// Levels of nesting in an action, the action included.
-    package static let depth = 32
-}
-
 /// The members that an action may have.
 private enum ActionField: Int, CaseIterable {
     case version, key, deviceID, number, type, payload, base, clientTime, timeZone
     /// Of the plain shapes.
     case idempotencyKey, actionType, rev, timestamp, occurrenceIDs, criteria, takenAt, includeFuture
+
+    /// Kept, for `allCases` is made anew each time.
+    static let all = allCases
+
+    var isOfEnvelopes: Bool { rawValue <= ActionField.timeZone.rawValue }
 
     var name: StaticString {
         switch self {
@@ -91,22 +84,20 @@ private enum ActionField: Int, CaseIterable {
 
 /// The members of an action, pointing into its text.
 private struct ActionMembers {
-    private var values = [JSONValue?](repeating: nil, count: ActionField.allCases.count)
+    private var values = [JSONValue?](repeating: nil, count: ActionField.all.count)
+    private var repeated: [ActionField] = []
 
     init(_ text: UnsafeRawBufferPointer) throws(ActionError) {
-        var isRepeated = false
         do throws(JSONError) {
             var reader = try JSONObjectReader(text, maxDepth: ActionLimits.depth)
             while let member = try reader.next() {
-                guard let field = ActionField.allCases.first(where: { member.isNamed($0.name) }) else { continue }
-                if values[field.rawValue] != nil { isRepeated = true }
+                guard let field = ActionField.all.first(where: { member.isNamed($0.name) }) else { continue }
+                if values[field.rawValue] != nil { repeated.append(field) }
                 values[field.rawValue] = member.value
             }
         } catch {
             throw .keyless(error.kind == .wrongKind ? "An action is a JSON object" : "The action is not valid JSON")
         }
-        // Two of a name would be two actions to two readers.
-        guard !isRepeated else { throw .keyless("A member of the action is given twice") }
     }
 
     /// A member's value; a null is none.
@@ -120,6 +111,10 @@ private struct ActionMembers {
     }
 
     func envelope(_ shape: ActionShape, keyField: String?) throws(ActionError) -> ActionEnvelope {
+        // Two of a name would be two actions to two readers.
+        guard !repeated.contains(where: { shape != .envelope || $0.isOfEnvelopes }) else {
+            throw .keyless("A member of the action is given twice")
+        }
         let key = try key(shape, keyField)
         func fail(_ field: ActionField, _ message: StaticString) -> ActionError {
             .invalid(key: key, path: field.name, message: message, shape)

@@ -182,6 +182,13 @@ import Testing
             failure(plain, plain: .plain, keyField: String(repeating: "k", count: 201))?.hasPrefix("keyless") == true)
     }
 
+    @Test func whatAnEnvelopeDoesNotKnowMayComeTwice() {
+        #expect(failure(#"{"key":"k","type":"t","payload":{},"takenAt":1,"takenAt":2}"#) == nil)
+        #expect(
+            failure(#"{"idempotencyKey":"k","occurrenceIds":[],"takenAt":1,"takenAt":2}"#, plain: .plainBulk)
+                == "keyless: A member of the action is given twice")
+    }
+
     @Test func anEnvelopeIsOneOnBothRoutes() throws {
         let text = #"{"key":"k","type":"skip","payload":{"occurrenceId":"o"},"actionType":"x","idempotencyKey":"y"}"#
         for plain in [ActionShape.plain, .plainBulk] {

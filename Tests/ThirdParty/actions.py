@@ -87,11 +87,16 @@ class Caller:
 
 def act(device, action):
     """Sends an action on a socket, again while it is told to retry; its result."""
-    while True:
+    result = None
+
+    def is_settled():
+        nonlocal result
         start = device.count()
         device.send("sync:action", action)
         result = device.wait_for(
             lambda frame: frame.event == "sync:result" and frame.data["key"] == action["key"],
             f"the result of {action}", start=start).data
-        if result["status"] != "retry" or result["code"] == "out_of_order":
-            return result
+        return result["status"] != "retry" or result["code"] == "out_of_order"
+
+    eventually(is_settled, f"an answer to {action} that is no retry")
+    return result
