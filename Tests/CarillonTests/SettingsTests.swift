@@ -201,6 +201,19 @@ struct SettingsTests {
         #expect(failure?.status == .configuration)
     }
 
+    #if DEBUG
+    @Test func failpointsAreRead() throws {
+        let name = SettingsTable.failpointEnvironment
+        #expect(refusal(environment: [name: "after-commit:3"]) == nil, "no setting, and yet known")
+        #expect(try HubProcess.failpoints([:]) == nil)
+        #expect(try HubProcess.failpoints([name: "after-commit:3"]) != nil)
+        for text in ["", "after-commit", "after-commit:0", "somewhere:1"] {
+            let failure = #expect(throws: Failure.self) { try HubProcess.failpoints([name: text]) }
+            #expect(failure?.description.contains("before-send") == true)
+        }
+    }
+    #endif
+
     private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
         let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
         try text.write(toFile: path, atomically: true, encoding: .utf8)

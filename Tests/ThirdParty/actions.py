@@ -36,12 +36,12 @@ def row(hub, dose):
 
 
 class Answer:
-    """An HTTP answer with JSON in it."""
+    """An HTTP answer, with JSON in it where the hub could read the request."""
 
     def __init__(self, status, headers, body):
         self.status = status
         self.headers = headers
-        self.body = json.loads(body)
+        self.body = json.loads(body) if headers.get_content_type() == "application/json" else body.decode()
 
     def __repr__(self):
         return f"{self.status} {self.body}"
