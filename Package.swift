@@ -58,7 +58,9 @@ let package = Package(
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
-        layer("Postgres", ["CPostgres", "Reactor"], settings: hubSettings),
+        layer(
+            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(

@@ -24,6 +24,10 @@ package struct StoreConfiguration: Sendable {
     package var userRate = ActionRate(perSecond: 100, burst: 1_000)
     /// How fast one device may send.
     package var deviceRate = ActionRate(perSecond: 50, burst: 500)
+    #if DEBUG
+    /// What happens at failpoints.
+    package var failpoints: Failpoints?
+    #endif
 
     package init(connectionString: String) {
         self.connectionString = connectionString
