@@ -47,7 +47,11 @@ enum HubProcess {
                 },
                 startStore: settings.databaseURL.map { url in
                     { committed in
-                        try Store.start(StoreConfiguration(settings, url), logger: logger, committed: committed)
+                        var configuration = StoreConfiguration(settings, url)
+                        #if DEBUG
+                        configuration.failpoints = try failpoints(ProcessInfo.processInfo.environment)
+                        #endif
+                        return try Store.start(configuration, logger: logger, committed: committed)
                     }
                 })
         } catch let failure as Failure {
@@ -62,6 +66,22 @@ enum HubProcess {
         stop.wait()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
+
+    #if DEBUG
+    /// What the environment asks for in tests of crashes; nil where it asks for nothing.
+    ///
+    /// - Throws: a `Failure` of the configuration.
+    static func failpoints(_ environment: [String: String]) throws(Failure) -> Failpoints? {
+        guard let text = environment[SettingsTable.failpointEnvironment] else { return nil }
+        guard let failpoints = Failpoints(text) else {
+            let places = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Failure(
+                "environment \(SettingsTable.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(places)",
+                status: .configuration)
+        }
+        return failpoints
+    }
+    #endif
 
     /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
     ///

@@ -169,4 +169,9 @@ enum SettingsTable {
     static let fileOption = "--config"
     /// The variable that names the configuration file.
     static let fileEnvironment = "CARILLON_CONFIG"
+
+    #if DEBUG
+    /// The variable that ends the hub in the middle of an action, for tests of crashes: `after-commit:3`.
+    static let failpointEnvironment = "CARILLON_FAILPOINT"
+    #endif
 }
