@@ -98,13 +98,19 @@ import Testing
     }
 
     @Test func whatIsUnderWayIsAnsweredBeforeTheEnd() async throws {
-        let fixture = try await fixture { $0.timeouts.drain = .seconds(30) }
+        let fixture = try await fixture {
+            $0.timeouts.drain = .seconds(30)
+            // So that all are told of the end at once.
+            $0.loops = 1
+        }
         let idle = try await device(fixture, user: "u2")
         let busy = try await device(fixture)
         _ = try await settled(busy, "first", "noop")
         try toy.hold()
         try await busy.send(action("a", "held"))
         try await busy.send(action("b", "applied"))
+        try await busy.send(#"{"event":"pusher:ping","data":{}}"#)
+        #expect(try await busy.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#), "both are read")
         try await untilHeld(1)
         let end = fixture.end()
         #expect(try await idle.next() == .close(4200))
