@@ -205,6 +205,28 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 404 ") && body.contains("no database"))
     }
 
+    @Test func whatIsUnderWayIsAnsweredBeforeTheEnd() async throws {
+        let fixture = try await fixture {
+            $0.timeouts.drain = .seconds(30)
+            $0.loops = 1
+        }
+        let token = try await GatewayFixture.token("u1")
+        _ = try await answer(
+            try TestClient(port: fixture.port), post(#"{"key":"first","type":"noop","payload":{}}"#, token: token))
+        let (idle, _) = try await TestClient.opened(port: fixture.port)
+        try toy.hold()
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw(post(#"{"key":"k","type":"held","payload":{}}"#, token: token))
+        while try toy.heldCount() < 1 { await Task.yield() }
+        let end = fixture.end()
+        #expect(try await idle.next() == .close(4200))
+        try toy.release()
+        let (head, _) = try await client.response()
+        #expect(head.hasPrefix("HTTP/1.1 200 ") && head.contains("Connection: close\r\n"))
+        #expect(try await client.next() == .end)
+        await end.value
+    }
+
     @Test func anAnswerThatDoesNotComeIsARetry() async throws {
         let fixture = try await fixture { $0.timeouts.answer = .milliseconds(200) }
         let token = try await GatewayFixture.token("u1")
