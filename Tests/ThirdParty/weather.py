@@ -28,23 +28,40 @@ class Weather:
         self.fates = {}
 
     async def run(self):
-        for moment, kind in self.plan:
-            await self._wait(moment)
-            await getattr(self, kind)()
+        while self.plan:
+            moment, kind = self.plan[0]
+            if await self._wait(moment) and kind != "kill":
+                await self._kill_early()
+            else:
+                del self.plan[0]
+                await getattr(self, kind)()
         for hub in list(self.fates):
             await self._renew(hub)
 
     async def _wait(self, moment):
-        """Until so many have been answered, or a hub has died where it was told to."""
+        """Until so many have been answered; or until a hub has died where it was told to: then true."""
         reached = asyncio.ensure_future(self.ledger.reached(moment))
-        while not reached.done() and all(hub.is_running for hub in self.stage.hubs):
-            await asyncio.wait([reached], timeout=0.05)
-        reached.cancel()
+        try:
+            while not reached.done():
+                if not all(hub.is_running for hub in self.stage.hubs):
+                    return True
+                await asyncio.wait([reached], timeout=0.05)
+            return False
+        finally:
+            reached.cancel()
+
+    def _kills_left(self):
+        return [place for place, (_, kind) in enumerate(self.plan) if kind == "kill"]
+
+    async def _kill_early(self):
+        """One of the kills to come is had now."""
+        del self.plan[self._kills_left()[0]]
+        await self.kill()
 
     async def kill(self):
         """SIGKILL to a hub, from here or at its failpoint, and another life, which may be told where to end."""
         hub = next((hub for hub in self.stage.hubs if not hub.is_running), None) or self.dice.choice(self.stage.hubs)
-        await self._renew(hub, self.dice.random() < 0.6)
+        await self._renew(hub, len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.6)
         self.ledger.counts["kills"] += 1
 
     async def _renew(self, hub, with_failpoint=False):
@@ -68,9 +85,13 @@ class Weather:
         self.ledger.counts["stops"] += 1
         told = self.ledger.counts["retry unavailable"]
         for _ in range(60):
-            if self.ledger.counts["retry unavailable"] > told + 3:
+            if self.ledger.counts["retry unavailable"] > told + 10:
                 break
             await asyncio.sleep(0.05)
+        if len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.4:
+            # The hub comes back before its database does.
+            await self._kill_early()
+            self.ledger.counts["kills in an outage"] += 1
         await asyncio.to_thread(self.stage.start_database)
 
     async def terminate(self):
