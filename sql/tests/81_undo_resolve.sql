@@ -52,10 +52,10 @@ select test.set_clock('2025-11-20 12:00Z') \g /dev/null
 -- Resolve. The conflicts: markTaken with a note on a dose that was skipped meanwhile.
 create function test.clash(who text, n int) returns void language plpgsql as $$
 begin
-    perform test.plan(who, who || n);
     update care.dose_occurrence set status = 'skipped', reason = 'theirs' where id = who || n;
     perform test.act(who, 'c' || n, 'markTaken', jsonb_build_object('occurrenceId', who || n, 'note', 'mine'), '{"rev":1}');
 end $$;
+select test.plan('re', 're' || n) from generate_series(1, 20) as n \g /dev/null
 select test.clash('re', n) from generate_series(1, 20) as n \g /dev/null
 select test.is('keep_local while base is what the device had seen first: a conflict again', test.resolve('re', 'k1', 'c1', 'keep_local', null, '{"rev":1}'), 'conflict state');
 select test.is('its base is the event it saw', (select (answer #>> '{conflict,base,rev}') || (answer #>> '{conflict,base,status}') from sync.action where user_id = 're' and key = 'k1'), '1scheduled');
@@ -77,7 +77,7 @@ select test.is('accept_server', test.resolve('re', 'a8', 'c8', 'accept_server') 
 select test.is('tells the dose', (select answer #>> '{result,status}' from sync.action where user_id = 're' and key = 'a8'), 'skipped');
 select test.is('and ends the conflict', test.resolve('re', 'a8b', 'c8', 'keep_local'), 'noop');
 select test.is('merge: the note alone', test.resolve('re', 'm9', 'c9', 'merge') || ' ' || test.row('re9'), 'applied skipped theirs mine 3 2 3 m9');
-select test.is('merge with ' || merged, test.resolve('re', 'e' || n, 'c' || n, 'merge', merged) || ' ' || test.row('re' || n), want) from (values
+select test.is(format('merge with %s', merged), test.resolve('re', 'e' || n, 'c' || n, 'merge', merged) || ' ' || test.row('re' || n), want) from (values
     (10, '{"status":"taken"}'::jsonb, 'applied taken 12:00 mine 3 3 3 e10'), (11, '{"status":"made_up","takenAt":"2025-11-20T09:00Z","reason":"r","note":"m"}', 'applied made_up 09:00 r m 3 3 3 e11'),
     (12, '{"status":"made_up"}', 'applied made_up 12:00 theirs mine 3 3 3 e12'), (13, '{"status":"scheduled","takenAt":"2025-11-20T09:00Z"}', 'applied scheduled mine 3 3 3 e13'),
     (14, '{"reason":"both"}', 'applied skipped both mine 3 3 3 e14'), (15, '{"note":"m"}', 'applied skipped theirs m 3 2 3 e15'), (16, '{}', 'applied skipped theirs mine 3 2 3 e16'),

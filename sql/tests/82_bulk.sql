@@ -31,7 +31,7 @@ select test.is('all noop', (select test.short(a) || ' ' || test.items(a) from te
 insert into care.dose_occurrence (id, user_id, schedule_id, product_id, scheduled_at, window_end, local_date)
 select 'c' || n, 'cr', 's' || n % 2, 'p' || n % 3, '2025-11-20 06:00Z'::timestamptz + make_interval(hours => n), '2025-11-20 22:00Z', '2025-11-20' from generate_series(1, 9) as n;
 update care.dose_occurrence set scheduled_at = '2025-11-20 07:00Z' where id = 'c2';
-select test.is('criteria: ' || (p #>> '{criteria}'), test.items(test.act('cr', 'c' || p, 'bulkMarkAll', p)), want) from (values
+select test.is('criteria: ' || (p #>> '{criteria}'), test.items(test.act('cr', p::text, 'bulkMarkAll', p)), want) from (values
     ('{"criteria":{"productId":"p2","scheduleId":"s0"}}'::jsonb, 'c2:applied'), ('{"criteria":{"productId":"p1","includeFuture":true}}', 'c1:applied c4:applied c7:applied'),
     ('{"criteria":{"date":"2025-11-19"}}', null), ('{"criteria":{}}', 'c3:applied c5:applied c6:applied'), ('{"criteria":{"date":"2025-11-20","includeFuture":false}}', null),
     ('{"criteria":{"includeFuture":true}}', 'c8:applied c9:applied')) as t(p, want);
