@@ -215,7 +215,7 @@ final class StoreLoop: EventSource {
             } else {
                 queue.again(action)
             }
-            writer.drop(.readOnly)
+            writer.leave(.readOnly)
         case .unavailable:
             done(action, unavailable(action.key))
         }
