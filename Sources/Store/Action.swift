@@ -70,7 +70,8 @@ final class Action {
             return json.withUnsafeBytes { list.append($0) }
         }
         guard append(request.user), append(envelope.key), append(envelope.deviceID),
-            append(envelope.number.map { String($0) }), append(envelope.type), append(json: isStripped ? nil : envelope.payload),
+            append(envelope.number.map { String($0) }), append(envelope.type),
+            append(json: isStripped ? nil : envelope.payload),
             append(json: envelope.base), append(json: envelope.clientTime), append(envelope.timeZone)
         else { return nil }
         return list
