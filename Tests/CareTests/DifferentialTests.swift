@@ -1,5 +1,4 @@
 import Foundation
-import Reactor
 import TestSupport
 import Testing
 

@@ -24,8 +24,11 @@ final class Subject {
     static let productNames = ["p1": "Magnesium", "p2": "Vitamin \"D\" ü"]
 
     /// A model of this database as it is before a history.
-    func model() -> CareModel {
-        var model = CareModel(epoch: epoch, productNames: Self.productNames) { zone, _ in Self.zones[zone] }
+    func model() -> CareModel { Self.model(epoch: epoch) }
+
+    /// A model of a database of that epoch.
+    static func model(epoch: String) -> CareModel {
+        var model = CareModel(epoch: epoch, productNames: productNames) { zone, _ in zones[zone] }
         for user in HistoryGenerator.users { model.move(user, to: "UTC") }
         return model
     }
