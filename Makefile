@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-sql test-clients lint format bench clean
+.PHONY: help build run test test-swift test-sql test-clients storm lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
@@ -36,6 +36,11 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
+
+storm: ## Storms of devices over the debug build, for MINUTES (default 10)
+	@$(tools)/packages build run test
+	swift build $(plain) --product carillon
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/storm --minutes $${MINUTES:-10}
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
