@@ -41,6 +41,8 @@ class Plan:
     stops: int = 3
     #: Times that sessions of the hub are terminated in the database.
     terminations: int = 3
+    #: Times that one of them stands still for seconds.
+    freezes: int = 0
     writers: int = 3
     #: Seconds that such a writer may pause between two transactions.
     pause: float = 0.04
@@ -256,8 +258,10 @@ def main():
     parser.add_argument("--users", type=int, default=Plan.users)
     parser.add_argument("--phones", type=int, default=Plan.phones)
     parser.add_argument("--hubs", type=int, default=1)
+    parser.add_argument("--freezes", type=int, default=3)
     arguments = parser.parse_args()
-    plan = Plan(arguments.users, arguments.phones, arguments.actions, arguments.kills, arguments.stops)
+    plan = Plan(arguments.users, arguments.phones, arguments.actions, arguments.kills, arguments.stops,
+                freezes=arguments.freezes)
     end = time.monotonic() + 60 * arguments.minutes
     seed = new_seed()
     with Stage(arguments.hubs) as stage:

@@ -1,7 +1,10 @@
 """What befalls the servers in a storm: kills at any moment and at named places, and stops without a checkpoint."""
 
 import asyncio
+import contextlib
+import os
 import random
+import signal
 import subprocess
 
 #: Where a debug build can be told to die: before a statement is sent, while its outcome is unknown, between commit and
@@ -20,6 +23,7 @@ class Weather:
         self.ledger = ledger
         self.dice = random.Random(f"{seed}/weather")
         kinds = ["kill"] * plan.kills + ["stop"] * plan.stops + ["terminate"] * plan.terminations
+        kinds += ["freeze"] * plan.freezes
         self.dice.shuffle(kinds)
         # The first and the last part are calm.
         self.plan = list(zip(sorted(self.dice.uniform(0.05, 0.85) * expected for _ in kinds), kinds))
@@ -94,11 +98,32 @@ class Weather:
             self.ledger.counts["kills in an outage"] += 1
         await asyncio.to_thread(self.stage.start_database)
 
+    def _sessions(self):
+        """The server's processes that work for hubs."""
+        with self.stage.superuser() as connection:
+            rows = connection.execute("select pid from pg_stat_activity where usename = 'carillon_hub'").fetchall()
+        return [row[0] for row in rows]
+
     async def terminate(self):
         """All sessions of the hub's, in the middle of whatever they do: what was sent has an unknown outcome."""
-        def terminated():
-            with self.stage.superuser() as connection:
-                return connection.execute("select count(pg_terminate_backend(pid)) from pg_stat_activity"
-                                          " where usename = 'carillon_hub'").fetchone()[0]
+        for pid in await asyncio.to_thread(self._sessions):
+            self._signal(pid, signal.SIGTERM)
+            self.ledger.counts["sessions terminated"] += 1
 
-        self.ledger.counts["sessions terminated"] += await asyncio.to_thread(terminated)
+    async def freeze(self):
+        """A session stands still, with what it has locked; in the end longer than the hub believes in it."""
+        sessions = await asyncio.to_thread(self._sessions)
+        if sessions:
+            pid = self.dice.choice(sessions)
+            self._signal(pid, signal.SIGSTOP)
+            try:
+                await asyncio.sleep(self.dice.choice([0.5, 2, 8]))
+            finally:
+                self._signal(pid, signal.SIGCONT)
+            self.ledger.counts["sessions frozen"] += 1
+
+    @staticmethod
+    def _signal(pid, number):
+        """It may have ended by itself meanwhile."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
