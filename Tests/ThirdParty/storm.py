@@ -20,6 +20,7 @@ from ledger import Ledger
 from lines import LOST, Unanswered, in_time
 from phone import Phone
 from stage import Stage
+from waiting import becomes
 from weather import Weather
 
 #: How an action is asked again, of a hundred: 30 with the same payload, 10 with another.
@@ -197,9 +198,9 @@ class Storm:
         weather = Weather(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
         lives = [asyncio.create_task(phone.live()) for phone in self.phones]
         falling = asyncio.create_task(weather.run())
-        deadline = time.monotonic() + self.plan.limit
         try:
-            await self._until(lambda: falling.done() and self._is_drained(), deadline, lives + [falling], "all is done")
+            await self._until(lambda: falling.done() and self._is_drained(), self.plan.limit, lives + [falling],
+                              "all is done")
             for foreigner in foreigners:
                 foreigner.stop()
             for foreigner in foreigners:
@@ -207,22 +208,23 @@ class Storm:
                 if foreigner.failure or foreigner.is_alive():
                     self.ledger.fault(f"a foreign writer failed: {foreigner.failure!r}")
             calm = time.monotonic()
-            await self._until(self._is_calm, calm + self.plan.calm, lives, "every device is where its stream is")
+            await self._until(self._is_calm, self.plan.calm, lives, "every device is where its stream is")
             self.ledger.counts["milliseconds to calm"] = round(1000 * (time.monotonic() - calm))
         finally:
             for task in [falling, *lives, *self._tasks]:
                 task.cancel()
             await asyncio.wait([falling, *lives, *self._tasks])
 
-    async def _until(self, condition, deadline, tasks, what):
-        while not condition():
+    async def _until(self, condition, timeout, tasks, what):
+        def is_over():
             for task in tasks:
                 if task.done() and task.exception():
                     raise task.exception()
-            if len(self.ledger.faults) > 20 or time.monotonic() > deadline:
-                self.ledger.fault(f"it did not come true in time: {what}; {self._state()}")
-                return
-            await asyncio.sleep(0.05)
+            return condition() or len(self.ledger.faults) > 20
+
+        await becomes(is_over, timeout)
+        if not condition():
+            self.ledger.fault(f"it did not come true in time: {what}; {self._state()}")
 
     def _is_drained(self):
         return not self._tasks and all(phone.is_idle for phone in self.phones)

@@ -13,7 +13,7 @@ SHORT = Plan(users=2, phones=4, actions=60, kills=0, stops=0, terminations=0, wr
              limit=60)
 
 #: What is lost shows when the server falls.
-FALLING = dataclasses.replace(SHORT, stops=2)
+FALLING = dataclasses.replace(SHORT, stops=3)
 
 #: Errors, and what a storm has to say of them: one of these.
 MUTANTS = {

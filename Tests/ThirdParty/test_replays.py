@@ -9,6 +9,7 @@ import pytest
 from ledger import alike
 from lines import Http, Socket, in_time
 from names import stream
+from waiting import becomes
 
 #: Actions of a phone that comes back.
 MONTH = 500
@@ -140,8 +141,7 @@ def test_a_month_of_offline_actions(hub, user, record_property):
                 started = time.monotonic()
                 rounds = await drain(sockets[0])
                 seconds = time.monotonic() - started
-            while len(times) < 90:
-                await asyncio.sleep(0.02)
+            await becomes(lambda: len(times) >= 90)
             is_over.set()
             await asyncio.gather(*acting)
         for socket in sockets:

@@ -1,5 +1,6 @@
 """Waiting for conditions, with a deadline. The one place that sleeps: between two looks at what nobody tells of."""
 
+import asyncio
 import os
 import time
 
@@ -17,3 +18,11 @@ def eventually(condition, what, timeout=None):
         if time.monotonic() > deadline:
             raise AssertionError(f"it did not come true in time: {what}")
         time.sleep(0.02)
+
+
+async def becomes(condition, timeout=None):
+    """Looks until `condition` returns something true, and returns that, or what it is after `timeout` seconds."""
+    deadline = time.monotonic() + (PATIENCE if timeout is None else timeout)
+    while not (found := condition()) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    return found

@@ -7,6 +7,8 @@ import random
 import signal
 import subprocess
 
+from waiting import becomes
+
 #: Where a debug build can be told to die: before a statement is sent, while its outcome is unknown, between commit and
 #: reply, between reply and events.
 FAILPOINTS = ("before-send", "after-send", "after-commit", "after-reply")
@@ -57,22 +59,22 @@ class Weather:
     def _kills_left(self):
         return [place for place, (_, kind) in enumerate(self.plan) if kind == "kill"]
 
-    async def _kill_early(self):
+    async def _kill_early(self, grace=GRACE):
         """One of the kills to come is had now."""
         del self.plan[self._kills_left()[0]]
-        await self.kill()
+        await self.kill(grace)
 
-    async def kill(self):
+    async def kill(self, grace=GRACE):
         """SIGKILL to a hub, from here or at its failpoint, and another life, which may be told where to end."""
         hub = next((hub for hub in self.stage.hubs if not hub.is_running), None) or self.dice.choice(self.stage.hubs)
-        await self._renew(hub, len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.6)
+        await self._renew(hub, len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.6, grace)
         self.ledger.counts["kills"] += 1
 
-    async def _renew(self, hub, with_failpoint=False):
+    async def _renew(self, hub, with_failpoint=False, grace=GRACE):
         fate = self.fates.pop(hub, None)
         if fate:
             try:
-                await asyncio.to_thread(hub.program.wait, GRACE)
+                await asyncio.to_thread(hub.program.wait, grace)
                 self.ledger.counts[f"died {fate.partition(':')[0]}"] += 1
             except subprocess.TimeoutExpired:
                 self.ledger.counts["failpoint not reached"] += 1
@@ -88,13 +90,10 @@ class Weather:
         await asyncio.to_thread(self.stage.crash_database)
         self.ledger.counts["stops"] += 1
         told = self.ledger.counts["retry unavailable"]
-        for _ in range(60):
-            if self.ledger.counts["retry unavailable"] > told + 10:
-                break
-            await asyncio.sleep(0.05)
+        await becomes(lambda: self.ledger.counts["retry unavailable"] > told + 10, 3)
         if len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.4:
             # The hub comes back before its database does.
-            await self._kill_early()
+            await self._kill_early(grace=0)
             self.ledger.counts["kills in an outage"] += 1
         await asyncio.to_thread(self.stage.start_database)
 
