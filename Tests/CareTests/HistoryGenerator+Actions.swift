@@ -82,7 +82,7 @@ extension HistoryGenerator {
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
             let end = model.accounts[user]?.doses[id]?.windowEnd ?? now
-            let near = chance(0.5) ? now : end.adding(seconds: pick([0, 1799, 1800, 1801]) ?? 0)
+            let near = chance(0.4) ? now : end.adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
             add("takenAt", time(around: near), type == "markTaken" ? 0.6 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)
@@ -140,7 +140,7 @@ extension HistoryGenerator {
 
     /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
     private mutating func time(around time: Timestamp) -> JSONTree {
-        let seconds = pick([0, 0, -60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        let seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
         let at = time.adding(seconds: seconds)
         switch Int.random(in: 0..<4, using: &random) {
         case 0: return .integer(at.microseconds / 1000)
