@@ -31,7 +31,8 @@ begin
     select * into was from care.dose_occurrence as o where o.id = i.id and o.user_id = who for update;
     r := care.rule(i, was, clock);
     if r.status = 'rejected' then
-        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)), null)::sync.verdict;
+        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)),
+                   null)::sync.verdict;
     elsif r.status = 'conflict' then
         return row(
             r.status,
