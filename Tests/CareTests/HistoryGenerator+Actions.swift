@@ -135,7 +135,8 @@ extension HistoryGenerator {
 
     /// Few texts, so that the same one comes twice.
     private mutating func text() -> String {
-        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "]) ?? "n1"
+        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
+            ?? "n1"
     }
 
     /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
@@ -158,10 +159,12 @@ extension HistoryGenerator {
         switch Int.random(in: 0..<20, using: &random) {
         case 0: envelope.type = pick(["", "marktaken", "delete", "markTaken "]) ?? ""
         case 1: envelope.payload = pick([nil, .array([]), .string("x"), .integer(1), .object([])]) ?? nil
-        case 2: envelope.base = pick([
-            .array([]), .integer(1), .object([.init("rev", odd())]), .object([.init("d1", .object([.init("rev", odd())]))]),
-            .object([.init("d1", odd())]), .object([]),
-        ])
+        case 2:
+            envelope.base = pick([
+                .array([]), .integer(1), .object([.init("rev", odd())]),
+                .object([.init("d1", .object([.init("rev", odd())]))]),
+                .object([.init("d1", odd())]), .object([]),
+            ])
         case 3: envelope.clientTime = odd()
         case 4: envelope.zone = pick(["Nowhere/Land", "utc+1", "x'; --"])
         default: envelope.payload = envelope.payload.map { corrupted($0) }
@@ -182,11 +185,13 @@ extension HistoryGenerator {
             switch Int.random(in: 0..<6, using: &random) {
             case 0: members.remove(at: place)
             case 1:
-                let name = pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
+                let name =
+                    pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
                 members.removeAll { $0.name == name }
                 members.append(.init(name, odd()))
             default:
-                let isDeep = if case .object = member.value { true } else if case .array = member.value { true } else { false }
+                let isDeep =
+                    if case .object = member.value { true } else if case .array = member.value { true } else { false }
                 members[place] = .init(member.name, isDeep && chance(0.7) ? corrupted(member.value) : odd())
             }
             return .object(members)
@@ -207,7 +212,8 @@ extension HistoryGenerator {
         return pick([
             .null, .bool(true), .bool(false), .integer(0), .integer(-1), .number("1.5"), .number("-0.25"),
             .integer(9_007_199_254_740_992), .integer(9_007_199_254_740_993), .number("123456789012345678901234567890"),
-            .string(""), .string(" \t\r\n"), .string("\u{A0}"), .string("x"), .string("scheduled"), .string("cancelled"),
+            .string(""), .string(" \t\r\n"), .string("\u{A0}"), .string("x"), .string("scheduled"),
+            .string("cancelled"),
             .string(String(repeating: "y", count: long)), .string(String(repeating: "é", count: long / 2)),
             .array([]), .array([.null]), .object([]), .object([.init("rev", .null)]), .string("2025-02-30T00:00Z"),
             .string("2026-03-09T12:00"), .string("1999-12-31T23:59:59Z"), .string("2000-01-01T00:00:00Z"),

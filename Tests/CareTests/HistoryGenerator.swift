@@ -67,7 +67,11 @@ struct HistoryGenerator {
             play(.insert(newDose(of: user)), by: user, &self)
         }
         for _ in 0..<Self.actions {
-            if chance(swarm.jumps) { jump() } else { now = now.adding(seconds: Int.random(in: 0...600, using: &random)) }
+            if chance(swarm.jumps) {
+                jump()
+            } else {
+                now = now.adding(seconds: Int.random(in: 0...600, using: &random))
+            }
             if chance(swarm.foreign) {
                 let user = anyUser()
                 play(foreign(user), by: user, &self)
@@ -121,7 +125,8 @@ struct HistoryGenerator {
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
-            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil, productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
+            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil,
+            productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
             state: DoseState(
                 status, takenAt: isTaken ? at.adding(seconds: 60) : nil, reason: chance(0.1) ? "imported" : nil),
             note: chance(0.2) ? pick(["", "from a backend", "note 1"]) : nil, scheduledAt: at, zone: zone,
@@ -142,7 +147,8 @@ struct HistoryGenerator {
             return .update(
                 distinct, state: DoseState(status, takenAt: isTaken ? now : nil, reason: chance(0.1) ? "backend" : nil),
                 note: nil, day: nil)
-        case 4..<6: return .update(distinct, state: nil, note: .some(pick([nil, "backend note", "n1"]) ?? nil), day: nil)
+        case 4..<6:
+            return .update(distinct, state: nil, note: .some(pick([nil, "backend note", "n1"]) ?? nil), day: nil)
         case 6:
             let day = now.date(utcOffset: 0).adding(Int.random(in: -4...2, using: &random))
             return .update(distinct, state: nil, note: nil, day: day)
