@@ -51,7 +51,7 @@ let package = Package(
         layer("HTTP", ["Bytes"]),
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes"]),
+        layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
 
         // 2: the engine
@@ -59,11 +59,16 @@ let package = Package(
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
-        layer("Postgres", ["CPostgres", "Reactor"], settings: hubSettings),
+        layer(
+            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(
             "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+        layer(
+            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
             "Identity",
@@ -125,6 +130,12 @@ let package = Package(
             "FeedTests",
             [
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "StoreTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
