@@ -78,7 +78,8 @@ let package = Package(
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store",
+                "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
@@ -93,7 +94,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
                 "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -121,7 +122,7 @@ let package = Package(
         tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
@@ -147,13 +148,15 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
+                "Store",
+                "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "WebSocket",
+                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
