@@ -51,7 +51,7 @@ let package = Package(
         layer("HTTP", ["Bytes"]),
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes"]),
+        layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
 
         // 2: the engine
@@ -59,11 +59,16 @@ let package = Package(
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
-        layer("Postgres", ["CPostgres", "Reactor"], settings: hubSettings),
+        layer(
+            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(
             "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+        layer(
+            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
             "Identity",
@@ -73,7 +78,8 @@ let package = Package(
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store",
+                "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
@@ -88,7 +94,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
                 "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -116,7 +122,7 @@ let package = Package(
         tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
@@ -128,6 +134,12 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
+            "StoreTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
             "IdentityTests",
             [
                 "Identity", .product(name: "JWTKit", package: "jwt-kit"),
@@ -136,13 +148,15 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
+                "Store",
+                "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "WebSocket",
+                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
