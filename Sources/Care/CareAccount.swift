@@ -1,38 +1,5 @@
 import Sync
 
-/// How one action changed one dose, kept for its undo: what was before, and the revisions that the parts then got.
-struct UndoEntry {
-    let dose: Identifier
-    /// The state before, where the action set it.
-    let state: DoseState?
-    let statusRev: Int64?
-    /// Whether the action added a note, and the note before.
-    let hasNote: Bool
-    let noteBefore: String?
-    let noteRev: Int64?
-}
-
-/// An intent that met a conflict, kept for its resolution, with the dose's revision then (0: there was none).
-struct PendingIntent {
-    let dose: Identifier
-    let intent: DoseIntent
-    let rev: Int64
-}
-
-/// An action that was decided.
-struct StoredAction {
-    let type: String
-    let content: Identifier
-    let answer: ActionAnswer
-    /// Whether it is of one dose, and answers so.
-    let isSingle: Bool
-    let undo: [UndoEntry]
-    let pending: [PendingIntent]
-    let createdAt: Timestamp
-    var isUndone = false
-    var isResolved = false
-}
-
 /// One event of a user's stream.
 package struct CareEvent: Sendable {
     /// Its number.
@@ -57,15 +24,21 @@ package struct NoteID: Hashable, Sendable {
 
 /// All that the server knows of one user. A user's actions never touch another's.
 package struct CareAccount {
+    /// Who it is.
     package let user: Identifier
     /// The user's zone.
     package var zone: String
+    /// All doses, by id.
     package internal(set) var doses: [Identifier: Dose] = [:]
+    /// All notes that actions added; nothing overwrites one.
     package internal(set) var notes: [NoteID: String] = [:]
+    /// The days that have doses.
     package internal(set) var days: [LocalDate: DayRecord] = [:]
     /// The last number of each device.
     package internal(set) var devices: [Identifier: Int64] = [:]
+    /// The stream, from its first event on.
     package internal(set) var events: [CareEvent] = []
+    /// Stored actions by key.
     var actions: [Identifier: StoredAction] = [:]
     /// What the events told of each dose, by revision; of two with one revision the later.
     var told: [Identifier: [Int64: JSONTree]] = [:]

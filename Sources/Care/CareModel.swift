@@ -10,6 +10,7 @@ package struct CareModel {
     package private(set) var accounts: [Identifier: CareAccount] = [:]
     /// The epoch of all streams, as clients are shown it. When it changes, stored positions have no meaning any more.
     package var epoch: String
+    /// Renders doses as clients get them.
     package let json: DoseJSON
     let utcOffset: ZoneOffset
 
@@ -100,7 +101,9 @@ package struct CareModel {
     }
 
     /// A writer outside of the hub gives a dose to another user, who has it from then on as a new one.
-    package mutating func foreignMove(_ dose: Identifier, from giver: Identifier, to taker: Identifier, at now: Timestamp) {
+    package mutating func foreignMove(
+        _ dose: Identifier, from giver: Identifier, to taker: Identifier, at now: Timestamp
+    ) {
         guard giver != taker, var moved = accounts[giver]?.doses[dose] else { return }
         foreignWrite([dose], user: giver, at: now) { _, _ in nil }
         moved = moved.moved(to: taker, at: now)

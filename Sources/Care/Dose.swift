@@ -40,19 +40,25 @@ func sameText(_ left: String?, _ right: String?) -> Bool {
 
 /// One dose at one time, as its row is.
 package struct Dose: Sendable {
+    /// Its id, unique among those of all users.
     package let id: Identifier
+    /// Whose it is.
     package private(set) var user: Identifier
+    /// The rule that it comes from, and what is to be taken, as far as known.
     package let scheduleID: String?
     package let productID: String?
+    /// What has become of it.
     package var state: DoseState
     /// The latest of its notes.
     package var note: String?
+    /// When it is to be taken.
     package let scheduledAt: Timestamp
     /// The zone in which it was scheduled, and how many seconds its clocks were ahead of UTC then.
     package let zone: String
     package let utcOffset: Int
     /// The day for which it counts.
     package var day: LocalDate
+    /// From then on it may be taken; nil: at any time.
     package let windowStart: Timestamp?
     /// From then on it is due: it can be missed or made up.
     package let windowEnd: Timestamp
@@ -64,6 +70,7 @@ package struct Dose: Sendable {
     /// Key and device of the action that changed it last; nil for writers outside of the hub.
     package var changedKey: Identifier?
     package var changedDevice: Identifier?
+    /// When its row was made, and last changed.
     package let createdAt: Timestamp
     package var updatedAt: Timestamp
 

@@ -118,7 +118,8 @@ extension JSONTree {
         if isNegative { digits.removeFirst() }
         var exponent = 0
         if let mark = digits.firstIndex(where: { $0 | 0x20 == UInt8(ascii: "e") }) {
-            exponent = Int(String(decoding: digits[(mark + 1)...].drop { $0 == UInt8(ascii: "+") }, as: UTF8.self)) ?? 401
+            exponent =
+                Int(String(decoding: digits[(mark + 1)...].drop { $0 == UInt8(ascii: "+") }, as: UTF8.self)) ?? 401
             guard abs(exponent) <= 400 else { return text }
             digits.removeSubrange(mark...)
         }

@@ -45,15 +45,16 @@ struct AdherenceTests {
             }, at: noon)
     }
 
-    @Test(arguments: [
-        ("", 0, 0, nil, nil, DayClass.neutral), ("c", 0, 0, nil, nil, .neutral), ("k", 1, 0, nil, nil, .neutral),
-        ("s", 1, 0, nil, nil, .broken), ("o", 1, 1, "0.0", "0.0", .broken), ("t", 1, 1, "100.0", "100.0", .perfect),
-        ("u", 1, 1, "100.0", "0.0", .perfect), ("m", 1, 1, "0.0", "0.0", .broken),
-        ("tu", 2, 2, "100.0", "50.0", .perfect), ("tk", 2, 1, "100.0", "100.0", .perfect),
-        ("tm", 2, 2, "50.0", "50.0", .broken), ("ts", 2, 1, "100.0", "100.0", .broken),
-        ("tos", 3, 2, "50.0", "50.0", .broken), ("ttmkc", 4, 3, "66.7", "66.7", .broken),
-        ("um", 2, 2, "50.0", "0.0", .broken), ("kk", 2, 0, nil, nil, .neutral), ("ks", 2, 0, nil, nil, .broken),
-    ] as [(String, Int, Int, String?, String?, DayClass)])
+    @Test(
+        arguments: [
+            ("", 0, 0, nil, nil, DayClass.neutral), ("c", 0, 0, nil, nil, .neutral), ("k", 1, 0, nil, nil, .neutral),
+            ("s", 1, 0, nil, nil, .broken), ("o", 1, 1, "0.0", "0.0", .broken), ("t", 1, 1, "100.0", "100.0", .perfect),
+            ("u", 1, 1, "100.0", "0.0", .perfect), ("m", 1, 1, "0.0", "0.0", .broken),
+            ("tu", 2, 2, "100.0", "50.0", .perfect), ("tk", 2, 1, "100.0", "100.0", .perfect),
+            ("tm", 2, 2, "50.0", "50.0", .broken), ("ts", 2, 1, "100.0", "100.0", .broken),
+            ("tos", 3, 2, "50.0", "50.0", .broken), ("ttmkc", 4, 3, "66.7", "66.7", .broken),
+            ("um", 2, 2, "50.0", "0.0", .broken), ("kk", 2, 0, nil, nil, .neutral), ("ks", 2, 0, nil, nil, .broken),
+        ] as [(String, Int, Int, String?, String?, DayClass)])
     func daysAreCounted(
         _ letters: String, _ scheduled: Int, _ due: Int, _ adherence: String?, _ onTime: String?, _ dayClass: DayClass
     ) {
@@ -95,7 +96,8 @@ struct AdherenceTests {
 
     @Test func averagesOfDaysAndOfDoses() {
         let statistics = AdherenceStatistics(
-            today: LocalDate(days: 20_000), streaks: [], counts: [counts("t"), counts("tmmm"), counts("kk"), counts("s")])
+            today: LocalDate(days: 20_000), streaks: [],
+            counts: [counts("t"), counts("tmmm"), counts("kk"), counts("s")])
         #expect(statistics.average30Days?.text == "62.5")
         #expect(statistics.doses30?.text == "40.0")
     }

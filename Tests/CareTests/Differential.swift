@@ -3,7 +3,7 @@ import Care
 import TestSupport
 
 /// A history on which model and database differ, as short as it could be made.
-struct Difference: CustomStringConvertible {
+struct Difference: CustomStringConvertible, Sendable {
     let seed: UInt64
     let steps: [Step]
     /// The first line in which they differ.

@@ -41,8 +41,10 @@ struct DoseActionTests {
         ("bulkMarkAll", #"{"occurrenceIds":[],"criteria":{}}"#, "payload.criteria"),
         ("bulkMarkAll", #"{"occurrenceIds":"d"}"#, "payload.occurrenceIds"),
         ("bulkMarkAll", #"{"occurrenceIds":[]}"#, "payload.occurrenceIds"),
-        ("bulkMarkAll", "{\"occurrenceIds\":[\(Array(repeating: "1", count: 201).joined(separator: ","))]}",
-            "payload.occurrenceIds"),
+        (
+            "bulkMarkAll", "{\"occurrenceIds\":[\(Array(repeating: "1", count: 201).joined(separator: ","))]}",
+            "payload.occurrenceIds"
+        ),
         ("bulkMarkAll", #"{"occurrenceIds":["d","e",null,"f"]}"#, "payload.occurrenceIds[2]"),
         ("bulkMarkAll", #"{"occurrenceIds":["d"],"takenAt":"x","includeFuture":7}"#, "payload.takenAt"),
         ("bulkMarkAll", #"{"occurrenceIds":["d"],"includeFuture":"yes"}"#, "payload.includeFuture"),
@@ -69,7 +71,8 @@ struct DoseActionTests {
         ("markTaken", #"{"occurrenceId":"d","takenAt":1763125500000,"note":null,"other":7}"#),
         ("markTaken", #"{"occurrenceId":"d","takenAt":"2025-11-14T08:00:00-05:00"}"#),
         ("markMissed", "{\"occurrenceId\":\"d\",\"note\":\"\(text(4000))\"}"),
-        ("makeUp", "{\"occurrenceId\":\"d\",\"reason\":\"\(text(500))\"}"), ("skip", #"{"occurrenceId":"d","reason":" "}"#),
+        ("makeUp", "{\"occurrenceId\":\"d\",\"reason\":\"\(text(500))\"}"),
+        ("skip", #"{"occurrenceId":"d","reason":" "}"#),
         ("addNote", #"{"occurrenceId":"d","text":"n"}"#), ("addNote", #"{"occurrenceId":"d","note":"n"}"#),
         ("undo", #"{"targetKey":"k"}"#), ("bulkMarkAll", #"{"occurrenceIds":["d","d"]}"#),
         ("bulkMarkAll", "{\"occurrenceIds\":[\(Array(repeating: "\"d\"", count: 200).joined(separator: ","))]}"),
@@ -90,11 +93,12 @@ struct DoseActionTests {
         _ = try parse("markTaken", #"{"occurrenceId":"d"}"#, zone: "Nowhere")
     }
 
-    @Test(arguments: [
-        ("{}", nil), (#"{"rev":3}"#, 3), (#"{"d":{"rev":4}}"#, 4), (#"{"rev":3,"d":{"rev":4}}"#, 3),
-        (#"{"e":{"rev":4},"d":7}"#, nil), (#"{"d":{}}"#, nil), (#"{"rev":null,"d":{"rev":4.0}}"#, 4),
-        (#"{"rev":3,"d":{"rev":"x"}}"#, 3),
-    ] as [(String, Int64?)])
+    @Test(
+        arguments: [
+            ("{}", nil), (#"{"rev":3}"#, 3), (#"{"d":{"rev":4}}"#, 4), (#"{"rev":3,"d":{"rev":4}}"#, 3),
+            (#"{"e":{"rev":4},"d":7}"#, nil), (#"{"d":{}}"#, nil), (#"{"rev":null,"d":{"rev":4.0}}"#, 4),
+            (#"{"rev":3,"d":{"rev":"x"}}"#, 3),
+        ] as [(String, Int64?)])
     func revisionsSeen(_ base: String, _ rev: Int64?) throws {
         #expect(try SeenRevisions(try JSONTree(base)).rev(of: "d") == rev)
     }

@@ -82,7 +82,7 @@ extension HistoryGenerator {
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
             let end = model.accounts[user]?.doses[id]?.windowEnd ?? now
-            let near = chance(0.5) ? now : end.adding(seconds: pick([0, 1799, 1800, 1801]) ?? 0)
+            let near = chance(0.4) ? now : end.adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
             add("takenAt", time(around: near), type == "markTaken" ? 0.6 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)
@@ -135,12 +135,13 @@ extension HistoryGenerator {
 
     /// Few texts, so that the same one comes twice.
     private mutating func text() -> String {
-        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "]) ?? "n1"
+        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
+            ?? "n1"
     }
 
     /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
     private mutating func time(around time: Timestamp) -> JSONTree {
-        let seconds = pick([0, 0, -60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        let seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
         let at = time.adding(seconds: seconds)
         switch Int.random(in: 0..<4, using: &random) {
         case 0: return .integer(at.microseconds / 1000)
@@ -158,10 +159,12 @@ extension HistoryGenerator {
         switch Int.random(in: 0..<20, using: &random) {
         case 0: envelope.type = pick(["", "marktaken", "delete", "markTaken "]) ?? ""
         case 1: envelope.payload = pick([nil, .array([]), .string("x"), .integer(1), .object([])]) ?? nil
-        case 2: envelope.base = pick([
-            .array([]), .integer(1), .object([.init("rev", odd())]), .object([.init("d1", .object([.init("rev", odd())]))]),
-            .object([.init("d1", odd())]), .object([]),
-        ])
+        case 2:
+            envelope.base = pick([
+                .array([]), .integer(1), .object([.init("rev", odd())]),
+                .object([.init("d1", .object([.init("rev", odd())]))]),
+                .object([.init("d1", odd())]), .object([]),
+            ])
         case 3: envelope.clientTime = odd()
         case 4: envelope.zone = pick(["Nowhere/Land", "utc+1", "x'; --"])
         default: envelope.payload = envelope.payload.map { corrupted($0) }
@@ -182,11 +185,13 @@ extension HistoryGenerator {
             switch Int.random(in: 0..<6, using: &random) {
             case 0: members.remove(at: place)
             case 1:
-                let name = pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
+                let name =
+                    pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
                 members.removeAll { $0.name == name }
                 members.append(.init(name, odd()))
             default:
-                let isDeep = if case .object = member.value { true } else if case .array = member.value { true } else { false }
+                let isDeep =
+                    if case .object = member.value { true } else if case .array = member.value { true } else { false }
                 members[place] = .init(member.name, isDeep && chance(0.7) ? corrupted(member.value) : odd())
             }
             return .object(members)
@@ -207,7 +212,8 @@ extension HistoryGenerator {
         return pick([
             .null, .bool(true), .bool(false), .integer(0), .integer(-1), .number("1.5"), .number("-0.25"),
             .integer(9_007_199_254_740_992), .integer(9_007_199_254_740_993), .number("123456789012345678901234567890"),
-            .string(""), .string(" \t\r\n"), .string("\u{A0}"), .string("x"), .string("scheduled"), .string("cancelled"),
+            .string(""), .string(" \t\r\n"), .string("\u{A0}"), .string("x"), .string("scheduled"),
+            .string("cancelled"),
             .string(String(repeating: "y", count: long)), .string(String(repeating: "é", count: long / 2)),
             .array([]), .array([.null]), .object([]), .object([.init("rev", .null)]), .string("2025-02-30T00:00Z"),
             .string("2026-03-09T12:00"), .string("1999-12-31T23:59:59Z"), .string("2000-01-01T00:00:00Z"),

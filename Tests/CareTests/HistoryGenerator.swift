@@ -21,7 +21,7 @@ struct HistoryGenerator {
             repeated = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
             corrupted = [0, 0.05, 0.4].randomElement(using: &random) ?? 0
             foreign = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
-            jumps = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
+            jumps = [0.05, 0.2, 0.5].randomElement(using: &random) ?? 0
             misnumbered = [0, 0.1].randomElement(using: &random) ?? 0
             users = Int.random(in: 1...3, using: &random)
             doses = Int.random(in: 2...14, using: &random)
@@ -39,6 +39,8 @@ struct HistoryGenerator {
     private(set) var sent: [(user: Identifier, envelope: ActionEnvelope)] = []
     private var acted: [Timestamp] = []
     private var made: [Identifier] = []
+    /// The dose that the last action or jump was about: what meets, meets there.
+    private var focus: (user: Identifier, dose: Identifier)?
 
     init(seed: UInt64, model: CareModel) {
         random = SeededRandom(seed: seed)
@@ -65,7 +67,11 @@ struct HistoryGenerator {
             play(.insert(newDose(of: user)), by: user, &self)
         }
         for _ in 0..<Self.actions {
-            if chance(swarm.jumps) { jump() } else { now = now.adding(seconds: Int.random(in: 0...600, using: &random)) }
+            if chance(swarm.jumps) {
+                jump()
+            } else {
+                now = now.adding(seconds: Int.random(in: 0...600, using: &random))
+            }
             if chance(swarm.foreign) {
                 let user = anyUser()
                 play(foreign(user), by: user, &self)
@@ -88,9 +94,10 @@ struct HistoryGenerator {
 
     /// Onto an edge, a moment beside one, or far, both ways.
     private mutating func jump() {
-        let doses = (model.accounts[anyUser()]?.doses.values).map { $0.sorted { $0.id < $1.id } } ?? []
-        if let dose = pick(doses), chance(0.4) {
-            let edge = pick([dose.windowEnd, dose.scheduledAt]) ?? now
+        let user = focus?.user ?? anyUser()
+        if let dose = model.accounts[user]?.doses[dose(of: user)], chance(0.5) {
+            focus = (user, dose.id)
+            let edge = pick([dose.windowEnd, dose.windowEnd, dose.scheduledAt]) ?? now
             now = Timestamp(microseconds: edge.microseconds + (pick([-1, 0, 1]) ?? 0))
             return
         }
@@ -114,11 +121,12 @@ struct HistoryGenerator {
         let minutes = Int.random(in: 0..<96, using: &random) * 15
         let base = now.date(utcOffset: 0).days * 86_400
         let at = Timestamp(microseconds: Int64(base + days * 86_400 + minutes * 60) * 1_000_000)
-        let status = chance(0.7) ? .scheduled : pick(DoseStatus.allCases) ?? .scheduled
+        let status = chance(0.6) ? .scheduled : chance(0.3) ? .missed : pick(DoseStatus.allCases) ?? .scheduled
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
-            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil, productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
+            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil,
+            productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
             state: DoseState(
                 status, takenAt: isTaken ? at.adding(seconds: 60) : nil, reason: chance(0.1) ? "imported" : nil),
             note: chance(0.2) ? pick(["", "from a backend", "note 1"]) : nil, scheduledAt: at, zone: zone,
@@ -139,7 +147,8 @@ struct HistoryGenerator {
             return .update(
                 distinct, state: DoseState(status, takenAt: isTaken ? now : nil, reason: chance(0.1) ? "backend" : nil),
                 note: nil, day: nil)
-        case 4..<6: return .update(distinct, state: nil, note: .some(pick([nil, "backend note", "n1"]) ?? nil), day: nil)
+        case 4..<6:
+            return .update(distinct, state: nil, note: .some(pick([nil, "backend note", "n1"]) ?? nil), day: nil)
         case 6:
             let day = now.date(utcOffset: 0).adding(Int.random(in: -4...2, using: &random))
             return .update(distinct, state: nil, note: nil, day: day)
@@ -154,7 +163,10 @@ struct HistoryGenerator {
     /// A dose of the user; now and then another's, or none.
     mutating func dose(of user: Identifier) -> Identifier {
         if chance(0.04) { return "nowhere" }
+        if let focus, focus.user == user, chance(0.4) { return focus.dose }
         let owner = chance(0.04) ? anyUser() : user
-        return pick((model.accounts[owner]?.doses.keys).map { $0.sorted() } ?? []) ?? "nowhere"
+        let dose = pick((model.accounts[owner]?.doses.keys).map { $0.sorted() } ?? []) ?? "nowhere"
+        focus = (user, dose)
+        return dose
     }
 }

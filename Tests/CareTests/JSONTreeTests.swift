@@ -30,10 +30,12 @@ struct JSONTreeTests {
         }
     }
 
-    @Test(arguments: [
-        ("1", 1), ("-7", -7), ("1.0", 1), ("1e3", 1000), ("9223372036854775807", .max), ("1.5", nil), ("true", nil),
-        ("\"1\"", nil), ("9223372036854775808", nil), ("1e400", nil), ("1e401", nil), ("1e99999999999999999999", nil),
-    ] as [(String, Int64?)])
+    @Test(
+        arguments: [
+            ("1", 1), ("-7", -7), ("1.0", 1), ("1e3", 1000), ("9223372036854775807", .max), ("1.5", nil), ("true", nil),
+            ("\"1\"", nil), ("9223372036854775808", nil), ("1e400", nil), ("1e401", nil),
+            ("1e99999999999999999999", nil),
+        ] as [(String, Int64?)])
     func integers(_ text: String, _ value: Int64?) throws {
         #expect(try JSONTree(text).integer == value)
     }

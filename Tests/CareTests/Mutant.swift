@@ -35,15 +35,20 @@ enum Mutant: CaseIterable, Sendable {
             )
         case .dropsGrace: ("care.grace", "interval '30 minutes'", "interval '0'")
         case .undoIgnoresStatus: ("care.rule_undo", "d.status_rev <> i.status_rev or ", "")
-        case .noteOverwrites: ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
+        case .noteOverwrites:
+            ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
         case .keepLocalIgnoresRevisions: ("care.rule_resolve", "d.status_rev > i.rev and", "false and")
         case .repeatsBulkItems: ("care.bulk", "group by id", "group by id, place")
         case .undoesTwice: ("care.undo", "target.undone_by is not null or", "")
         case .rejectionTakesNoNumber:
-            ("sync.apply", "if n is not null then\n        insert", "if n is not null and verdict.status <> 'rejected' then\n        insert")
+            (
+                "sync.apply", "if n is not null then\n        insert",
+                "if n is not null and verdict.status <> 'rejected' then\n        insert"
+            )
         case .streakStopsAtNextDay: ("care.carry_run", "exit when s.run = run and s.best = best;", "exit;")
         case .undoIsNeverLate: ("care.undo", "interval '24 hours'", "interval '24 days'")
-        case .digestForgetsBase: ("sync.digest", "jsonb_build_array(type, doc, base_doc)", "jsonb_build_array(type, doc)")
+        case .digestForgetsBase:
+            ("sync.digest", "jsonb_build_array(type, doc, base_doc)", "jsonb_build_array(type, doc)")
         case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
         case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")

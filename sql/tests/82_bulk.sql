@@ -29,12 +29,12 @@ select test.is('all noop', (select test.short(a) || ' ' || test.items(a) from te
 
 -- Criteria.
 insert into care.dose_occurrence (id, user_id, schedule_id, product_id, scheduled_at, window_end, local_date)
-select 'c' || n, 'cr', 's' || n % 2, 'p' || n % 3, '2025-11-20 06:00Z'::timestamptz + make_interval(hours => n), '2025-11-20 22:00Z', '2025-11-20' from generate_series(1, 9) as n;
-update care.dose_occurrence set scheduled_at = '2025-11-20 07:00Z' where id = 'c2';
+select 'crit' || n, 'cr', 's' || n % 2, 'p' || n % 3, '2025-11-20 06:00Z'::timestamptz + make_interval(hours => n), '2025-11-20 22:00Z', '2025-11-20' from generate_series(1, 9) as n;
+update care.dose_occurrence set scheduled_at = '2025-11-20 07:00Z' where id = 'crit2';
 select test.is('criteria: ' || (p #>> '{criteria}'), test.items(test.act('cr', p::text, 'bulkMarkAll', p)), want) from (values
-    ('{"criteria":{"productId":"p2","scheduleId":"s0"}}'::jsonb, 'c2:applied'), ('{"criteria":{"productId":"p1","includeFuture":true}}', 'c1:applied c4:applied c7:applied'),
-    ('{"criteria":{"date":"2025-11-19"}}', null), ('{"criteria":{}}', 'c3:applied c5:applied c6:applied'), ('{"criteria":{"date":"2025-11-20","includeFuture":false}}', null),
-    ('{"criteria":{"includeFuture":true}}', 'c8:applied c9:applied')) as t(p, want);
+    ('{"criteria":{"productId":"p2","scheduleId":"s0"}}'::jsonb, 'crit2:applied'), ('{"criteria":{"productId":"p1","includeFuture":true}}', 'crit1:applied crit4:applied crit7:applied'),
+    ('{"criteria":{"date":"2025-11-19"}}', null), ('{"criteria":{}}', 'crit3:applied crit5:applied crit6:applied'), ('{"criteria":{"date":"2025-11-20","includeFuture":false}}', null),
+    ('{"criteria":{"includeFuture":true}}', 'crit8:applied crit9:applied')) as t(p, want);
 select test.is('nothing meant: a noop', (select status || ' ' || (answer -> 'result')::text from sync.action where user_id = 'cr' and answer #>> '{result,items}' = '[]' order by created_at limit 1), 'noop {"items": [], "counts": {"noop": 0, "applied": 0, "conflict": 0, "rejected": 0}}');
 select test.plan('cz', 'z1', 'scheduled', '2025-11-19'), test.plan('cz', 'z2', 'scheduled', '2025-11-20'), test.plan('cz', 'z3', 'scheduled', '2025-11-21') \g /dev/null
 insert into care.user_settings (user_id, zone) values ('cz', 'America/New_York');

@@ -24,9 +24,10 @@ package struct DoseConflict: Sendable {
             .init("fields", .array(fields)),
             .init(
                 "options",
-                .array((server == nil ? [.acceptServer] : [.keepLocal, .acceptServer, .merge]).map {
-                    (choice: ConflictChoice) in .string(choice.rawValue)
-                })),
+                .array(
+                    (server == nil ? [.acceptServer] : [.keepLocal, .acceptServer, .merge]).map {
+                        (choice: ConflictChoice) in .string(choice.rawValue)
+                    })),
             .init("merged", server.map { json.answer(merged($0)) } ?? .null),
         ])
     }
