@@ -184,6 +184,9 @@ class Storm:
                       for number in range(self.plan.writers)]
         try:
             asyncio.run(self._run(foreigners))
+        except BaseException as error:
+            error.add_note(f"CARILLON_SEED={self.seed}")
+            raise
         finally:
             for foreigner in foreigners:
                 foreigner.stop()

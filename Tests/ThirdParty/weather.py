@@ -90,12 +90,14 @@ class Weather:
         await asyncio.to_thread(self.stage.crash_database)
         self.ledger.counts["stops"] += 1
         told = self.ledger.counts["retry unavailable"]
-        await becomes(lambda: self.ledger.counts["retry unavailable"] > told + 10, 3)
-        if len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.4:
-            # The hub comes back before its database does.
-            await self._kill_early(grace=0)
-            self.ledger.counts["kills in an outage"] += 1
-        await asyncio.to_thread(self.stage.start_database)
+        try:
+            await becomes(lambda: self.ledger.counts["retry unavailable"] > told + 10, 3)
+            if len(self._kills_left()) > len(self.fates) and self.dice.random() < 0.4:
+                # The hub comes back before its database does.
+                await self._kill_early(grace=0)
+                self.ledger.counts["kills in an outage"] += 1
+        finally:
+            await asyncio.to_thread(self.stage.start_database)
 
     def _sessions(self):
         """The server's processes that work for hubs."""
