@@ -45,7 +45,7 @@ enum Mutant: CaseIterable, Sendable {
                 "sync.apply", "if n is not null then\n        insert",
                 "if n is not null and verdict.status <> 'rejected' then\n        insert"
             )
-        case .streakStopsAtNextDay: ("care.carry_run", "exit when s.run = run and s.best = best;", "exit;")
+        case .streakStopsAtNextDay: ("care.carry_runs", "exit when s.date > last_day;", "exit;")
         case .undoIsNeverLate: ("care.undo", "interval '24 hours'", "interval '24 days'")
         case .digestForgetsBase:
             ("sync.digest", "jsonb_build_array(type, doc, base_doc)", "jsonb_build_array(type, doc)")

@@ -95,6 +95,20 @@ end
 $$;
 select test.is('streaks are those of the rows, after every step and for everybody', test.streaks_hold(), true);
 
+-- Many days of a flush are one walk through the later ones: each row is written at most twice.
+insert into care.dose_occurrence (id, user_id, scheduled_at, window_end, local_date, status)
+select 'far' || n, 'far', day + time '08:00', day + time '11:00', day, case when n <= 400 and n % 2 = 0 then 'scheduled' else 'taken' end
+from generate_series(1, 1400) as n cross join lateral (select '2022-01-01'::date + n as day) as d;
+begin;
+select pg_stat_get_xact_tuples_updated('care.day_summary'::regclass) as updated \gset
+select test.is('two hundred days at once', test.short(test.act('far', 'all', 'bulkMarkAll', (select jsonb_build_object('occurrenceIds', jsonb_agg('far' || n)) from generate_series(2, 400, 2) as n))), 'applied');
+select test.is('before a thousand others', pg_stat_get_xact_tuples_updated('care.day_summary'::regclass) - :updated <= 1400 + 200, true);
+commit;
+select test.is('have the streaks they make', (select max(run) || ' ' || max(best) from care.day_summary where user_id = 'far'), '1400 1400');
+update care.dose_occurrence set status = 'missed' where user_id = 'far' and id in ('far7', 'far900');
+delete from care.dose_occurrence where user_id = 'far' and id in ('far1', 'far8', 'far1400');
+select test.is('and so do days far apart, some of which go', test.streaks_hold(), true);
+
 -- What the migration computes for rows from before is the same, and it tells nobody.
 create temp table computed as select user_id, date, run, best from care.day_summary;
 create temp table told as select count(*) as n from sync.event;
