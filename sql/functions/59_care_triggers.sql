@@ -14,7 +14,6 @@ begin
         union all
         select *, 'O', 'FOR EACH ROW' from (values
             ('complete', 'BEFORE INSERT', 'dose_occurrence', 'complete_dose()'),
-            ('leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()'),
             ('zone', 'BEFORE UPDATE OF tz', 'dose_occurrence', $$check_zone('tz')$$),
             ('complete', 'BEFORE INSERT', 'reminder_rule', 'complete_reminder()'),
             ('zone', 'BEFORE INSERT OR UPDATE OF timezone', 'reminder_rule', $$check_zone('timezone')$$),
@@ -25,7 +24,9 @@ begin
             ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()')
         ) as own
         union all
-        select 'forget_notes', 'AFTER DELETE', 'dose_occurrence', 'forget_notes()', 'O',
+        select 'leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()', 'A', 'FOR EACH ROW'
+        union all
+        select 'forget_notes', 'AFTER DELETE', 'dose_occurrence', 'forget_notes()', 'A',
                'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
     loop
         -- pg_get_triggerdef writes `care.` or not by the search path.
