@@ -21,7 +21,6 @@ enum Mutant: CaseIterable, Sendable {
     case keepsWhatIsEarly
     case notesOutliveDoses
     case acceptsAnyEarlyTime
-    case undoesAnotherLife
 
     /// The function, a piece of its text, and what stands there instead.
     var change: (function: String, from: String, to: String) {
@@ -60,7 +59,6 @@ enum Mutant: CaseIterable, Sendable {
         case .keepsWhatIsEarly: ("sync.settle", "if verdict.early and n is null then", "if false then")
         case .notesOutliveDoses: ("care.forget_notes", "where n.user_id = gone.user_id", "where false")
         case .acceptsAnyEarlyTime: ("care.early", "interval '12 hours'", "interval '9 years'")
-        case .undoesAnotherLife: ("care.rule_undo", " or d.created_at <> i.born", "")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
         }
     }
