@@ -225,7 +225,8 @@ struct ActionDecision {
             let changedState = before.state == after.state ? nil : before.state
             undo.append(
                 UndoEntry(
-                    dose: item.dose, createdAt: before.createdAt, state: changedState, statusRev: changedState.map { _ in after.statusRev },
+                    dose: item.dose, createdAt: before.createdAt, state: changedState,
+                    statusRev: changedState.map { _ in after.statusRev },
                     hasNote: note != nil, noteBefore: note == nil ? nil : before.note,
                     noteRev: note.map { _ in after.noteRev }))
         }

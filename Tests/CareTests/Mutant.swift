@@ -41,7 +41,8 @@ enum Mutant: CaseIterable, Sendable {
         case .undoIgnoresStatus: ("care.rule_undo", "d.status_rev <> i.status_rev or ", "")
         case .noteOverwrites:
             ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
-        case .keepLocalIgnoresRevisions: ("care.rule_resolve", "(d.status_rev > i.rev or d.created_at <> i.born) and", "false and")
+        case .keepLocalIgnoresRevisions:
+            ("care.rule_resolve", "(d.status_rev > i.rev or d.created_at <> i.born) and", "false and")
         case .repeatsBulkItems: ("care.bulk", "group by id", "group by id, place")
         case .undoesTwice: ("care.undo", "target.undone_by is not null or", "")
         case .rejectionTakesNoNumber:
