@@ -75,19 +75,10 @@ final class ActionDrive {
                 isOver = true
                 outcome.answered = answeredCount
                 outcome.seconds = Double(now.nanoseconds - began.nanoseconds) / 1e9
-                if let serverBefore, let after = server?.cpuSeconds() { outcome.serverCPUSeconds = after - serverBefore }
+                outcome.serverCPUSeconds = serverBefore.flatMap { before in server?.cpuSeconds().map { $0 - before } }
                 outcome.ownCPUSeconds = ProcessMeter.ownCPUSeconds() - ownBefore
             }
-            if !isOver {
-                if schedule != nil {
-                    while let due = schedule?.next, due <= now {
-                        try send(dueAt: due)
-                        schedule?.advance()
-                    }
-                } else {
-                    while waiting < pace.inFlight { try send(dueAt: now) }
-                }
-            }
+            if !isOver { try send(pace, &schedule, now) }
             drive.swarm.loop.tick(waitingAtMost: .milliseconds(20))
             if let failure = complaint ?? drive.swarm.firstFailure { throw Failure(failure) }
             guard watch.isMoving(answeredCount &+ drive.ledger.deliveries) else {
@@ -114,6 +105,18 @@ final class ActionDrive {
     }
 
     // MARK: Steps
+
+    /// Sends what is due, or what there is room for.
+    private func send(_ pace: Pace, _ schedule: inout Schedule?, _ now: Instant) throws {
+        guard schedule != nil else {
+            while waiting < pace.inFlight { try send(dueAt: now) }
+            return
+        }
+        while let due = schedule?.next, due <= now {
+            try send(dueAt: due)
+            schedule?.advance()
+        }
+    }
 
     private func send(dueAt due: Instant) throws {
         // A device that has too many of its own waiting is passed over; all of them cannot have.

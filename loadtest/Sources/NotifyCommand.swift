@@ -121,7 +121,8 @@ struct NotifyFigures: Codable {
         say("|---|---|---|---|---|")
         for row in rows {
             say(
-                "| \(row.connections) | \(row.mode.rawValue) | \(Spread(row.perSecond).text()) | \(row.latencies.cells) |")
+                "| \(row.connections) | \(row.mode.rawValue) | \(Spread(row.perSecond).text()) | \(row.latencies.cells) |"
+            )
         }
     }
 }

@@ -62,7 +62,8 @@ final class PgBench {
         var outcome = Outcome()
         outcome.transactions = try number("number of transactions actually processed: ", in: report)
         outcome.seconds = Double(seconds)
-        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name.hasPrefix("run\(run).") {
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name.hasPrefix("run\(run).")
+        {
             let text = try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
             for nanoseconds in Self.latencies(log: text) { outcome.answers.record(max(1, nanoseconds)) }
         }
@@ -73,7 +74,8 @@ final class PgBench {
     /// Holds what was stored against what pgbench says, and takes all of it away.
     func close() throws {
         let rows = try connection.query(
-            "select status, count(*) from sync.action where starts_with(user_id, '\(population.names.prefix)') group by status")
+            "select status, count(*) from sync.action where starts_with(user_id, '\(population.names.prefix)') group by status"
+        )
         guard rows == [["applied", "\(processed)"]] else {
             throw Failure("pgbench made \(processed) calls, and stored are \(rows.map { $0.map { $0 ?? "" } })")
         }
@@ -139,13 +141,14 @@ final class PgBench {
         \\set user :client_id + :clients * (:made % :each)
         \\set row :user * :rows + (:n - 1) / 2 % :rows
         \\if :n % 2 = 1
-        select status, answer from sync.apply(:prefix::text || :user::text, :run::text || '-' || :user::text || '-' || :n::text,
-            :run::text || '-' || :user::text, :n::bigint, 'markTaken',
-            '{"occurrenceId":"' || :prefix::text || :row::text || '"}', null, null, null);
+        select status, answer from sync.apply(:prefix::text || :user::text,
+            :run::text || '-' || :user::text || '-' || :n::text, :run::text || '-' || :user::text, :n::bigint,
+            'markTaken', '{"occurrenceId":"' || :prefix::text || :row::text || '"}', null, null, null);
         \\else
-        select status, answer from sync.apply(:prefix::text || :user::text, :run::text || '-' || :user::text || '-' || :n::text,
-            :run::text || '-' || :user::text, :n::bigint, 'undo',
-            '{"targetKey":"' || :run::text || '-' || :user::text || '-' || :before::text || '"}', null, null, null);
+        select status, answer from sync.apply(:prefix::text || :user::text,
+            :run::text || '-' || :user::text || '-' || :n::text, :run::text || '-' || :user::text, :n::bigint,
+            'undo', '{"targetKey":"' || :run::text || '-' || :user::text || '-' || :before::text || '"}',
+            null, null, null);
         \\endif
 
         """
