@@ -96,7 +96,7 @@ final class ActionDrive {
     func close() throws -> Ledger.Faults {
         let prefix = drive.population.names.prefix
         let rows = try drive.connection.query(
-            "select status, count(*) from sync.action where starts_with(key, '\(prefix)') group by status")
+            "select status, count(*) from sync.action where starts_with(user_id, '\(prefix)') group by status")
         let sent = actors.reduce(0) { $0 + $1.sent }
         guard rows == [["applied", "\(sent)"]] else {
             throw Failure("\(sent) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")

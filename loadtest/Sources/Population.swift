@@ -112,7 +112,7 @@ struct Population {
         guard status == "applied" else { throw Failure("\(type) was answered \(status ?? "with nothing")") }
     }
 
-    /// Removes rows, events and streams of the run. Nobody is subscribed any more.
+    /// Removes rows, events, streams and actions of the run. Nobody is subscribed any more.
     func remove(_ connection: BlockingConnection) throws(StatementError) {
         try connection.execute(
             """
@@ -122,7 +122,10 @@ struct Population {
         try connection.execute(
             """
             delete from sync.event where starts_with(user_id, '\(names.prefix)');
-            delete from sync.stream where starts_with(user_id, '\(names.prefix)')
+            delete from sync.stream where starts_with(user_id, '\(names.prefix)');
+            delete from sync.action where starts_with(user_id, '\(names.prefix)');
+            delete from sync.device where starts_with(user_id, '\(names.prefix)');
+            delete from sync.account where starts_with(user_id, '\(names.prefix)')
             """)
     }
 
