@@ -16,8 +16,14 @@ static const char migrations_0001_sync[] = {
 static const char migrations_0002_care[] = {
 #embed "../migrations/0002_care.sql" suffix(, )
     0};
+static const char migrations_0003_actions[] = {
+#embed "../migrations/0003_actions.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
+    0};
+static const char functions_11_sync_clock[] = {
+#embed "../functions/11_sync_clock.sql" suffix(, )
     0};
 static const char functions_19_sync_sealed[] = {
 #embed "../functions/19_sync_sealed.sql" suffix(, )
@@ -112,6 +118,48 @@ static const char functions_58_care_plan_day[] = {
 static const char functions_59_care_triggers[] = {
 #embed "../functions/59_care_triggers.sql" suffix(, )
     0};
+static const char functions_60_care_stats[] = {
+#embed "../functions/60_care_stats.sql" suffix(, )
+    0};
+static const char functions_61_care_read[] = {
+#embed "../functions/61_care_read.sql" suffix(, )
+    0};
+static const char functions_62_care_payload[] = {
+#embed "../functions/62_care_payload.sql" suffix(, )
+    0};
+static const char functions_63_care_rule[] = {
+#embed "../functions/63_care_rule.sql" suffix(, )
+    0};
+static const char functions_64_care_conflict[] = {
+#embed "../functions/64_care_conflict.sql" suffix(, )
+    0};
+static const char functions_65_care_memo[] = {
+#embed "../functions/65_care_memo.sql" suffix(, )
+    0};
+static const char functions_66_care_carry[] = {
+#embed "../functions/66_care_carry.sql" suffix(, )
+    0};
+static const char functions_67_care_bulk[] = {
+#embed "../functions/67_care_bulk.sql" suffix(, )
+    0};
+static const char functions_68_care_undo[] = {
+#embed "../functions/68_care_undo.sql" suffix(, )
+    0};
+static const char functions_69_care_resolve[] = {
+#embed "../functions/69_care_resolve.sql" suffix(, )
+    0};
+static const char functions_70_care_act[] = {
+#embed "../functions/70_care_act.sql" suffix(, )
+    0};
+static const char functions_71_sync_positions_of[] = {
+#embed "../functions/71_sync_positions_of.sql" suffix(, )
+    0};
+static const char functions_72_sync_digest[] = {
+#embed "../functions/72_sync_digest.sql" suffix(, )
+    0};
+static const char functions_73_sync_apply[] = {
+#embed "../functions/73_sync_apply.sql" suffix(, )
+    0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
@@ -129,7 +177,9 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_bootstrap, 0, "bootstrap.sql", bootstrap, sizeof bootstrap - 1},
     {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
     {carillon_sql_migration, 2, "0002_care.sql", migrations_0002_care, sizeof migrations_0002_care - 1},
+    {carillon_sql_migration, 3, "0003_actions.sql", migrations_0003_actions, sizeof migrations_0003_actions - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
+    {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
@@ -161,6 +211,20 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},
     {carillon_sql_function, 0, "58_care_plan_day.sql", functions_58_care_plan_day, sizeof functions_58_care_plan_day - 1},
     {carillon_sql_function, 0, "59_care_triggers.sql", functions_59_care_triggers, sizeof functions_59_care_triggers - 1},
+    {carillon_sql_function, 0, "60_care_stats.sql", functions_60_care_stats, sizeof functions_60_care_stats - 1},
+    {carillon_sql_function, 0, "61_care_read.sql", functions_61_care_read, sizeof functions_61_care_read - 1},
+    {carillon_sql_function, 0, "62_care_payload.sql", functions_62_care_payload, sizeof functions_62_care_payload - 1},
+    {carillon_sql_function, 0, "63_care_rule.sql", functions_63_care_rule, sizeof functions_63_care_rule - 1},
+    {carillon_sql_function, 0, "64_care_conflict.sql", functions_64_care_conflict, sizeof functions_64_care_conflict - 1},
+    {carillon_sql_function, 0, "65_care_memo.sql", functions_65_care_memo, sizeof functions_65_care_memo - 1},
+    {carillon_sql_function, 0, "66_care_carry.sql", functions_66_care_carry, sizeof functions_66_care_carry - 1},
+    {carillon_sql_function, 0, "67_care_bulk.sql", functions_67_care_bulk, sizeof functions_67_care_bulk - 1},
+    {carillon_sql_function, 0, "68_care_undo.sql", functions_68_care_undo, sizeof functions_68_care_undo - 1},
+    {carillon_sql_function, 0, "69_care_resolve.sql", functions_69_care_resolve, sizeof functions_69_care_resolve - 1},
+    {carillon_sql_function, 0, "70_care_act.sql", functions_70_care_act, sizeof functions_70_care_act - 1},
+    {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
+    {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
+    {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

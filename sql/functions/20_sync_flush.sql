@@ -23,9 +23,8 @@ $$;
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
 -- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps
--- in events do not depend on the writer. synchronous_commit is raised for this transaction where it is weaker than `on`,
--- never lowered: an offset once shown must not be issued again. sync.key, which travels in each event, has at most 200
--- bytes (22001).
+-- in events do not depend on the writer. synchronous_commit is raised (sync.raise_commit): an offset once shown must not be
+-- issued again. sync.key, which travels in each event, has at most 200 bytes (22001).
 create or replace function sync.flush() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -119,9 +118,7 @@ begin
     end if;
 
     if events > 0 then
-        if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
-            perform set_config('synchronous_commit', 'on', true);
-        end if;
+        perform sync.raise_commit();
         if current_setting('sync.notify', true) is distinct from 'off' then
             perform pg_notify('sync', '');
         end if;

@@ -1,5 +1,6 @@
 -- sync.retain: deletes at most `batch` events older than `days` days, oldest transactions first (no further index
--- needed); returns how many. Call until it returns less than `batch`. Locks: the rows it deletes, those nobody else has.
+-- needed), and at most `batch` actions older than 90 days; returns the larger number. Call until it returns less than
+-- `batch`. Devices stay. Locks: the rows it deletes, those nobody else has.
 create or replace function sync.retain(days int, batch int) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -7,7 +8,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    deleted bigint;
+    events bigint;
+    actions bigint;
 begin
     if days < 1 or batch < 1 then
         raise exception 'days and batch must be positive' using errcode = 'invalid_parameter_value';
@@ -18,7 +20,14 @@ begin
     ) as oldest
     where e.user_id = oldest.user_id and e.topic = oldest.topic and e.o = oldest.o
         and oldest.created_at < now() - make_interval(days => days);
-    get diagnostics deleted = row_count;
-    return deleted;
+    get diagnostics events = row_count;
+    delete from sync.action as a
+    using (
+        select user_id, key from sync.action where created_at < (select sync.clock()) - interval '90 days'
+        order by created_at limit batch
+    ) as oldest
+    where a.user_id = oldest.user_id and a.key = oldest.key;
+    get diagnostics actions = row_count;
+    return greatest(events, actions);
 end
 $$;

@@ -3,7 +3,7 @@
 
 -- care.bump_rev: rev + 1 and updated_at, if anything changed. A writer who raises rev himself is left alone.
 create or replace function care.bump_rev() returns trigger
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -11,7 +11,37 @@ begin
         if new.rev is null or new.rev <= old.rev then
             new.rev := old.rev + 1;
         end if;
-        new.updated_at := clock_timestamp();
+        new.updated_at := sync.clock();
+    end if;
+    return new;
+end
+$$;
+
+-- care.bump_dose: the same for doses, with what actions go by: the rev with which (status, taken_at, reason) came, the
+-- one with which the note came, and the key and device of the action that changed the row (null: no action). Nobody
+-- else writes these columns.
+create or replace function care.bump_dose() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.status_rev := old.status_rev;
+    new.note_rev := old.note_rev;
+    new.changed_key := old.changed_key;
+    new.changed_device := old.changed_device;
+    if new *<> old then
+        if new.rev is null or new.rev <= old.rev then
+            new.rev := old.rev + 1;
+        end if;
+        new.updated_at := sync.clock();
+        if (new.status, new.taken_at, new.reason) is distinct from (old.status, old.taken_at, old.reason) then
+            new.status_rev := new.rev;
+        end if;
+        if new.note is distinct from old.note then
+            new.note_rev := new.rev;
+        end if;
+        new.changed_key := nullif(current_setting('sync.key', true), '');
+        new.changed_device := nullif(current_setting('sync.device', true), '');
     end if;
     return new;
 end
@@ -31,6 +61,10 @@ begin
     new.local_date := coalesce(new.local_date, wall::date);
     new.local_time := coalesce(new.local_time, wall::time);
     new.window_end := coalesce(new.window_end, new.scheduled_at + interval '4 hours');
+    new.status_rev := new.rev;
+    new.note_rev := new.rev;
+    new.changed_key := nullif(current_setting('sync.key', true), '');
+    new.changed_device := nullif(current_setting('sync.device', true), '');
     return new;
 end
 $$;

@@ -1,5 +1,39 @@
--- care.sum_day: counts a user's day, stores the counts in care.day_summary, and returns them as clients get them. Called
--- by the builder only, under the lock of the user's stream. Lock order: the day's summary, after the stream.
+-- care.run_after: the streak that ends with a day, from the one before it. A perfect day (something taken or made up,
+-- nothing missed, nothing open) adds one, a day with nothing to judge is passed over, any other ends it. No locks.
+create or replace function care.run_after(run_before int, s care.day_summary) returns int
+language plpgsql
+as $$
+begin
+    if s.missed_count > 0 or s.pending_count > 0 then
+        return 0;
+    elsif s.taken_count + s.made_up_count > 0 then
+        return coalesce(run_before, 0) + 1;
+    end if;
+    return coalesce(run_before, 0);
+end
+$$;
+
+-- care.carry_run: takes a changed streak to the days after `day`, up to the first that it leaves as it is. Lock order:
+-- day summaries by date, under the lock of the user's stream.
+create or replace function care.carry_run(who text, day date, run int, best int) returns void
+language plpgsql
+as $$
+declare
+    s care.day_summary;
+begin
+    for s in select * from care.day_summary as d where d.user_id = who and d.date > day order by d.date loop
+        run := care.run_after(run, s);
+        best := greatest(best, run);
+        exit when s.run = run and s.best = best;
+        update care.day_summary as d set run = carry_run.run, best = carry_run.best
+        where d.user_id = who and d.date = s.date;
+    end loop;
+end
+$$;
+
+-- care.sum_day: counts a user's day, stores the counts in care.day_summary with the streak they make, and returns them as
+-- clients get them. Called by the builder only, under the lock of the user's stream. Lock order: the day's summary, after
+-- the stream, then those of later days by date.
 --
 -- A day counts all its doses but the cancelled: scheduled = taken + missed + made_up + skipped + pending. Percentages are
 -- of those due: taken, missed, made up, and pending ones whose window has ended by `clock`, the time of the flush; null
@@ -9,6 +43,9 @@ language plpgsql
 as $$
 declare
     s care.day_summary;
+    near care.day_summary;
+    stored care.day_summary;
+    before care.day_summary;
     doses bigint;
     due bigint;
 begin
@@ -28,22 +65,38 @@ begin
         s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
         s.on_time_pct := round(100.0 * s.taken_count / due, 1);
     end if;
+    for near in select * from care.day_summary as d where d.user_id = who and d.date <= day order by d.date desc limit 2 loop
+        if near.date = day then
+            stored := near;
+        elsif before.date is null then
+            before := near;
+        end if;
+    end loop;
 
-    -- Nobody else writes this row meanwhile, so two plain statements do; the first is the usual one.
+    -- Nobody else writes this row meanwhile, so plain statements do.
     if doses = 0 then
+        s.run := coalesce(before.run, 0);
+        s.best := coalesce(before.best, 0);
         delete from care.day_summary where user_id = who and date = day;
     else
-        update care.day_summary as stored
-        set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
-            made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
-            adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock
-        where stored.user_id = who and stored.date = day;
-        if not found then
+        s.run := care.run_after(before.run, s);
+        s.best := greatest(before.best, s.run);
+        if stored.date is not null then
+            update care.day_summary as d
+            set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
+                made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
+                adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock,
+                run = s.run, best = s.best
+            where d.user_id = who and d.date = day;
+        else
             insert into care.day_summary (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
-                                          skipped_count, pending_count, adherence_pct, on_time_pct, updated_at)
+                                          skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
             values (who, day, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
-                    s.pending_count, s.adherence_pct, s.on_time_pct, clock);
+                    s.pending_count, s.adherence_pct, s.on_time_pct, clock, s.run, s.best);
         end if;
+    end if;
+    if doses = 0 or stored.date is null or s.run <> stored.run or s.best <> stored.best then
+        perform care.carry_run(who, day, s.run, s.best);
     end if;
     return jsonb_build_object(
         'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,

@@ -1,3 +1,33 @@
+-- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. No locks.
+create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
+language plpgsql
+as $$
+declare
+    product_name text;
+begin
+    if o.product_id is not null then
+        select p.name into product_name from care.product as p
+        where p.id = o.product_id and (p.user_id is null or p.user_id = o.user_id);
+    end if;
+    return jsonb_build_object(
+        'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', product_name, 'status', o.status,
+        'takenAt', o.taken_at, 'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
+        'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
+        'localDate', to_char(o.local_date, 'YYYY-MM-DD'), 'windowStart', o.window_start, 'windowEnd', o.window_end,
+        'createdAt', o.created_at, 'updatedAt', o.updated_at);
+end
+$$;
+
+-- care.dose_json: a dose as answers to its own user show it: what events show, and its texts. No locks.
+create or replace function care.dose_json(o care.dose_occurrence) returns jsonb
+language plpgsql
+as $$
+begin
+    return care.dose_state(o) || jsonb_build_object(
+        'id', o.id, 'userId', o.user_id, 'reason', o.reason, 'note', o.note);
+end
+$$;
+
 -- care.occurrence_event: the event of one dose for one user, with all its state. `o` all null: the user has it no more.
 -- The text of a note never leaves the table: hasNote does. No locks.
 create or replace function care.occurrence_event(c sync.change, o care.dose_occurrence, summary jsonb)
@@ -6,22 +36,12 @@ language plpgsql
 as $$
 declare
     updates jsonb;
-    product_name text;
     body jsonb;
 begin
     if o.id is null then
         updates := jsonb_build_object('status', 'cancelled', 'rev', c.rev);
     else
-        if o.product_id is not null then
-            select name into product_name from care.product
-            where id = o.product_id and (user_id is null or user_id = c.user_id);
-        end if;
-        updates := jsonb_build_object(
-            'scheduleId', o.schedule_id, 'productId', o.product_id, 'productName', product_name, 'status', o.status,
-            'takenAt', o.taken_at, 'hasNote', coalesce(o.note, '') <> '', 'rev', o.rev, 'scheduledAt', o.scheduled_at,
-            'timeLocal', care.local_iso(o.scheduled_at, o.tz), 'timezone', o.tz,
-            'localDate', to_char(o.local_date, 'YYYY-MM-DD'), 'windowStart', o.window_start, 'windowEnd', o.window_end,
-            'createdAt', o.created_at, 'updatedAt', o.updated_at);
+        updates := care.dose_state(o);
     end if;
     body := jsonb_build_object(
         'userId', c.user_id, 'occurrenceId', c.id, 'updates', updates,
@@ -39,15 +59,16 @@ begin
 end
 $$;
 
--- care.summary_event: what the summary of a user's day says now. No locks.
-create or replace function care.summary_event(who text, summary jsonb) returns sync.draft
+-- care.summary_event: what the summary of a user's day says now, and his statistics. No locks.
+create or replace function care.summary_event(who text, summary jsonb, stats jsonb) returns sync.draft
 language plpgsql
 as $$
 begin
     return row(who, true, summary ->> 'date', 'adherence.summary_updated'::text,
-               jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary));
+               jsonb_build_object('userId', who, 'date', summary -> 'date', 'summary', summary, 'stats', stats));
 end
 $$;
+drop function if exists care.summary_event(text, jsonb);
 
 -- care.occurrence_events: the builder of care.dose_occurrence: occurrence.created, .updated and .cancelled, and one
 -- adherence.summary_updated for each (user, day) touched: the day a dose had before and the one it has now. Called by
@@ -57,11 +78,13 @@ create or replace function care.occurrence_events(changes sync.change[]) returns
 language plpgsql rows 10
 as $$
 declare
-    clock timestamptz := clock_timestamp();
+    clock timestamptz := sync.clock();
     one sync.change := changes[1];
     now_is care.dose_occurrence;
     day_before date;
     told jsonb;
+    told_before jsonb;
+    stats jsonb;
     draft sync.draft;
 begin
     if cardinality(changes) = 1 then
@@ -74,10 +97,14 @@ begin
         told := care.sum_day(one.user_id, coalesce(now_is.local_date, day_before), clock);
         draft := care.occurrence_event(one, now_is, told);
         return next draft;
-        draft := care.summary_event(one.user_id, told);
-        return next draft;
         if day_before <> now_is.local_date then
-            draft := care.summary_event(one.user_id, care.sum_day(one.user_id, day_before, clock));
+            told_before := care.sum_day(one.user_id, day_before, clock);
+        end if;
+        stats := care.stats_at(one.user_id, clock);
+        draft := care.summary_event(one.user_id, told, stats);
+        return next draft;
+        if told_before is not null then
+            draft := care.summary_event(one.user_id, told_before, stats);
             return next draft;
         end if;
         return;
@@ -99,11 +126,17 @@ begin
             select dose.user_id, dose.local_date from dose where dose.local_date is not null
             order by 1, 2
         ) as d
+    ), own as materialized (
+        -- The subquery takes all days first: statistics are of what has been written.
+        select u as user_id, care.stats_at(u, clock) as stats
+        from unnest((select array_agg(distinct day.user_id) from day)) as u
     )
     select e.* from dose
     join day on day.user_id = dose.user_id and day.date = coalesce(dose.local_date, dose.old_day)
     cross join lateral care.occurrence_event(dose.change, dose.dose, day.summary) as e
     union all
-    select e.* from day cross join lateral care.summary_event(day.user_id, day.summary) as e;
+    select e.* from day
+    join own on own.user_id = day.user_id
+    cross join lateral care.summary_event(day.user_id, day.summary, own.stats) as e;
 end
 $$;

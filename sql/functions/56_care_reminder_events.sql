@@ -4,7 +4,7 @@ create or replace function care.reminder_events(changes sync.change[]) returns s
 language plpgsql rows 10
 as $$
 declare
-    clock timestamptz := clock_timestamp();
+    clock timestamptz := sync.clock();
 begin
     return query
     select c.user_id, false, c.id,

@@ -7,8 +7,9 @@ declare
 begin
     for t in
         select 'bump_rev' as name, 'BEFORE UPDATE' as event, place::text, 'bump_rev()' as call, 'A'::"char" as enabled
-        from unnest('{user_settings,product,stack,schedule,dose_occurrence,reminder_rule,reminder_occurrence}'::text[])
-            as place
+        from unnest('{user_settings,product,stack,schedule,reminder_rule,reminder_occurrence}'::text[]) as place
+        union all
+        select 'bump_rev', 'BEFORE UPDATE', 'dose_occurrence', 'bump_dose()', 'A'
         union all
         select *, 'O' from (values
             ('complete', 'BEFORE INSERT', 'dose_occurrence', 'complete_dose()'),

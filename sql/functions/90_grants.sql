@@ -23,5 +23,7 @@ grant execute on function
     sync.hub_hello(),
     sync.repair_after_restore(),
     sync.retain(int, int),
+    sync.apply(text, text, text, bigint, text, text, text, text, text),
+    sync.announce(),
     sync.check_published()
 to carillon_hub;

@@ -29,7 +29,8 @@ select test.is('created carries the whole dose',
         "skippedCount": 0, "pendingCount": 1, "adherencePct": 0.0, "onTimePct": 0.0}}'::jsonb);
 select test.is('the summary follows', test.data('ny', 'adherence', 2) - '_sync',
     '{"userId": "ny", "date": "2025-11-20", "summary": {"date": "2025-11-20", "scheduledCount": 1, "takenCount": 0, "missedCount": 0,
-      "madeUpCount": 0, "skippedCount": 0, "pendingCount": 1, "adherencePct": 0.0, "onTimePct": 0.0}}'::jsonb);
+      "madeUpCount": 0, "skippedCount": 0, "pendingCount": 1, "adherencePct": 0.0, "onTimePct": 0.0},
+      "stats": {"currentStreakDays": 0, "bestStreakDays": 0, "avg30DaysPct": null, "doses30Pct": null}}'::jsonb);
 select test.is('no event carries the text of a note', (select count(*) from sync.event where data::text like '%secret%'), 0::bigint);
 
 set timezone = 'Asia/Kolkata';

@@ -1,0 +1,149 @@
+-- The tables of transitions: what becomes of an intent, by the dose as the server has it (all null: the user has none of
+-- this id). Nothing is read or written here. No locks.
+
+-- care.grace: how long after its window a dose may still be marked as taken.
+create or replace function care.grace() returns interval
+language sql immutable
+as $$
+    select interval '30 minutes'
+$$;
+
+-- care.rule_act: the five actions on a dose, and the items of bulkMarkAll (`due`). A note goes with a status that is
+-- applied or already so, and alone it is always added.
+create or replace function care.rule_act(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
+language plpgsql
+as $$
+declare
+    r care.ruling;
+    code text;
+begin
+    r.dose := d;
+    if i.status is not null then
+        code := case
+            when d.status = 'cancelled' then 'gone'
+            when d.status = i.status then 'noop'
+            when i.kind = 'due' and d.status = 'scheduled' and d.scheduled_at > clock then 'not_due'
+            when i.status = 'taken' then
+                case d.status when 'scheduled' then 'applied'
+                              when 'missed' then case when i.taken_at <= d.window_end + care.grace() then 'applied' else 'late' end
+                              else 'state' end
+            when i.status in ('missed', 'made_up') and d.status = 'scheduled' then
+                case when clock >= d.window_end then 'applied' else 'not_due' end
+            when i.status = 'missed' then 'state'
+            when i.status = 'made_up' then
+                case d.status when 'missed' then 'applied' when 'taken' then 'noop' else 'state' end
+            when d.status in ('scheduled', 'missed') then 'applied'
+            else 'state' end;
+        if code = 'applied' then
+            r.dose.status := i.status;
+            r.dose.taken_at := i.taken_at;
+            r.dose.reason := i.reason;
+        elsif code = 'not_due' then
+            r.status := 'rejected';
+            r.code := code;
+            return r;
+        elsif code <> 'noop' then
+            r.status := 'conflict';
+            r.code := code;
+            return r;
+        end if;
+    end if;
+    r.status := coalesce(code, 'applied');
+    if i.note is not null then
+        r.status := 'applied';
+        r.note := i.note;
+        r.dose.note := i.note;
+    end if;
+    return r;
+end
+$$;
+
+-- care.rule_undo: each part comes back if nothing has touched it since, and both or none.
+create or replace function care.rule_undo(i care.intent, d care.dose_occurrence) returns care.ruling
+language plpgsql
+as $$
+declare
+    r care.ruling;
+begin
+    r.dose := d;
+    r.code := case
+        when d.status = 'cancelled' then 'gone'
+        when i.kind = 'late' then 'late'
+        when d.status_rev <> i.status_rev or d.note_rev <> i.note_rev then 'superseded' end;
+    r.status := case when r.code is null then 'applied' else 'conflict' end;
+    if r.code is null and i.status_rev is not null then
+        r.dose.status := i.status;
+        r.dose.taken_at := i.taken_at;
+        r.dose.reason := i.reason;
+    end if;
+    if r.code is null and i.note_rev is not null then
+        r.dose.note := i.note;
+    end if;
+    return r;
+end
+$$;
+
+-- care.rule_resolve: keep: the intent, whatever the status is; merge: its note alone; edit: the fields the user chose. Only
+-- if nobody has changed the status since `rev`, which is what the user saw.
+create or replace function care.rule_resolve(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
+language plpgsql
+as $$
+declare
+    r care.ruling;
+begin
+    r.dose := d;
+    if d.status_rev > i.rev and (i.kind = 'keep' and i.status is not null
+                                 or i.kind = 'edit' and i.merged ?| array['status', 'takenAt', 'reason']) then
+        r.status := 'conflict';
+        r.code := 'state';
+        return r;
+    end if;
+    r.note := case i.kind when 'edit' then i.merged ->> 'note' else i.note end;
+    if i.kind = 'keep' and i.status is not null then
+        r.dose.status := i.status;
+        r.dose.taken_at := i.taken_at;
+        r.dose.reason := i.reason;
+    elsif i.kind = 'edit' and i.merged ?| array['status', 'takenAt', 'reason'] then
+        r.dose.status := coalesce(i.merged ->> 'status', d.status);
+        if (r.dose).status in ('taken', 'made_up') then
+            r.dose.taken_at := coalesce(care.time_of(i.merged -> 'takenAt'), d.taken_at, i.taken_at, clock);
+        else
+            r.dose.taken_at := null;
+        end if;
+        r.dose.reason := coalesce(i.merged ->> 'reason',
+                                  case when (r.dose).status in ('made_up', 'skipped') then d.reason end);
+    end if;
+    if r.note is not null then
+        r.dose.note := r.note;
+    end if;
+    r.status := case when r.note is not null
+                         or ((r.dose).status, (r.dose).taken_at, (r.dose).reason)
+                             is distinct from (d.status, d.taken_at, d.reason)
+                     then 'applied' else 'noop' end;
+    return r;
+end
+$$;
+
+-- care.rule: the table that the intent's kind asks for.
+create or replace function care.rule(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
+language plpgsql
+as $$
+declare
+    r care.ruling;
+begin
+    if i.kind = 'accept' then
+        r.dose := d;
+        r.status := 'noop';
+        return r;
+    elsif d.id is null then
+        r.status := 'conflict';
+        r.code := 'gone';
+        return r;
+    end if;
+    case
+        when i.kind in ('act', 'due') then return care.rule_act(i, d, clock);
+        when i.kind in ('undo', 'late') then return care.rule_undo(i, d);
+        else return care.rule_resolve(i, d, clock);
+    end case;
+end
+$$;

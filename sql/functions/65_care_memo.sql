@@ -1,0 +1,72 @@
+-- What is kept of an action for its undo and its resolve. No locks.
+
+-- care.undo_entry: how to take back what one action did to one dose: each part as it was, and the revision it then got.
+create or replace function care.undo_entry(was care.dose_occurrence, d care.dose_occurrence, note text) returns jsonb
+language plpgsql
+as $$
+declare
+    entry jsonb := '{}';
+begin
+    if (was.status, was.taken_at, was.reason) is distinct from (d.status, d.taken_at, d.reason) then
+        entry := jsonb_build_object(
+            'statusRev', d.status_rev,
+            'set', jsonb_build_object('status', was.status, 'takenAt', was.taken_at, 'reason', was.reason));
+    end if;
+    if note is not null then
+        entry := entry || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', was.note));
+    end if;
+    return entry || jsonb_build_object('id', d.id);
+end
+$$;
+
+-- care.pending_entry: an intent that met a conflict, and the revision that the conflict showed (0: there was no dose).
+create or replace function care.pending_entry(i care.intent, d care.dose_occurrence) returns jsonb
+language plpgsql
+as $$
+declare
+    entry jsonb := jsonb_build_object('id', i.id, 'rev', coalesce(d.rev, 0));
+begin
+    if i.status is not null then
+        entry := entry || jsonb_build_object(
+            'set', jsonb_build_object('status', i.status, 'takenAt', i.taken_at, 'reason', i.reason));
+    end if;
+    if i.note is not null then
+        entry := entry || jsonb_build_object('note', i.note);
+    end if;
+    return entry;
+end
+$$;
+
+-- care.memo: both lists; null where there is neither.
+create or replace function care.memo(single boolean, undo jsonb, pending jsonb) returns jsonb
+language sql immutable
+as $$
+    select case when undo is not null or pending is not null
+                then pg_catalog.jsonb_build_object('single', single, 'undo', undo, 'pending', pending) end
+$$;
+
+-- care.intent_of: such an entry as an intent again, of the kind given; `rev`: what the device names as seen. An undo that
+-- did not set the status leaves it alone.
+create or replace function care.intent_of(entry jsonb, kind text, rev bigint, merged jsonb) returns care.intent
+language plpgsql
+as $$
+declare
+    i care.intent;
+begin
+    i.kind := kind;
+    i.id := entry ->> 'id';
+    i.rev := rev;
+    i.merged := merged;
+    i.status := entry #>> '{set,status}';
+    i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
+    i.reason := entry #>> '{set,reason}';
+    if kind in ('undo', 'late') then
+        i.note := entry #>> '{note,before}';
+        i.status_rev := (entry ->> 'statusRev')::bigint;
+        i.note_rev := (entry ->> 'noteRev')::bigint;
+    else
+        i.note := entry ->> 'note';
+    end if;
+    return i;
+end
+$$;

@@ -1,0 +1,53 @@
+-- care.due_doses: the doses that criteria mean: of one day, still scheduled, by time and id, and not before their time
+-- unless the user says so. At most 201, so that too many can be told. No locks.
+create or replace function care.due_doses(who text, criteria jsonb, tz text, clock timestamptz) returns text[]
+language plpgsql
+as $$
+declare
+    day date := coalesce(
+        (criteria ->> 'date')::date,
+        (clock at time zone coalesce(
+            tz, (select u.zone from care.user_settings as u where u.user_id = who), 'UTC'))::date);
+begin
+    return array(
+        select d.id from care.dose_occurrence as d
+        where d.user_id = who and d.local_date = day and d.status = 'scheduled'
+            and (criteria ->> 'productId' is null or d.product_id = criteria ->> 'productId')
+            and (criteria ->> 'scheduleId' is null or d.schedule_id = criteria ->> 'scheduleId')
+            and (coalesce((criteria ->> 'includeFuture')::boolean, false) or d.scheduled_at <= clock)
+        order by d.scheduled_at, d.id collate "C"
+        limit 201);
+end
+$$;
+
+-- care.bulk: bulkMarkAll. Lock order: the doses by id.
+create or replace function care.bulk(who text, key text, doc jsonb, base jsonb, client_at timestamptz, tz text,
+                                     clock timestamptz) returns sync.verdict
+language plpgsql
+as $$
+declare
+    criteria jsonb := care.given(doc, 'criteria');
+    taken_at timestamptz := coalesce(care.time_of(care.given(doc, 'takenAt')), least(client_at, clock));
+    future boolean := coalesce((coalesce(criteria, doc) ->> 'includeFuture')::boolean, false);
+    ids text[];
+begin
+    if criteria is null then
+        ids := array(
+            select id from (
+                select id, min(place) as first
+                from jsonb_array_elements_text(doc -> 'occurrenceIds') with ordinality as asked(id, place)
+                group by id
+            ) as once
+            order by first);
+    else
+        ids := care.due_doses(who, criteria, tz, clock);
+        if cardinality(ids) > 200 then
+            return care.invalid('payload.criteria', 'mean more than 200 doses');
+        end if;
+    end if;
+    return care.carry_many(who, key, array(
+        select row(case when future then 'act' else 'due' end, id, 'taken', taken_at, null, null,
+                   care.base_rev(base, id), null, null, null)::care.intent
+        from unnest(ids) with ordinality as asked(id, place) order by place), clock);
+end
+$$;

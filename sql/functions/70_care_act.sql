@@ -1,0 +1,46 @@
+-- care.act: the domain's part of sync.apply: judges an action and carries it out. `base` and `client_time` null where they
+-- are absent. Lock order: the doses by id.
+create or replace function care.act(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb, tz text)
+returns sync.verdict
+language plpgsql
+as $$
+declare
+    clock constant timestamptz := sync.clock();
+    verdict sync.verdict := care.request_problem(type, doc, base, client_time, tz, clock);
+    client_at timestamptz;
+    i care.intent;
+begin
+    if verdict.status is not null then
+        return verdict;
+    end if;
+    client_at := care.time_of(client_time);
+    case type
+        when 'bulkMarkAll' then return care.bulk(who, key, doc, base, client_at, tz, clock);
+        when 'undo' then return care.undo(who, key, doc ->> 'targetKey', base, clock);
+        when 'resolve' then return care.resolve(who, key, doc, base, clock);
+        else null;
+    end case;
+    i.kind := 'act';
+    i.id := doc ->> 'occurrenceId';
+    i.rev := care.base_rev(base, i.id);
+    i.note := doc ->> 'note';
+    case type
+        when 'markTaken' then
+            i.status := 'taken';
+            i.taken_at := coalesce(care.time_of(care.given(doc, 'takenAt')), least(client_at, clock));
+        when 'markMissed' then
+            i.status := 'missed';
+        when 'makeUp' then
+            i.status := 'made_up';
+            i.taken_at := coalesce(care.time_of(care.given(doc, 'at')), care.time_of(care.given(doc, 'takenAt')),
+                                   least(client_at, clock));
+            i.reason := doc ->> 'reason';
+        when 'skip' then
+            i.status := 'skipped';
+            i.reason := doc ->> 'reason';
+        else
+            i.note := coalesce(doc ->> 'text', doc ->> 'note');
+    end case;
+    return care.carry_one(who, key, i, clock);
+end
+$$;

@@ -1,0 +1,114 @@
+-- sync.apply: one action of one user, once: what was decided is stored with it, and a repeat gets that. The only function
+-- that a hub calls to write.
+--
+--   who, key, device, n   whose it is; its key (1 to 200 bytes); the device's and its number there (null: no order asked)
+--   type, payload, base, client_time, tz   as the device sent them; payload, base and client_time as JSON texts
+--
+-- One row: the status, and the whole answer as JSON text. Answers that are not stored: `key_reused`, `out_of_order`, and
+-- an envelope that cannot be kept. Nothing in a payload raises an error if it can be read as jsonb; what cannot (class 22,
+-- 54001) is sent again with payload null, and is then a stored rejection.
+--
+-- Lock order: the user's sync.account; sync.device under it; doses by id; streams and day summaries (sync.flush). Other
+-- writers of the same rows take no account: they may come between, and never half.
+create or replace function sync.apply(who text, key text, device text, n bigint, type text, payload text, base text,
+                                      client_time text, tz text)
+returns table(status text, answer text)
+language plpgsql security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+declare
+    doc jsonb;
+    base_doc jsonb;
+    client jsonb;
+    digest bytea;
+    known sync.action;
+    last bigint;
+    verdict sync.verdict;
+    whole jsonb;
+begin
+    whole := sync.unusable(key, device, n);
+    if whole is null then
+        if payload is not null then
+            doc := payload::jsonb;
+            base_doc := nullif(base::jsonb, 'null');
+            client := nullif(client_time::jsonb, 'null');
+        end if;
+        digest := sync.digest(coalesce(type, ''), payload, doc, base, base_doc);
+        perform sync.raise_commit();
+        perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true);
+        perform from sync.account as a where a.user_id = who for update;
+        if not found then
+            insert into sync.account as a (user_id) values (who) on conflict (user_id) do nothing;
+            perform from sync.account as a where a.user_id = who for update;
+        end if;
+
+        select * into known from sync.action as a where a.user_id = who and a.key = apply.key;
+        if found and known.digest = digest then
+            return query select known.status, sync.replayed(who, known.answer)::text;
+            return;
+        elsif found then
+            whole := jsonb_build_object('key', key, 'status', 'rejected', 'code', 'key_reused',
+                                        'message', 'this key belongs to another action');
+        elsif n is not null then
+            select d.last_n into last from sync.device as d where d.user_id = who and d.device_id = device;
+            if n <> coalesce(last, 0) + 1 then
+                whole := jsonb_build_object('key', key, 'status', 'retry', 'code', 'out_of_order',
+                                            'expected', coalesce(last, 0) + 1,
+                                            'message', 'another number is expected from this device');
+            end if;
+        end if;
+    end if;
+    if whole is not null then
+        return query select whole ->> 'status', whole::text;
+        return;
+    end if;
+
+    verdict := care.act(who, key, type, doc, base_doc, client, tz);
+    if verdict.status in ('applied', 'partial') then
+        set constraints sync.flush immediate;
+        set constraints sync.flush deferred;
+    end if;
+    whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
+    if verdict.status <> 'rejected' then
+        whole := whole || jsonb_build_object('positions', jsonb_build_object(
+            sync.channel(who, 'adherence'), sync.position(who, 'adherence')));
+    end if;
+    insert into sync.action (user_id, key, device_id, n, type, digest, status, answer, memo, created_at)
+    values (who, key, device, n, left(coalesce(type, ''), 64), digest, verdict.status, whole, verdict.memo, sync.clock());
+    if n is not null then
+        insert into sync.device as d (user_id, device_id, last_n) values (who, device, n)
+        on conflict (user_id, device_id) do update set last_n = excluded.last_n;
+    end if;
+    return query select verdict.status, whole::text;
+end
+$$;
+
+-- sync.unusable: the answer to an envelope that cannot be kept, or null. No locks.
+create or replace function sync.unusable(key text, device text, n bigint) returns jsonb
+language plpgsql immutable
+as $$
+declare
+    path text := case
+        when coalesce(octet_length(key), 0) not between 1 and 200 then 'key'
+        when octet_length(device) not between 1 and 200 or n is not null and device is null then 'deviceId'
+        when n not between 1 and 9007199254740992 then 'n' end;
+begin
+    if path is null then
+        return null;
+    end if;
+    return jsonb_build_object('key', key, 'status', 'rejected', 'code', 'invalid', 'path', path,
+                              'message', 'cannot be used');
+end
+$$;
+
+-- sync.announce: wakes the other hubs, once for many actions; actions themselves do not (sync.notify is off). No locks.
+create or replace function sync.announce() returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select pg_notify('sync', '')
+$$;
