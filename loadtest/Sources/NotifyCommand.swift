@@ -70,7 +70,7 @@ struct NotifyCommand: ParsableCommand {
         row.perSecond.append(Double(outcome.transactions) / outcome.seconds)
         let plan = Drive.Plan(
             users: users, devicesPerUser: 2, rowsPerUser: 4, kind: .doses, topics: [RowKind.doses.topic],
-            writers: row.connections, inFlight: Self.inFlight, rowsPerTransaction: 1, manner: .action, historyDays: 30,
+            writers: row.connections, inFlight: Self.inFlight, rowsPerTransaction: 1, manner: .action,
             session: "set sync.notify = '\(row.mode == .inTransaction ? "on" : "off")'")
         let drive = try Drive(plan, options, loop: try EventLoop(), seed: seed, progress: ProgressLine())
         defer { drive.cleanUp() }

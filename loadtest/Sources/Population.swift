@@ -27,9 +27,14 @@ struct Population {
     /// The user who owns a row.
     func owner(of row: Int) -> Int { row / rowsPerUser }
 
-    /// Inserts the rows, at revision 1. Nobody has subscribed yet.
+    /// Inserts the rows, at revision 1, with statistics for the planner. Nobody has subscribed yet.
     func insert(_ connection: BlockingConnection) throws(StatementError) {
         guard rows > 0 else { return }
+        try insertRows(connection)
+        try connection.execute("analyze \(kind.table), care.day_summary, sync.event, sync.stream")
+    }
+
+    private func insertRows(_ connection: BlockingConnection) throws(StatementError) {
         let rowID = "'\(names.prefix)' || n"
         let userID = "'\(names.prefix)' || n / \(rowsPerUser)"
         let series = "from generate_series(0, \(rows - 1)) as n"
@@ -46,7 +51,7 @@ struct Population {
                 insert into care.dose_occurrence (id, user_id, scheduled_at, status, taken_at)
                 select '\(names.prefix)history-' || n || '-' || day, \(userID), at, 'taken', at \(series),
                     generate_series(1, \(historyDays)) as day,
-                    lateral (select date_trunc('day', now()) + interval '12 hours' - make_interval(days => day) as at)
+                    lateral (select date_trunc('day', now()) + interval '12 hours' - make_interval(days => day) as at) as day_at
                 """)
         case .reminders:
             try connection.execute(
