@@ -51,18 +51,23 @@ let package = Package(
         layer("HTTP", ["Bytes"]),
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes"]),
+        layer("Sync", ["Bytes", "JSON"]),
 
         // 2: the engine
         layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
-        layer("Postgres", ["CPostgres", "Reactor"], settings: hubSettings),
+        layer(
+            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(
             "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            settings: hubSettings),
+        layer(
+            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
             "Identity",
@@ -72,7 +77,8 @@ let package = Package(
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store",
+                "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
@@ -87,7 +93,7 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Identity", "Postgres", "Reactor", "SQLFiles",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
                 "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -115,7 +121,7 @@ let package = Package(
         tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("SyncTests", ["Bytes", "Sync", "TestSupport"]),
+        tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
@@ -123,6 +129,12 @@ let package = Package(
             "FeedTests",
             [
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "StoreTests",
+            [
+                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
@@ -134,13 +146,15 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "WebSocket",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
+                "Store",
+                "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "WebSocket",
+                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

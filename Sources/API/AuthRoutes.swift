@@ -17,34 +17,23 @@ package struct AuthRoutes: Sendable {
     static let userPath = "/pusher/user-auth"
 
     private let credentials: AppCredentials
-    private let verifier: TokenVerifier
+    private let bearer: BearerUser
 
     package init(app: App, verifier: TokenVerifier) {
         credentials = app.credentials
-        self.verifier = verifier
+        bearer = BearerUser(verifier: verifier)
     }
 
     /// Answers at once where the request itself is wrong, and else by `answer`, when the token has been verified.
     func respond(to request: HTTPRequest, _ answer: @escaping @Sendable (HTTPResponse) -> Void) -> HTTPResponse? {
-        guard let token = request.bearerToken else {
-            return .problem(.unauthorized, "This route needs the user's token: Authorization: Bearer ...")
-                .with("WWW-Authenticate", "Bearer")
-        }
+        guard let token = request.bearerToken else { return BearerUser.missing }
         let subject: Subject
         do throws(RequestProblem) {
             subject = try self.subject(of: request)
         } catch {
             return .problem(error.status, error.message)
         }
-        Task {
-            switch await verifier.verify(token) {
-            case .success(let user): answer(sign(subject, for: user.userID))
-            case .failure(let rejection):
-                answer(
-                    .problem(.unauthorized, rejection.message)
-                        .with("WWW-Authenticate", #"Bearer error="invalid_token""#))
-            }
-        }
+        bearer.verify(token, refuse: answer) { answer(sign(subject, for: $0)) }
         return nil
     }
 

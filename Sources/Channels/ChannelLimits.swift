@@ -4,6 +4,8 @@ package struct ChannelLimits: Sendable {
     package var subscriptionsPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity.
     package var parkedPerSessionMax = 20
+    /// Actions that one connection may have unanswered; one more is answered `retry`.
+    package var actionsPerSessionMax = 256
 
     package init() {}
 }

@@ -8,6 +8,8 @@ package enum Effect {
     case send(SharedBytes)
     /// Have the token verified, the session's input paused meanwhile, and report by `Hub.tokenVerified`.
     case verify(token: String)
+    /// Have the user's action applied, and report by `Hub.answered`.
+    indirect case act(ActionEnvelope, user: String)
     /// Ask the stream's home loop to take this session in.
     case join(StreamJoin)
     /// Tell the stream's home loop that this loop has nobody left under this name.

@@ -58,6 +58,15 @@ extension ServerEvent {
         }
     }
 
+    /// `sync:result` (design: the wire extension).
+    static func resultFrame(_ answer: ActionAnswer) -> SharedBytes {
+        answer.json.withUnsafeBytes { result in
+            FrameWriter.text(capacity: result.count + result.count / 4 + 64) {
+                event("sync:result", data: result, to: &$0)
+            }
+        }
+    }
+
     /// A stream's event under one of its names; `json` becomes a string inside.
     static func streamFrame(_ event: StreamEvent, channel: String) -> SharedBytes {
         event.data.withUnsafeBytes { data in

@@ -61,6 +61,8 @@ package final class Hub {
             signin(auth, userData, session, &effects)
         case .sync("auth", let data):
             authenticate(data, session, &effects)
+        case .sync("action", let data):
+            act(data, session, &effects)
         case .sync:
             complain("This hub does not know this sync: event", &effects)
         case .client:

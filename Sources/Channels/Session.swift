@@ -40,6 +40,8 @@ package final class Session {
     var parked: ContiguousArray<ParkedSubscribe> = []
     /// Numbers this session's subscribes, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
+    /// Actions whose answers are awaited.
+    package internal(set) var actionsInFlight: UInt32 = 0
 
     package init(id: SessionID, app: App, socketID: SocketID) {
         self.id = id

@@ -8,6 +8,8 @@ package enum FeedRequest: Sendable {
     case watch(StreamID, serial: UInt32)
     /// Hand over no more of the stream.
     case unwatch(StreamID)
+    /// This process has committed events, and told no listening connection of them: look now.
+    case wake
 }
 
 /// What the feed hands over. Of one stream: `positioned`, then its events in order, each offset one above the one

@@ -6,6 +6,7 @@ import HTTP
 import Identity
 import Pusher
 import Reactor
+import Store
 import Sync
 import WebSocket
 
@@ -92,6 +93,7 @@ final class ClientLoop {
         case .leave(let name, let from): atHome { $0.leave(name, from: from, &$1) }
         case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
         case .verified(let id, let result): connection(id)?.verified(result)
+        case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
         case .shutdown: shutdown()
         }
@@ -232,6 +234,15 @@ final class ClientLoop {
         }
     }
 
+    // MARK: Actions
+
+    /// Has the action applied; `Connection.acted` gets the answer.
+    func act(_ envelope: ActionEnvelope, as user: String, for id: SessionID) {
+        let mailbox = mailbox
+        guard let store = hubContext.store else { return mailbox.post(.acted(id, .withoutStore(envelope))) }
+        store.submit(ActionRequest(user: user, envelope: envelope) { mailbox.post(.acted(id, $0)) })
+    }
+
     // MARK: Tokens
 
     /// Has the token verified off the loop; `Connection.verified` gets the result.
@@ -257,12 +268,7 @@ final class ClientLoop {
             }
         }
         loop.forEachSource { source in
-            guard let connection = source as? Connection else { return }
-            switch connection.phase {
-            case .open, .awaitingToken: connection.close(.reconnect)
-            case .http, .awaitingAnswer: connection.finish()
-            case .closing, .finishing, .gone: break
-            }
+            (source as? Connection)?.hubEnds()
         }
         if loop.sourceCount == 0 { loop.handle.stop() }
     }

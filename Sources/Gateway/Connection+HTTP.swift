@@ -63,6 +63,13 @@ extension Connection {
         answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false)
     }
 
+    /// The answer to the request did not come in time.
+    func answerOverdue() {
+        var response = HTTPResponse.problem(.serviceUnavailable, "The hub could not answer in time.")
+        response.fields.append(("Retry-After", "1"))
+        answer(response, keepsAlive: false)
+    }
+
     private func route(_ request: Request, _ conversation: HTTPConversation) {
         if let refusal = conversation.refusal {
             var response = HTTPResponse.problem(refusal.status, refusal.message)
@@ -71,8 +78,8 @@ extension Connection {
         }
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
         phase = .awaitingAnswer
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
-        let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID)
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
+        let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
         if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange) {
             answer(response, keepsAlive: conversation.keepsAlive)
         } else {
@@ -198,6 +205,7 @@ extension HTTPRequest {
         query = request.query.map { Array($0) } ?? []
         origin = request.field("origin")?.string
         bearerToken = request.bearerToken?.string
+        idempotencyKey = request.field("idempotency-key").map { Array($0) }
         contentType = request.field("content-type")?.string
         body = Array(request.body)
     }

@@ -4,6 +4,7 @@ import HTTP
 import Identity
 import Pusher
 import Reactor
+import Sync
 import WebSocket
 
 extension Connection {
@@ -82,11 +83,12 @@ extension Connection {
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if phase == .open || phase == .awaitingToken { queue(frame) }
+            if isEstablished { queue(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
             owner.verify(token, for: sessionID)
+        case .act(let envelope, let user): owner.act(envelope, as: user, for: sessionID)
         case .join(let join): owner.join(join)
         case .leave(let name): owner.leave(name)
         }
@@ -107,6 +109,13 @@ extension Connection {
             }
         }
         resume()
+    }
+
+    /// The store has answered an action of this connection.
+    func acted(_ answer: ActionAnswer) {
+        guard let session else { return }
+        owner.engage(self) { $0.answered(answer, session, &$1) }
+        if phase == .draining, session.actionsInFlight == 0 { close(.reconnect) }
     }
 
     // MARK: Liveness and the close handshake
@@ -131,6 +140,23 @@ extension Connection {
         }
     }
 
+    /// The hub ends. Whoever awaits answers to actions gets them first, if they come soon: a device that is told of a
+    /// commit need not ask again.
+    func hubEnds() {
+        switch phase {
+        case .open, .awaitingToken:
+            guard let session, session.actionsInFlight > 0 else { return close(.reconnect) }
+            phase = .draining
+            awaitsPong = false
+            updateInterest()
+            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .awaitingAnswer where conversation?.upgrade == nil:
+            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .http, .awaitingAnswer: finish()
+        case .draining, .closing, .finishing, .gone: break
+        }
+    }
+
     /// Closes with one of Pusher's codes, which tells the client when to come back.
     func close(_ code: ErrorCode) {
         close(CloseCode(rawValue: code.rawValue), code.message)
@@ -138,7 +164,7 @@ extension Connection {
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
     func close(_ code: CloseCode, _ reason: StaticString) {
-        guard phase == .open || phase == .awaitingToken else { return }
+        guard isEstablished else { return }
         leaveChannels()
         var writer = ByteWriter(capacity: 64)
         FrameWriter.appendClose(code, reason: reason, to: &writer)

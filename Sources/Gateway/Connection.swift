@@ -11,7 +11,7 @@ import WebSocket
 /// that pile up in a tick leave together when it ends.
 ///
 /// Valid transitions of `Phase`: `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
-/// `open`, `awaitingToken` → `closing`; any → `finishing`, `gone`.
+/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
 final class Connection: EventSource {
     enum Phase {
         /// Reads requests.
@@ -22,6 +22,8 @@ final class Connection: EventSource {
         case open
         /// A WebSocket whose token is being verified. Reads nothing, so nothing overtakes the identity.
         case awaitingToken
+        /// A WebSocket of a hub that ends: answers to actions under way are still sent. Reads nothing.
+        case draining
         /// Our close frame is sent; the peer's is awaited, all else ignored.
         case closing
         /// Sends what is queued, then ends.
@@ -60,6 +62,9 @@ final class Connection: EventSource {
 
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
 
+    /// A WebSocket that takes frames of ours.
+    var isEstablished: Bool { phase == .open || phase == .awaitingToken || phase == .draining }
+
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
@@ -86,8 +91,8 @@ final class Connection: EventSource {
         switch phase {
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
-        case .awaitingAnswer:
-            answer(.problem(.serviceUnavailable, "The hub could not answer in time"), keepsAlive: false)
+        case .awaitingAnswer: answerOverdue()
+        case .draining: close(.reconnect)
         case .closing, .finishing: drop()
         case .gone: break
         }
@@ -125,7 +130,7 @@ final class Connection: EventSource {
     /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
     private func slow() {
         output.dropUnsent()
-        guard phase == .open || phase == .awaitingToken else { return drop() }
+        guard isEstablished else { return drop() }
         close(.overCapacity)
         flush()
     }
@@ -139,7 +144,11 @@ final class Connection: EventSource {
     }
 
     func updateInterest() {
-        var interest: Readiness = phase == .awaitingAnswer || phase == .awaitingToken ? [] : .readable
+        var interest: Readiness
+        switch phase {
+        case .awaitingAnswer, .awaitingToken, .draining: interest = []
+        case .http, .open, .closing, .finishing, .gone: interest = .readable
+        }
         if !output.isEmpty { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
@@ -217,7 +226,7 @@ final class Connection: EventSource {
             switch phase {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
-            case .awaitingAnswer, .awaitingToken: return consumed
+            case .awaitingAnswer, .awaitingToken, .draining: return consumed
             case .finishing, .gone: return bytes.count
             }
             if consumed == before { return consumed }

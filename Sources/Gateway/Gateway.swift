@@ -3,11 +3,12 @@ import Feed
 import Identity
 import Logging
 import Reactor
+import Store
 import Sync
 import Synchronization
 
 // Gateway: connections. Sockets joined to sessions, on N loops; the only target that knows both the reactor and the
-// engine. Lifecycle: `start` binds the port, starts the feed and the loops; `stop` closes every connection with 4200 and
+// engine. Lifecycle: `start` binds the port, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
 
@@ -22,14 +23,17 @@ final class HubContext: Sendable {
     let routes: any HTTPRoutes
     /// Nil without a database.
     private let feed: Feed?
+    /// Where actions go; nil without a database.
+    let store: Store?
 
     init(
-        _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
+        _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?, store: Store?,
         backlog: EventBacklog, verifier: TokenVerifier, routes: any HTTPRoutes
     ) {
         self.configuration = configuration
         self.mailboxes = mailboxes
         self.feed = feed
+        self.store = store
         self.backlog = backlog
         self.verifier = verifier
         self.routes = routes
@@ -57,14 +61,17 @@ package final class Gateway: Sendable {
     private let threads: [LoopThread]
     private let context: HubContext
     private let feed: Feed?
+    private let store: Store?
 
     /// Binds the port and starts the loops, and the feed where there is one.
     ///
-    /// - Parameter startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
+    /// - Parameters:
+    ///   - startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
+    ///   - startStore: starts the store, which calls what it is given after commits; nil where no actions are taken.
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
         _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
-        startFeed: ((FeedSink) throws -> Feed)?
+        startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
@@ -72,9 +79,18 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
-        feed = try startFeed?(Self.sink(to: mailboxes, backlog))
+        let feed = try startFeed?(Self.sink(to: mailboxes, backlog))
+        // What the hub's own actions commit is read at once, not when a notification comes.
+        do {
+            store = try startStore?({ feed?.requests.post(.wake) })
+        } catch {
+            feed?.stop()
+            throw error
+        }
+        self.feed = feed
         let context = HubContext(
-            configuration, mailboxes: mailboxes, feed: feed, backlog: backlog, verifier: verifier, routes: routes)
+            configuration, mailboxes: mailboxes, feed: feed, store: store, backlog: backlog, verifier: verifier,
+            routes: routes)
         self.context = context
         threads = try handles.enumerated().map { number, handle in
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in
@@ -96,11 +112,13 @@ package final class Gateway: Sendable {
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
 
-    /// Closes every connection with 4200, and ends the loops and the feed. Returns when all threads have ended: at once,
-    /// or after the time that peers have to answer a close frame.
+    /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
+    /// at once, or after the time that actions have to be answered, and peers to answer a close frame.
     package func stop() {
         context.mailboxes[0].post(.shutdown)
         for thread in threads { thread.join() }
+        // After the loops, whose connections await its answers.
+        store?.stop()
         // Last, for a feed that is resolving a name takes its time, and clients should not wait for that.
         feed?.stop()
     }

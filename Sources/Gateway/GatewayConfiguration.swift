@@ -52,6 +52,10 @@ package struct GatewayTimeouts: Sendable {
     package var activity: Duration = .seconds(120)
     /// Silence after that ping before the connection is closed with 4201.
     package var pong: Duration = .seconds(30)
+    /// A route's answer to a request; beyond it the request is answered with 503. Longer than the store takes to give up.
+    package var answer: Duration = .seconds(15)
+    /// From the hub's end to a connection's close frame, where actions of that connection are still unanswered.
+    package var drain: Duration = .seconds(2)
     /// From our close frame until the peer's, or until the socket is closed without it.
     package var close: Duration = .seconds(2)
 

@@ -3,6 +3,8 @@ import Channels
 import HTTP
 import JSON
 import Reactor
+import Store
+import Sync
 
 /// One HTTP request, owned: it outlives the buffer it was read from.
 package struct HTTPRequest: Sendable {
@@ -13,6 +15,8 @@ package struct HTTPRequest: Sendable {
     package let origin: String?
     /// The credentials of `Authorization: Bearer`.
     package let bearerToken: String?
+    /// The field `Idempotency-Key`, as it came.
+    package let idempotencyKey: [UInt8]?
     package let contentType: String?
     package let body: [UInt8]
 }
@@ -41,6 +45,15 @@ package struct HTTPResponse: Sendable {
 package struct HTTPExchange: Sendable {
     let mailbox: Mailbox<LoopMessage>
     let connection: SessionID
+    let store: Store?
+
+    /// Has the user's action applied. Any thread; `answer` is called once, on any thread.
+    package func act(
+        _ envelope: ActionEnvelope, as user: String, _ answer: @escaping @Sendable (ActionAnswer) -> Void
+    ) {
+        guard let store else { return answer(.withoutStore(envelope)) }
+        store.submit(ActionRequest(user: user, envelope: envelope, answer: answer))
+    }
 
     /// Answers. Any thread, once.
     package func respond(_ response: HTTPResponse) {
@@ -52,6 +65,13 @@ package struct HTTPExchange: Sendable {
 package protocol HTTPRoutes: Sendable {
     /// The answer, or nil where the exchange will bring it.
     func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse?
+}
+
+extension ActionAnswer {
+    /// What a hub says that was started without a store.
+    static func withoutStore(_ envelope: ActionEnvelope) -> ActionAnswer {
+        .retry(key: envelope.key, .unavailable, after: .seconds(60), message: "This hub takes no actions")
+    }
 }
 
 extension HTTPResponse {

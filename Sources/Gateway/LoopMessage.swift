@@ -24,6 +24,8 @@ enum LoopMessage: Sendable {
     case feed([FeedOutput])
     /// From the verifier: a token was found good or bad.
     case verified(SessionID, Result<VerifiedToken, TokenRejection>)
+    /// From the store: the answer to an action of that connection.
+    case acted(SessionID, ActionAnswer)
     /// From a route: the answer to the request that the connection waits for.
     case answered(SessionID, HTTPResponse)
     /// The hub ends: close every connection, then stop.

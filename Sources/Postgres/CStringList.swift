@@ -4,17 +4,21 @@ import Glibc
 ///
 /// Invariant: no string holds a NUL byte, so that PostgreSQL sees each to its end. (`user\0x` cut short would be
 /// another user.)
-struct CStringList {
+package struct CStringList: Sendable {
     private var bytes: ContiguousArray<CChar> = []
     private var offsets: ContiguousArray<Int?> = []
 
-    var count: Int { offsets.count }
+    /// Strings in it, NULLs among them.
+    package var count: Int { offsets.count }
+
+    /// An empty list.
+    package init() {}
 
     /// `nil` where a string holds a NUL.
-    init?(_ strings: [String?]) {
+    package init?(_ strings: [String?]) {
         for string in strings {
             guard let string else {
-                offsets.append(nil)
+                appendNull()
                 continue
             }
             guard append(string) else { return nil }
@@ -43,15 +47,23 @@ struct CStringList {
         }
     }
 
-    /// False, and nothing appended, where the string holds a NUL.
-    private mutating func append(_ string: String) -> Bool {
+    /// Appends a NULL.
+    package mutating func appendNull() {
+        offsets.append(nil)
+    }
+
+    /// Appends a string. False, and nothing appended, where it holds a NUL.
+    package mutating func append(_ string: String) -> Bool {
         var string = string
-        return string.withUTF8 { text in
-            guard text.baseAddress.map({ memchr($0, 0, text.count) == nil }) ?? true else { return false }
-            offsets.append(bytes.count)
-            text.withMemoryRebound(to: CChar.self) { bytes.append(contentsOf: $0) }
-            bytes.append(0)
-            return true
-        }
+        return string.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Appends the bytes of a text. False, and nothing appended, where they hold a NUL.
+    package mutating func append(_ text: UnsafeRawBufferPointer) -> Bool {
+        guard text.baseAddress.map({ memchr($0, 0, text.count) == nil }) ?? true else { return false }
+        offsets.append(bytes.count)
+        text.withMemoryRebound(to: CChar.self) { bytes.append(contentsOf: $0) }
+        bytes.append(0)
+        return true
     }
 }

@@ -1,7 +1,7 @@
 import CPostgres
 import Reactor
 
-/// libpq on an event loop: one connection to PostgreSQL, never waiting, one statement at a time.
+/// libpq on an event loop: one connection to PostgreSQL, never waiting. One statement at a time, or a pipeline of them.
 ///
 /// Lifecycle: `connect()` → `Handlers.ready` → statements, notifications → `close()`, or `Handlers.lost`, once.
 /// A connection that has ended is thrown away; who wants another makes another, after a pause (`Backoff`).
@@ -10,9 +10,9 @@ import Reactor
 /// - The loop lets go of the socket before libpq closes it.
 /// - A statement's completion is called at most once, in the order of the statements, and never after the end of the
 ///   connection: what `lost` finds unanswered may or may not have been carried out.
+/// - Each statement is a transaction of its own, and success is told only after its commit: in a pipeline every
+///   statement has its own sync, and its rows come before that, while a deferred constraint may still refuse them.
 /// - After `close()`, which any handler may call, no handler is called.
-///
-/// One statement at a time is a matter of `sendNext` and `finishStatement` alone: a pipeline keeps the same queue.
 ///
 /// Resolving a host's name blocks the loop inside libpq; strings with `hostaddr` or a socket's folder do not.
 package final class Connection: EventSource {
@@ -49,31 +49,52 @@ package final class Connection: EventSource {
     /// Valid transitions: idle → connecting → ready → ended; any → ended.
     private enum State { case idle, connecting, ready, ended }
 
+    private enum Work {
+        case text(String)
+        case prepare(PreparedStatement)
+        case execute(PreparedStatement)
+    }
+
     private struct Statement {
-        let sql: String
+        let work: Work
         let parameters: CStringList
         let timeout: Duration
         let completion: Completion
+        /// The prepared statement's name on this connection, from when it is sent.
+        var name = ""
     }
 
     private let loop: EventLoop
     private let parameters: ConnectionParameters
     private let connectTimeout: Duration
+    private let depth: Int
     private let handlers: Handlers
     private var state = State.idle
     private var pg: OpaquePointer?
     private var waiting: ContiguousArray<Statement> = []
-    private var underWay: Statement?
-    /// What has come of the statement under way; a statement has one result, its error or its rows.
+    /// Sent and not answered: at most `depth`, the oldest first. Results come in this order.
+    private var inFlight: ContiguousArray<Statement> = []
+    /// What has come of the oldest statement in flight: its rows or its error, an error after the rows included.
     private var answer: Result<Rows, PostgresError>?
+    /// In a pipeline: the results of the oldest statement have ended, and only its sync is still to come.
+    private var awaitsSync = false
+    /// What is prepared on this connection, and by which name.
+    private var prepared: [(statement: PreparedStatement, name: String)] = []
+    private var preparations = 0
 
-    /// - Parameter connectTimeout: from `connect()` to `ready`; libpq's own is not in force on this path.
+    /// - Parameters:
+    ///   - connectTimeout: from `connect()` to `ready`; libpq's own is not in force on this path.
+    ///   - depth: statements sent before the first of them is answered. 1 is no pipeline, and the only depth at which
+    ///     notifications come without delay.
     package init(
-        loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), handlers: Handlers
+        loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), depth: Int = 1,
+        handlers: Handlers
     ) {
+        precondition(depth >= 1 && depth <= PostgresLimits.pipelineDepthMax, "a pipeline's depth is out of its range")
         self.loop = loop
         self.parameters = parameters
         self.connectTimeout = connectTimeout
+        self.depth = depth
         self.handlers = handlers
     }
 
@@ -84,7 +105,7 @@ package final class Connection: EventSource {
     /// Whether statements may be sent.
     package var isReady: Bool { state == .ready }
     /// Whether no statement is under way or waiting.
-    package var isIdle: Bool { underWay == nil && waiting.isEmpty }
+    package var isIdle: Bool { inFlight.isEmpty && waiting.isEmpty }
     /// The server process, for tests and logs; 0 before `ready`.
     package var backendPID: Int32 { pg.map { PQbackendPID($0) } ?? 0 }
 
@@ -109,25 +130,52 @@ package final class Connection: EventSource {
         watch(pg, .writable)
     }
 
-    /// Sends a statement when those before it have been answered.
+    /// Sends a statement when those before it have been answered, or so many of them that there is room in the pipeline.
     ///
     /// - Parameters:
     ///   - parameters: in text format, for `$1` and on.
-    ///   - timeout: from sending it to its answer; past that the connection ends, for libpq 15 has no way to cancel
-    ///     that neither waits nor forgets encryption.
+    ///   - timeout: from sending it, or from the answer to the one before it, to its answer; past that the connection
+    ///     ends, for libpq 15 has no way to cancel that neither waits nor forgets encryption.
     ///   - completion: called on the loop, later than this call except where the statement is not sent at all.
     package func query(
         _ sql: String, _ parameters: [String?] = [], timeout: Duration = .seconds(10),
         _ completion: @escaping Completion
     ) {
+        guard let list = CStringList(parameters) else {
+            return completion(.failure(PostgresError(.notSent, "a parameter is not a text of PostgreSQL's")))
+        }
+        enqueue(.text(sql), list, timeout, completion)
+    }
+
+    /// Prepares a statement before anybody needs it, and so learns what is wrong with it. As `query` otherwise.
+    package func prepare(
+        _ statement: PreparedStatement, timeout: Duration = .seconds(10), _ completion: @escaping Completion
+    ) {
+        enqueue(.prepare(statement), CStringList(), timeout, completion)
+    }
+
+    /// Executes a prepared statement; prepares it before, where this connection has not yet. As `query` otherwise.
+    ///
+    /// Where the server has forgotten it or its plan is out of date (26000, 0A000), that is the answer, and the next
+    /// execution prepares it anew.
+    package func execute(
+        _ statement: PreparedStatement, _ parameters: CStringList, timeout: Duration = .seconds(10),
+        _ completion: @escaping Completion
+    ) {
+        enqueue(.execute(statement), parameters, timeout, completion)
+    }
+
+    private func enqueue(
+        _ work: Work, _ parameters: CStringList, _ timeout: Duration, _ completion: @escaping Completion
+    ) {
         guard state == .ready, waiting.count < PostgresLimits.waitingStatementsMax else {
             return completion(.failure(PostgresError(.notSent, "the connection is not ready for a statement")))
         }
-        guard parameters.count <= PostgresLimits.parametersMax, let list = CStringList(parameters) else {
-            return completion(.failure(PostgresError(.notSent, "a parameter is not a text of PostgreSQL's")))
+        guard parameters.count <= PostgresLimits.parametersMax else {
+            return completion(.failure(PostgresError(.notSent, "a statement has too many parameters")))
         }
-        waiting.append(Statement(sql: sql, parameters: list, timeout: timeout, completion: completion))
-        if underWay == nil { sendNext() }
+        waiting.append(Statement(work: work, parameters: parameters, timeout: timeout, completion: completion))
+        sendNext()
     }
 
     /// Ends the connection without a word to the handlers.
@@ -138,7 +186,8 @@ package final class Connection: EventSource {
         if let pg { PQfinish(pg) }
         pg = nil
         waiting.removeAll()
-        underWay = nil
+        inFlight.removeAll()
+        prepared.removeAll()
         answer = nil
     }
 
@@ -176,7 +225,9 @@ package final class Connection: EventSource {
         case PGRES_POLLING_WRITING:
             watch(pg, .writable)
         case PGRES_POLLING_OK:
-            guard PQsetnonblocking(pg, 1) == 0 else { return end(PostgresError(connecting: pg)) }
+            guard PQsetnonblocking(pg, 1) == 0, depth == 1 || PQenterPipelineMode(pg) == 1 else {
+                return end(PostgresError(connecting: pg))
+            }
             state = .ready
             loop.setDeadline(self, nil)
             watch(pg, .readable)
@@ -200,16 +251,46 @@ package final class Connection: EventSource {
     // MARK: Statements
 
     private func sendNext() {
-        while underWay == nil, let pg, !waiting.isEmpty {
-            let next = waiting.removeFirst()
-            underWay = next
-            let sent = next.parameters.withPointers { values in
-                PQsendQueryParams(pg, next.sql, Int32(next.parameters.count), nil, values, nil, nil, 0)
+        while let pg, inFlight.count < depth, !waiting.isEmpty {
+            var next = waiting[0]
+            switch next.work {
+            case .text:
+                waiting.removeFirst()
+            case .prepare(let statement):
+                waiting.removeFirst()
+                preparations += 1
+                next.name = "s\(preparations)"
+                prepared.removeAll { $0.statement === statement }
+                prepared.append((statement, next.name))
+            case .execute(let statement):
+                guard let known = prepared.first(where: { $0.statement === statement }) else {
+                    // Should it fail, the execution does too.
+                    let prepare = Statement(
+                        work: .prepare(statement), parameters: CStringList(), timeout: next.timeout, completion: { _ in })
+                    waiting.insert(prepare, at: 0)
+                    continue
+                }
+                waiting.removeFirst()
+                next.name = known.name
             }
-            guard sent == 1 else { return end(PostgresError(.lost, "the connection to PostgreSQL was lost")) }
-            loop.setDeadline(self, loop.now.advanced(by: next.timeout))
+            if inFlight.isEmpty { loop.setDeadline(self, loop.now.advanced(by: next.timeout)) }
+            inFlight.append(next)
+            guard Self.send(next, pg), depth == 1 || PQpipelineSync(pg) == 1 else {
+                return end(PostgresError(.lost, "the connection to PostgreSQL was lost"))
+            }
             flush(pg)
         }
+    }
+
+    private static func send(_ statement: Statement, _ pg: OpaquePointer) -> Bool {
+        let count = Int32(statement.parameters.count)
+        return statement.parameters.withPointers { values in
+            switch statement.work {
+            case .text(let sql): PQsendQueryParams(pg, sql, count, nil, values, nil, nil, 0)
+            case .prepare(let prepared): PQsendPrepare(pg, statement.name, prepared.sql, 0, nil)
+            case .execute: PQsendQueryPrepared(pg, statement.name, count, values, nil, nil, 0)
+            }
+        } == 1
     }
 
     /// libpq.sgml, PQflush: 1 means "wait for the socket to become read- or write-ready", and both are to be served,
@@ -225,12 +306,17 @@ package final class Connection: EventSource {
     /// Takes out all that libpq holds: it may hold what the socket no longer shows.
     private func drain() {
         // PQgetResult waits while PQisBusy, so never then.
-        while let pg, underWay != nil, PQisBusy(pg) == 0 {
-            guard let result = PQgetResult(pg) else {
+        while let pg, !inFlight.isEmpty, PQisBusy(pg) == 0 {
+            if let result = PQgetResult(pg) {
+                keep(result)
+            } else if depth == 1 {
                 finishStatement()
-                continue
+            } else if !awaitsSync {
+                // libpq.sgml, 34.5.1.2: a NULL ends each statement's results, and none follows a sync.
+                awaitsSync = true
+            } else {
+                return end(PostgresError(.unexpectedResult, "a pipeline's answers ended before their time"))
             }
-            keep(result)
         }
         while let pg, let notification = PQnotifies(pg) {
             let value = Notification(
@@ -242,25 +328,51 @@ package final class Connection: EventSource {
     }
 
     private func keep(_ result: OpaquePointer) {
+        awaitsSync = false
+        switch PQresultStatus(result) {
+        case PGRES_PIPELINE_SYNC:
+            PQclear(result)
+            return finishStatement()
+        case PGRES_PIPELINE_ABORTED:
+            PQclear(result)
+            answer = .failure(PostgresError(.statement, "the statement did not run, for one before it had failed"))
+            return
+        default:
+            break
+        }
         guard let error = PostgresError(result: result) else {
-            answer = .success(Rows(result))
+            let rows = Rows(result)
+            if answer == nil { answer = .success(rows) }
             return
         }
         PQclear(result)
         // A copy would be reported again and again, and its statement never end.
         guard error.kind != .unexpectedResult else { return end(error) }
+        // Also after rows: they were not committed then.
         answer = .failure(error)
     }
 
+    /// The oldest statement in flight is over: its transaction has ended.
     private func finishStatement() {
-        guard let statement = underWay else { return }
+        guard !inFlight.isEmpty else { return }
+        let statement = inFlight.removeFirst()
         let answer = self.answer ?? .failure(PostgresError(.unexpectedResult, "the statement had no answer"))
-        underWay = nil
         self.answer = nil
-        loop.setDeadline(self, nil)
+        if case .failure(let error) = answer { forget(statement, error) }
+        loop.setDeadline(self, inFlight.first.map { loop.now.advanced(by: $0.timeout) })
         statement.completion(answer)
         // The completion may have sent the next one, or closed.
         sendNext()
+    }
+
+    /// Forgets a prepared statement that the server does not have, or not in a form that can be executed.
+    private func forget(_ statement: Statement, _ error: PostgresError) {
+        switch statement.work {
+        case .text: return
+        case .prepare: break
+        case .execute: guard error.sqlstate == "26000" || error.sqlstate == "0A000" else { return }
+        }
+        prepared.removeAll { $0.name == statement.name }
     }
 
     private func end(_ error: PostgresError) {

@@ -1,10 +1,11 @@
 import Bytes
 
-// Sync: streams of events, their names on the wire and the places in them.
+// Sync: streams of events, their names on the wire and the places in them; actions and their answers.
 //
 // Purpose: one vocabulary for hub and client. A stream belongs to one user and one topic; its name is a Pusher channel
 // name, and no two users can share one, whatever their ids hold. Invariant: `StreamName.parse` accepts exactly what
-// `format` writes. Depends on Bytes.
+// `format` writes. An action is read as far as the hub must know it; the rest is JSON text, handed on as it came.
+// Depends on Bytes and JSON.
 
 /// A stream of events: those of one topic for one user.
 package struct StreamID: Hashable, Sendable {

@@ -8,6 +8,7 @@ import Identity
 import Logging
 import Pusher
 import Reactor
+import Store
 
 /// The running hub, as the commands `serve` and `dev` start it.
 enum HubProcess {
@@ -35,12 +36,22 @@ enum HubProcess {
         let gateway: Gateway
         do {
             let verifier = try tokenVerifier(settings.jwt, logger)
-            let auth = configuration.apps.first { $0.ownsDatabase }.map { AuthRoutes(app: $0, verifier: verifier) }
+            let users = configuration.apps.first { $0.ownsDatabase }
+                .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             gateway = try Gateway(
-                configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
+                configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger)
+                    }
+                },
+                startStore: settings.databaseURL.map { url in
+                    { committed in
+                        var configuration = StoreConfiguration(settings, url)
+                        #if DEBUG
+                        configuration.failpoints = try failpoints(ProcessInfo.processInfo.environment)
+                        #endif
+                        return try Store.start(configuration, logger: logger, committed: committed)
                     }
                 })
         } catch let failure as Failure {
@@ -55,6 +66,22 @@ enum HubProcess {
         stop.wait()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
+
+    #if DEBUG
+    /// What the environment asks for in tests of crashes; nil where it asks for nothing.
+    ///
+    /// - Throws: a `Failure` of the configuration.
+    static func failpoints(_ environment: [String: String]) throws(Failure) -> Failpoints? {
+        guard let text = environment[SettingsTable.failpointEnvironment] else { return nil }
+        guard let failpoints = Failpoints(text) else {
+            let places = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Failure(
+                "environment \(SettingsTable.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(places)",
+                status: .configuration)
+        }
+        return failpoints
+    }
+    #endif
 
     /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
     ///
@@ -126,5 +153,18 @@ extension FeedConfiguration {
         pollInterval = settings.pollInterval
         heartbeatInterval = settings.heartbeatInterval
         heartbeatTimeout = settings.heartbeatTimeout
+    }
+}
+
+extension StoreConfiguration {
+    init(_ settings: Settings, _ url: String) {
+        self.init(connectionString: url)
+        connections = settings.store.connections
+        lockTimeout = settings.store.lockTimeout
+        let limits = settings.limits
+        userRate = ActionRate(
+            perSecond: Double(limits.userActionsPerSecond), burst: Double(limits.userActionsBurst))
+        deviceRate = ActionRate(
+            perSecond: Double(limits.deviceActionsPerSecond), burst: Double(limits.deviceActionsBurst))
     }
 }

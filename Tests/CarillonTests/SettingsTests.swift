@@ -2,6 +2,7 @@ import Channels
 import Foundation
 import Gateway
 import HTTP
+import Store
 import Testing
 
 @testable import carillon
@@ -41,6 +42,23 @@ struct SettingsTests {
         #expect(gateway.timeouts.activity == GatewayTimeouts().activity)
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
+    }
+
+    @Test func storeDefaultsAgreeWithTheTargetsOwn() throws {
+        let settings = try Settings(effective(profile: .development))
+        let store = StoreConfiguration(settings, "host=h")
+        let own = StoreConfiguration(connectionString: "host=h")
+        #expect(store.connections == own.connections)
+        #expect(store.lockTimeout == own.lockTimeout)
+        #expect(store.userRate == own.userRate)
+        #expect(store.deviceRate == own.deviceRate)
+        let bounds = ["0": 0, "1000000": 1_000_000]
+        for (text, number) in bounds {
+            let effective = try effective(["--limits-actions-per-second", text], profile: .development)
+            #expect(try Settings(effective).limits.userActionsPerSecond == number)
+        }
+        #expect(refusal(["--store-connections", "65"]) != nil)
+        #expect(refusal(["--store-connections", "0"]) != nil)
     }
 
     @Test func commandLineBeatsEnvironmentBeatsFileBeatsDefault() throws {
@@ -182,6 +200,19 @@ struct SettingsTests {
         #expect(failure?.description == "jwt.keysFile: the JWT key set /no/such.json does not exist")
         #expect(failure?.status == .configuration)
     }
+
+    #if DEBUG
+    @Test func failpointsAreRead() throws {
+        let name = SettingsTable.failpointEnvironment
+        #expect(refusal(environment: [name: "after-commit:3"]) == nil, "no setting, and yet known")
+        #expect(try HubProcess.failpoints([:]) == nil)
+        #expect(try HubProcess.failpoints([name: "after-commit:3"]) != nil)
+        for text in ["", "after-commit", "after-commit:0", "somewhere:1"] {
+            let failure = #expect(throws: Failure.self) { try HubProcess.failpoints([name: text]) }
+            #expect(failure?.description.contains("before-send") == true)
+        }
+    }
+    #endif
 
     private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
         let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"

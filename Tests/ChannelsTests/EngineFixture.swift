@@ -57,6 +57,19 @@ struct EngineFixture {
         return effects.map(Heard.init)
     }
 
+    /// An action as clients send it.
+    func act(_ key: String, more: String = "", from session: Session) throws -> [Heard] {
+        try send(
+            #"{"event":"sync:action","data":{"key":"\#(key)","type":"skip","payload":{}\#(more)}}"#, from: session)
+    }
+
+    /// Answers an action as the store would.
+    func answered(_ json: String, _ session: Session) -> [Heard] {
+        var effects = Hub.Effects()
+        hub.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
+        return effects.map(Heard.init)
+    }
+
     func close(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.closed(session, &effects)
@@ -72,6 +85,7 @@ struct EngineFixture {
 enum Heard: Equatable, CustomStringConvertible {
     case text(String)
     case verify(String)
+    case act(String, user: String)
     case join(String, serial: UInt32)
     case leave(String)
 
@@ -79,6 +93,7 @@ enum Heard: Equatable, CustomStringConvertible {
         switch effect {
         case .send(let frame): self = .text(payload(of: frame))
         case .verify(let token): self = .verify(token)
+        case .act(let envelope, let user): self = .act(envelope.key, user: user)
         case .join(let join): self = .join(join.name.format() ?? "?", serial: join.serial)
         case .leave(let name): self = .leave(name.format() ?? "?")
         }
@@ -88,6 +103,7 @@ enum Heard: Equatable, CustomStringConvertible {
         switch self {
         case .text(let text): text
         case .verify(let token): "verify \(token)"
+        case .act(let key, let user): "act \(key) as \(user)"
         case .join(let name, let serial): "join \(name) \(serial)"
         case .leave(let name): "leave \(name)"
         }

@@ -1,22 +1,28 @@
 import API
 import Channels
+import Foundation
 import Gateway
 import Identity
 import JWTKit
 import Logging
 import Pusher
+import Store
 
-/// A running gateway without a database, on a port of the kernel's choice.
+/// A running gateway without a feed, on a port of the kernel's choice.
 final class GatewayFixture {
     let gateway: Gateway
+    private var hasEnded = false
     let credentials = AppCredentials(key: "key", secret: "secret")
     static let tokenSecret = "a secret of thirty-two bytes, at least"
 
     var port: UInt16 { gateway.port }
 
-    /// `ownsDatabase`: users are known, though no feed answers for their streams.
+    /// - Parameters:
+    ///   - ownsDatabase: users are known, though no feed answers for their streams.
+    ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops: Int = 2, ownsDatabase: Bool = false, actions: StoreConfiguration? = nil,
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
         configuration.port = 0
@@ -31,14 +37,31 @@ final class GatewayFixture {
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let verifier = try await TokenVerifier(policy: policy, logger: logger)
-        let auth = AuthRoutes(app: configuration.apps[0], verifier: verifier)
+        let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
         gateway = try Gateway(
-            configuration, verifier: verifier, routes: HubRoutes(auth: auth, origins: configuration.origins),
-            startFeed: nil)
+            configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+            startFeed: nil,
+            startStore: actions.map { configuration in
+                { committed in try Store.start(configuration, logger: logger, committed: committed) }
+            })
     }
 
     deinit {
-        gateway.stop()
+        if !hasEnded { gateway.stop() }
+    }
+
+    /// Stops the gateway, on a thread that may wait; the task ends when it has.
+    func end() -> Task<Void, Never> {
+        hasEnded = true
+        let gateway = gateway
+        return Task {
+            await withCheckedContinuation { continuation in
+                Thread.detachNewThread {
+                    gateway.stop()
+                    continuation.resume()
+                }
+            }
+        }
     }
 
     static func token(

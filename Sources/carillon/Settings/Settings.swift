@@ -14,6 +14,7 @@ struct Settings: Sendable {
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var store: StoreSettings
     var feed: FeedSettings
     var logLevel: LogLevelName
     var logFormat: LogFormat
@@ -47,6 +48,18 @@ struct LimitSettings: Sendable, Hashable {
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
     var sendQueueBytesMax: Int
+    /// 0 is no bound.
+    var userActionsPerSecond: Int
+    var userActionsBurst: Int
+    /// 0 is no bound.
+    var deviceActionsPerSecond: Int
+    var deviceActionsBurst: Int
+}
+
+/// How actions are written to the database.
+struct StoreSettings: Sendable, Hashable {
+    var connections: Int
+    var lockTimeout: Duration
 }
 
 /// How the database's changes are read.
@@ -72,14 +85,10 @@ extension Settings {
             activity: try effective.required(SettingsTable.activityTimeout),
             pong: try effective.required(SettingsTable.pongTimeout),
             handshake: try effective.required(SettingsTable.handshakeTimeout))
-        limits = LimitSettings(
-            messageBytesMax: try effective.required(SettingsTable.messageBytesMax),
-            headBytesMax: try effective.required(SettingsTable.headBytesMax),
-            channelsPerConnectionMax: try effective.required(SettingsTable.channelsPerConnectionMax),
-            parkedSubscribesMax: try effective.required(SettingsTable.parkedSubscribesMax),
-            connectionsMax: try effective.required(SettingsTable.connectionsMax),
-            connectionsPerAddressMax: try effective.required(SettingsTable.connectionsPerAddressMax),
-            sendQueueBytesMax: try effective.required(SettingsTable.sendQueueBytesMax))
+        limits = try LimitSettings(effective)
+        store = StoreSettings(
+            connections: try effective.required(SettingsTable.storeConnections),
+            lockTimeout: try effective.required(SettingsTable.storeLockTimeout))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
@@ -111,6 +120,22 @@ extension Settings {
             }
             databaseApp = apps[0].id
         }
+    }
+}
+
+extension LimitSettings {
+    init(_ effective: EffectiveSettings) throws(Failure) {
+        messageBytesMax = try effective.required(SettingsTable.messageBytesMax)
+        headBytesMax = try effective.required(SettingsTable.headBytesMax)
+        channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
+        parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
+        connectionsMax = try effective.required(SettingsTable.connectionsMax)
+        connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
+        sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        userActionsPerSecond = try effective.required(SettingsTable.userActionsPerSecond)
+        userActionsBurst = try effective.required(SettingsTable.userActionsBurst)
+        deviceActionsPerSecond = try effective.required(SettingsTable.deviceActionsPerSecond)
+        deviceActionsBurst = try effective.required(SettingsTable.deviceActionsBurst)
     }
 }
 

@@ -75,7 +75,10 @@ struct SettingsSources {
     }
 
     private func environmentProvider(rows: [SettingRow], problems: inout [String]) -> any ConfigProvider {
-        let known = Set(rows.map(\.environment) + [SettingsTable.fileEnvironment])
+        var known = Set(rows.map(\.environment) + [SettingsTable.fileEnvironment])
+        #if DEBUG
+        known.insert(SettingsTable.failpointEnvironment)
+        #endif
         for (name, value) in environment.sorted(by: { $0.key < $1.key })
         where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
             let shown = SettingsFile.shownOfUnknown(value, key: name)

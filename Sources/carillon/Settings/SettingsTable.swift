@@ -98,6 +98,33 @@ enum SettingsTable {
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
+    static let userActionsPerSecond = Setting(
+        "limits.actionsPerSecond", takes: "count", fallback: "100",
+        "Actions that one user may send each second on the long run; 0 is no bound.",
+        parse: SettingValues.count(0...1_000_000))
+
+    static let userActionsBurst = Setting(
+        "limits.actionsBurst", takes: "count", fallback: "1000",
+        "Actions that one user may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
+
+    static let deviceActionsPerSecond = Setting(
+        "limits.deviceActionsPerSecond", takes: "count", fallback: "50",
+        "The same of one device, where actions name theirs; 0 is no bound.",
+        parse: SettingValues.count(0...1_000_000))
+
+    static let deviceActionsBurst = Setting(
+        "limits.deviceActionsBurst", takes: "count", fallback: "500",
+        "Actions that one device may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
+
+    static let storeConnections = Setting(
+        "store.connections", takes: "count", fallback: "4",
+        "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
+
+    static let storeLockTimeout = Setting(
+        "store.lockTimeout", takes: "time", fallback: "300ms",
+        "Time an action waits for rows that another writer has locked, before its device is told to send it again.",
+        parse: SettingValues.duration(.milliseconds(10) ... .seconds(5)))
+
     static let pollInterval = Setting(
         "feed.pollInterval", takes: "time", fallback: "1.5s",
         "The database is asked this often even if no notification came.",
@@ -132,6 +159,8 @@ enum SettingsTable {
         activityTimeout.row, pongTimeout.row, handshakeTimeout.row,
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
+        userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
+        storeConnections.row, storeLockTimeout.row,
         pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         logLevel.row, logFormat.row, strictProtocol.row,
     ]
@@ -140,4 +169,9 @@ enum SettingsTable {
     static let fileOption = "--config"
     /// The variable that names the configuration file.
     static let fileEnvironment = "CARILLON_CONFIG"
+
+    #if DEBUG
+    /// The variable that ends the hub in the middle of an action, for tests of crashes: `after-commit:3`.
+    static let failpointEnvironment = "CARILLON_FAILPOINT"
+    #endif
 }

@@ -1,52 +1,69 @@
 import Logging
-import Postgres
 import Reactor
 
 /// Keeps one connection up: connects, and after a loss connects anew after a pause. One attempt at a time.
-final class ConnectionSlot {
+package final class ConnectionSlot {
     /// A connection that held this long begins its next outage with the shortest pauses.
     private static let provenAfter = Duration.seconds(5)
 
-    struct Handlers {
-        /// A new connection is there. What must be said on it first is the owner's to send.
+    /// What the slot tells its owner. Called on the loop; the closures must not keep the owner alive.
+    package struct Handlers {
         let opened: (Connection) -> Void
         let notified: (Connection.Notification) -> Void
-        /// It is gone; another attempt follows by itself.
         let lost: () -> Void
+
+        /// - Parameters:
+        ///   - opened: a new connection is there; what must be said on it first is the owner's to send.
+        ///   - notified: a NOTIFY of a channel that it listens to.
+        ///   - lost: it is gone, or was not to be had; another attempt follows by itself.
+        package init(
+            opened: @escaping (Connection) -> Void,
+            notified: @escaping (Connection.Notification) -> Void = { _ in },
+            lost: @escaping () -> Void
+        ) {
+            self.opened = opened
+            self.notified = notified
+            self.lost = lost
+        }
     }
 
     private let name: String
     private let loop: EventLoop
     private let parameters: ConnectionParameters
     private let connectTimeout: Duration
+    private let depth: Int
     private let logger: Logger
     private let handlers: Handlers
     private var backoff = Backoff()
     private var random = SystemRandomNumberGenerator()
     private var openedAt: Instant?
     private var lastComplaint: String?
-    private(set) var connection: Connection?
+    /// The connection, from the attempt to make it until it is lost.
+    package private(set) var connection: Connection?
     private var retry: Alarm?
 
-    /// - Parameter name: what logs call it.
-    init(
-        _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, logger: Logger,
-        handlers: Handlers
+    /// - Parameters:
+    ///   - name: what logs call it.
+    ///   - depth: statements sent ahead, as `Connection` has it.
+    package init(
+        _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
+        logger: Logger, handlers: Handlers
     ) throws(ReactorError) {
         self.name = name
         self.loop = loop
         self.parameters = parameters
         self.connectTimeout = connectTimeout
+        self.depth = depth
         self.logger = logger
         self.handlers = handlers
         retry = try Alarm(loop) { [weak self] in self?.connect() }
     }
 
     /// Begins to connect; from now on there is a connection, an attempt or a pause before one.
-    func connect() {
+    package func connect() {
         guard connection == nil else { return }
         let connection = Connection(
-            loop: loop, parameters: parameters, connectTimeout: connectTimeout,
+            loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth,
             handlers: Connection.Handlers(
                 ready: { [weak self] in self?.opened() },
                 notified: { [weak self] in self?.handlers.notified($0) },
@@ -56,14 +73,14 @@ final class ConnectionSlot {
     }
 
     /// The owner has found the connection good for its purpose.
-    func established(_ metadata: Logger.Metadata = [:]) {
+    package func established(_ metadata: Logger.Metadata = [:]) {
         openedAt = loop.now
         lastComplaint = nil
         logger.info("PostgreSQL: \(name) is up", metadata: metadata)
     }
 
     /// The owner finds the connection bad: drops it and connects anew after a pause.
-    func drop(_ error: PostgresError) {
+    package func drop(_ error: PostgresError) {
         guard let connection else { return }
         connection.close()
         lost(error)

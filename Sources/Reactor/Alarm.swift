@@ -1,12 +1,10 @@
-import Reactor
-
-/// A deadline with a closure: a source has one deadline, and the feed several things to wait for.
-final class Alarm: EventSource {
+/// A deadline with a closure: a source has one deadline, and its owner several things to wait for.
+package final class Alarm: EventSource {
     private let loop: EventLoop
     private let rings: () -> Void
 
     /// The closure must not keep the alarm's owner alive.
-    init(_ loop: EventLoop, _ rings: @escaping () -> Void) throws(ReactorError) {
+    package init(_ loop: EventLoop, _ rings: @escaping () -> Void) throws(ReactorError) {
         self.loop = loop
         self.rings = rings
         super.init()
@@ -14,15 +12,15 @@ final class Alarm: EventSource {
     }
 
     /// Rings once, after `duration`, instead of whenever it was to ring.
-    func set(after duration: Duration) {
+    package func set(after duration: Duration) {
         loop.setDeadline(self, Instant.read().advanced(by: duration))
     }
 
-    func unset() {
+    package func unset() {
         loop.setDeadline(self, nil)
     }
 
-    override func deadlineReached() {
+    package override func deadlineReached() {
         rings()
     }
 }

@@ -1,0 +1,33 @@
+import Gateway
+import HTTP
+import Identity
+
+/// Who a request is from, by its bearer token (RFC 6750).
+struct BearerUser: Sendable {
+    private let verifier: TokenVerifier
+
+    init(verifier: TokenVerifier) {
+        self.verifier = verifier
+    }
+
+    /// The answer where there is no token.
+    static let missing = HTTPResponse.problem(
+        .unauthorized, "This route needs the user's token: Authorization: Bearer ..."
+    ).with("WWW-Authenticate", "Bearer")
+
+    /// Has the token verified off the loop: `body` gets the user, `refuse` the answer to a bad token.
+    func verify(
+        _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
+        then body: @escaping @Sendable (String) -> Void
+    ) {
+        Task {
+            switch await verifier.verify(token) {
+            case .success(let user): body(user.userID)
+            case .failure(let rejection):
+                refuse(
+                    .problem(.unauthorized, rejection.message)
+                        .with("WWW-Authenticate", #"Bearer error="invalid_token""#))
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+/// The settings of a store.
+package struct StoreConfiguration: Sendable {
+    /// The hub's connection string; of a role that may execute the hub functions.
+    package var connectionString: String
+    /// Connections that write: as many transactions run at a time. 1...64.
+    package var connections = 4
+    /// Actions sent ahead on one connection before the first of them is answered. 1...64.
+    package var depth = 8
+    /// How long an action may wait for a lock of another writer's.
+    package var lockTimeout = Duration.milliseconds(300)
+    /// How long one action may take in the database.
+    package var statementTimeout = Duration.seconds(5)
+    /// How long connecting may take.
+    package var connectTimeout = Duration.seconds(10)
+    /// From `submit` to an answer: what is not decided by then is answered `retry`.
+    package var actionTimeout = Duration.seconds(10)
+    /// The shortest time from one wake-up of the other hubs to the next.
+    package var announceInterval = Duration.milliseconds(5)
+    /// Actions that may wait, of all users together.
+    package var waitingMax = StoreLimits.waitingMax
+    /// Actions that may wait, of one user.
+    package var waitingPerUserMax = StoreLimits.waitingPerUserMax
+    /// How fast one user may send.
+    package var userRate = ActionRate(perSecond: 100, burst: 1_000)
+    /// How fast one device may send.
+    package var deviceRate = ActionRate(perSecond: 50, burst: 500)
+    #if DEBUG
+    /// What happens at failpoints.
+    package var failpoints: Failpoints?
+    #endif
+
+    package init(connectionString: String) {
+        self.connectionString = connectionString
+    }
+}
+
+/// How fast actions may come.
+package struct ActionRate: Sendable, Equatable {
+    /// Actions a second, on the long run. 0 is no bound.
+    package var perSecond: Double
+    /// Actions that may come at once after a silence.
+    package var burst: Double
+
+    package init(perSecond: Double, burst: Double) {
+        self.perSecond = perSecond
+        self.burst = burst
+    }
+}

@@ -1,0 +1,300 @@
+import Logging
+import Postgres
+import Reactor
+import Sync
+
+/// What other threads ask of the store.
+enum StoreMessage: Sendable {
+    case submit(ActionRequest)
+    case stop
+}
+
+/// The store on its loop: joins queue, rates and writers.
+///
+/// Whatever happens in a tick only changes state; when the tick ends, actions are sent wherever there is room, and the
+/// feed and the other hubs are told of what was committed.
+final class StoreLoop: EventSource {
+    /// How often it is looked for actions beyond their time.
+    private static let sweepInterval = Duration.milliseconds(250)
+
+    private let loop: EventLoop
+    private let configuration: StoreConfiguration
+    private let logger: Logger
+    private let committed: () -> Void
+    private var queue: ActionQueue
+    private var users: TokenBuckets
+    private var devices: TokenBuckets
+    private var writers: [Writer] = []
+    private var sweep: Alarm?
+    private var isSweepSet = false
+    private var announcer: Announcer?
+    private var hasCommitted = false
+    /// Since when there is no connection, after one was lost or could not be made.
+    private var awaySince: Instant?
+    private var isStopping = false
+    private var stopLimit: Alarm?
+    private var complaints: [String: Instant] = [:]
+    private var random = SystemRandomNumberGenerator()
+
+    init(
+        _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
+        committed: @escaping () -> Void
+    ) throws(ReactorError) {
+        self.loop = loop
+        self.configuration = configuration
+        self.logger = logger
+        self.committed = committed
+        queue = ActionQueue(waitingMax: configuration.waitingMax, waitingPerUserMax: configuration.waitingPerUserMax)
+        users = TokenBuckets(configuration.userRate)
+        devices = TokenBuckets(configuration.deviceRate)
+        super.init()
+        try loop.add(self)
+        sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
+        stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
+        announcer = try Announcer(loop, configuration.announceInterval) { [weak self] in self?.announce() ?? false }
+        for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
+            writers.append(
+                try Writer(
+                    number, loop, parameters, configuration, logger,
+                    Writer.Handlers(
+                        up: { [weak self] in self?.up() },
+                        answered: { [weak self] in self?.answered($0, $1, $2) },
+                        lost: { [weak self] in self?.lost($0) },
+                        announced: { [weak self] in self?.announced($0) })))
+        }
+        for writer in writers { writer.start() }
+    }
+
+    func received(_ message: StoreMessage) {
+        switch message {
+        case .submit(let request): submitted(request)
+        case .stop: stop()
+        }
+        loop.markDirty(self)
+    }
+
+    override func tickEnded() {
+        pump()
+        if hasCommitted {
+            hasCommitted = false
+            committed()
+            announcer?.want()
+        }
+        announcer?.tell(now: loop.now, atOnce: isStopping)
+        if !isSweepSet, queue.userCount > 0 {
+            isSweepSet = true
+            sweep?.set(after: Self.sweepInterval)
+        }
+        if isStopping { endWhereDone() }
+    }
+
+    // MARK: In
+
+    private func submitted(_ request: ActionRequest) {
+        let now = loop.now
+        let key = request.envelope.key
+        if let refusal = refusal(request, now) { return request.answer(refusal) }
+        let deadline = now.advanced(by: configuration.actionTimeout)
+        guard let action = Action(request, line: queue.line(request.user), deadline: deadline) else {
+            return request.answer(.invalid(key: key, path: nil, message: "a text holds a NUL"))
+        }
+        switch queue.append(action, now: now) {
+        case nil: break
+        case .full: return action.finish(busy(key, after: spread(.seconds(1)), "too many actions wait"))
+        case .held(let end): return action.finish(locked(key, end.duration(since: now)))
+        }
+        users.take(TextKey(request.user), now: now)
+        if let device = request.envelope.deviceID { devices.take(TextKey(request.user, device), now: now) }
+    }
+
+    private func refusal(_ request: ActionRequest, _ now: Instant) -> ActionAnswer? {
+        let key = request.envelope.key
+        guard !isStopping else { return .stopping(key: key) }
+        guard awaySince == nil else { return unavailable(key) }
+        let wait = users.wait(TextKey(request.user), now: now)
+        let deviceWait = request.envelope.deviceID.flatMap { devices.wait(TextKey(request.user, $0), now: now) }
+        guard wait != nil || deviceWait != nil else { return nil }
+        return .retry(
+            key: key, .rateLimited, after: max(wait ?? .zero, deviceWait ?? .zero),
+            message: "this user or device sends faster than it may")
+    }
+
+    // MARK: Out
+
+    private func pump() {
+        while let writer = freest(below: configuration.depth), let action = queue.next() {
+            if isCut(.beforeSend) {
+                writer.drop(.cut, with: action)
+                continue
+            }
+            writer.send(action)
+            if isCut(.afterSend) { writer.drop(.cut) }
+        }
+    }
+
+    /// The writer with the least under way, which a locked user's or a slow one's is not for long.
+    private func freest(below depth: Int) -> Writer? {
+        var best: Writer?
+        for writer in writers where writer.isUp && writer.load < depth {
+            if writer.load < best?.load ?? .max { best = writer }
+        }
+        return best
+    }
+
+    private func announce() -> Bool {
+        // One statement more than the depth: the connection keeps it until there is room.
+        guard let writer = freest(below: .max) else { return false }
+        writer.announce()
+        return true
+    }
+
+    private func announced(_ error: PostgresError?) {
+        // The poll of other hubs makes up for one that the server refuses.
+        announcer?.done(error?.kind != .lost)
+        if let error, error.kind != .lost { complain(error) }
+        loop.markDirty(self)
+    }
+
+    // MARK: Calls of the writers
+
+    private func up() {
+        awaySince = nil
+        loop.markDirty(self)
+    }
+
+    private func lost(_ actions: [Action]) {
+        if awaySince == nil, !writers.contains(where: { $0.isUp }) { awaySince = loop.now }
+        for action in actions.reversed() {
+            action.losses += 1
+            if action.isAnswered {
+                queue.done(action)
+            } else if isStopping {
+                queue.done(action)
+                action.finish(.stopping(key: action.key))
+            } else if action.losses > StoreLimits.lossesMax {
+                queue.done(action)
+                action.finish(unavailable(action.key))
+            } else {
+                queue.again(action)
+            }
+        }
+        loop.markDirty(self)
+    }
+
+    private func answered(_ writer: Writer, _ action: Action, _ answer: Result<Rows, PostgresError>) {
+        loop.markDirty(self)
+        if case .failure(let error) = answer { complain(error) }
+        switch Verdict(answer) {
+        case .decided(let answer):
+            if isCut(.afterCommit) { return writer.drop(.cut, with: action) }
+            if answer.status == .applied || answer.status == .partial { hasCommitted = true }
+            done(action, answer)
+            if isCut(.afterReply) { writer.drop(.cut) }
+        case .again:
+            action.races += 1
+            if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
+            done(action, busy(action.key, after: spread(.milliseconds(100)), "others write the same rows"))
+        case .locked:
+            let rest = queue.hold(action, until: loop.now.advanced(by: configuration.lockTimeout))
+            for action in [action] + rest { action.finish(locked(action.key, configuration.lockTimeout)) }
+        case .constraint where action.races == 0 && !isStopping:
+            action.races += 1
+            queue.again(action)
+        case .constraint, .unreadable:
+            guard !isStopping else { return done(action, .stopping(key: action.key)) }
+            if action.strip() { return queue.again(action) }
+            done(action, .invalid(key: action.key, path: "payload", message: "the database cannot read it"))
+        case .readOnly:
+            writer.drop(.readOnly, with: action)
+        case .unavailable:
+            done(action, unavailable(action.key))
+        }
+    }
+
+    private func done(_ action: Action, _ answer: ActionAnswer) {
+        queue.done(action)
+        action.finish(answer)
+    }
+
+    // MARK: Time
+
+    private func sweepDue() {
+        isSweepSet = false
+        for action in queue.expire(now: loop.now) { action.finish(unavailable(action.key)) }
+        loop.markDirty(self)
+    }
+
+    private func stop() {
+        guard !isStopping else { return }
+        isStopping = true
+        for action in queue.removeWaiting() { action.finish(.stopping(key: action.key)) }
+        stopLimit?.set(after: configuration.statementTimeout)
+    }
+
+    private func endWhereDone() {
+        guard queue.isIdle, announcer?.isQuiet != false || awaySince != nil else { return }
+        loop.handle.stop()
+    }
+
+    private func stopOverdue() {
+        for action in queue.underWay() { action.finish(.stopping(key: action.key)) }
+        loop.handle.stop()
+    }
+
+    // MARK: Answers
+
+    private func unavailable(_ key: String) -> ActionAnswer {
+        // The longer the outage, the longer the pause: those who wait come back spread over as long again.
+        let outage = awaySince.map { loop.now.duration(since: $0) } ?? .zero
+        let wait = spread(min(max(outage, .milliseconds(500)), .seconds(5)))
+        return .retry(key: key, .unavailable, after: wait, message: "the database cannot be written to at the moment")
+    }
+
+    private func locked(_ key: String, _ wait: Duration) -> ActionAnswer {
+        busy(key, after: spread(wait), "another writer has this user's rows locked")
+    }
+
+    private func busy(_ key: String, after wait: Duration, _ message: StaticString) -> ActionAnswer {
+        .retry(key: key, .busy, after: wait, message: message)
+    }
+
+    /// From `wait` to twice that.
+    private func spread(_ wait: Duration) -> Duration {
+        let milliseconds = wait.wholeNanoseconds / 1_000_000 + 1
+        return .milliseconds(Int64(UInt64.random(in: milliseconds...2 * milliseconds, using: &random)))
+    }
+
+    // MARK: Failures
+
+    /// Tells what the operator should know, once a minute: never more than codes and our own words.
+    private func complain(_ error: PostgresError) {
+        guard error.advice != .retry else { return }
+        let complaint = error.description
+        if let last = complaints[complaint], loop.now.duration(since: last) < .seconds(60) { return }
+        guard complaints.count < StoreLimits.complaintsMax || complaints[complaint] != nil else { return }
+        complaints[complaint] = loop.now
+        let level: Logger.Level = error.advice == .rejected ? .warning : .error
+        logger.log(level: level, "store: a statement failed: \(complaint)")
+    }
+
+    private func isCut(_ place: Failpoint) -> Bool {
+        #if DEBUG
+        configuration.failpoints?.reached(place) ?? false
+        #else
+        false
+        #endif
+    }
+}
+
+extension ActionAnswer {
+    /// The hub ends; a client comes back to another, or to the next.
+    static func stopping(key: String) -> ActionAnswer {
+        .retry(key: key, .unavailable, after: .seconds(1), message: "the hub is stopping")
+    }
+}
+
+extension PostgresError {
+    fileprivate static let cut = PostgresError(.lost, "a failpoint was reached")
+    fileprivate static let readOnly = PostgresError(
+        .statement, "the server is read-only: a standby, or no longer the primary", sqlstate: "25006")
+}

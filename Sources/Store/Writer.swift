@@ -1,0 +1,137 @@
+import Logging
+import Postgres
+import Reactor
+
+/// One connection that writes: a pipeline of actions, and what is under way on it.
+final class Writer {
+    /// What a writer tells the store. The closures must not keep it alive.
+    struct Handlers {
+        /// Actions may be sent.
+        let up: () -> Void
+        /// The database's answer to an action, which is no longer under way here.
+        let answered: (Writer, Action, Result<Rows, PostgresError>) -> Void
+        /// The connection is gone, or was not to be had. The actions were under way: whether they were carried out is
+        /// unknown.
+        let lost: ([Action]) -> Void
+        /// The wake-up of the other hubs is sent, or failed.
+        let announced: (PostgresError?) -> Void
+    }
+
+    private static let announcement = PreparedStatement("SELECT sync.announce()")
+
+    private let configuration: StoreConfiguration
+    private let handlers: Handlers
+    private var slot: ConnectionSlot?
+    private var inFlight: ContiguousArray<Action> = []
+    private var isAnnouncing = false
+    /// Whether actions may be sent.
+    private(set) var isUp = false
+
+    /// - Parameter number: what logs call it.
+    init(
+        _ number: Int, _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: StoreConfiguration,
+        _ logger: Logger, _ handlers: Handlers
+    ) throws(ReactorError) {
+        self.configuration = configuration
+        self.handlers = handlers
+        slot = try ConnectionSlot(
+            "writing connection \(number)", loop: loop, parameters: parameters,
+            connectTimeout: configuration.connectTimeout, depth: configuration.depth, logger: logger,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
+    }
+
+    /// Actions under way.
+    var load: Int { inFlight.count }
+
+    func start() {
+        slot?.connect()
+    }
+
+    func send(_ action: Action) {
+        guard let connection = slot?.connection else { return }
+        inFlight.append(action)
+        connection.execute(Action.statement, action.parameters, timeout: timeout) { [weak self] answer in
+            self?.answered(action, answer)
+        }
+    }
+
+    /// Wakes the other hubs. `announced` is called once.
+    func announce() {
+        guard let connection = slot?.connection else { return handlers.announced(.lostAnnouncement) }
+        isAnnouncing = true
+        connection.execute(Self.announcement, CStringList(), timeout: timeout) { [weak self] answer in
+            guard let self else { return }
+            isAnnouncing = false
+            switch answer {
+            case .success: handlers.announced(nil)
+            case .failure(let error): handlers.announced(error)
+            }
+        }
+    }
+
+    /// Ends the connection; another follows. `lost` is called with what was under way, `action` first where given.
+    func drop(_ error: PostgresError, with action: Action? = nil) {
+        if let action { inFlight.insert(action, at: 0) }
+        slot?.drop(error)
+    }
+
+    // MARK: Calls of the slot
+
+    private func opened(_ connection: Connection) {
+        let failed: (PostgresError) -> Void = { [weak self] in self?.slot?.drop($0) }
+        connection.query(
+            """
+            SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
+                set_config('statement_timeout', $2, false),
+                set_config('idle_in_transaction_session_timeout', '10s', false),
+                set_config('idle_session_timeout', '0', false)
+            """,
+            [Self.milliseconds(configuration.lockTimeout), Self.milliseconds(configuration.statementTimeout)],
+            timeout: timeout
+        ) {
+            if case .failure(let error) = $0 { failed(error) }
+        }
+        connection.prepare(Action.statement, timeout: timeout) { [weak self] in
+            switch $0 {
+            case .failure(let error): failed(error)
+            case .success: self?.established()
+            }
+        }
+    }
+
+    private func established() {
+        isUp = true
+        slot?.established()
+        handlers.up()
+    }
+
+    private func answered(_ action: Action, _ answer: Result<Rows, PostgresError>) {
+        // Answers come in the order in which actions were sent.
+        guard inFlight.first === action else { return }
+        inFlight.removeFirst()
+        handlers.answered(self, action, answer)
+    }
+
+    private func wasLost() {
+        isUp = false
+        let lost = inFlight
+        inFlight = []
+        if isAnnouncing {
+            isAnnouncing = false
+            handlers.announced(.lostAnnouncement)
+        }
+        handlers.lost(Array(lost))
+    }
+
+    /// The server's own timeout comes first and says so; ours is for a server that says nothing.
+    private var timeout: Duration { configuration.statementTimeout + .seconds(1) }
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        "\(max(1, duration.wholeNanoseconds / 1_000_000))ms"
+    }
+}
+
+extension PostgresError {
+    fileprivate static let lostAnnouncement = PostgresError(.lost, "the connection was lost")
+}

@@ -1,0 +1,193 @@
+import Bytes
+import JSON
+
+/// Why an action cannot be handed to the database. Nothing is stored of it.
+package enum ActionError: Error, Sendable {
+    /// No key to answer to: the text is no JSON object, or its key is none. The line is for the app's developer.
+    case keyless(StaticString)
+    /// A field that the hub checks is wrong; `path` is its name in an envelope.
+    case invalid(key: String, path: StaticString, message: StaticString, ActionShape)
+}
+
+/// How an action is written.
+package enum ActionShape: Sendable, Equatable, CaseIterable {
+    /// `{v, key, deviceId, n, type, payload, base, clientTime, tz}`, on the socket and by HTTP.
+    case envelope
+    /// `{idempotencyKey, actionType, payload, …}`: what the apps' REST clients send.
+    case plain
+    /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients.
+    case plainBulk
+}
+
+extension ActionEnvelope {
+    /// Reads an action as it comes on the socket. Unknown members are ignored; known ones must not come twice.
+    package static func decode(_ text: [UInt8]) throws(ActionError) -> ActionEnvelope {
+        try decode(text, plain: .envelope, keyField: nil).envelope
+    }
+
+    /// Reads the body of an HTTP request.
+    ///
+    /// - Parameters:
+    ///   - plain: the shape of a body that is no envelope: one is what has a `key`, or a `type` and neither
+    ///     `actionType` nor `idempotencyKey`.
+    ///   - keyField: the field `Idempotency-Key`, for bodies without a key.
+    package static func decode(
+        _ body: [UInt8], plain: ActionShape, keyField: String?
+    ) throws(ActionError) -> (envelope: ActionEnvelope, shape: ActionShape) {
+        // Arrays do not pass typed errors on.
+        let result: Result<(ActionEnvelope, ActionShape), ActionError> = body.withUnsafeBytes { text in
+            do throws(ActionError) {
+                let members = try ActionMembers(text)
+                let shape = members.isEnvelope ? .envelope : plain
+                return .success((try members.envelope(shape, keyField: keyField), shape))
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+}
+
+/// The members that an action may have.
+private enum ActionField: Int, CaseIterable {
+    case version, key, deviceID, number, type, payload, base, clientTime, timeZone
+    /// Of the plain shapes.
+    case idempotencyKey, actionType, rev, timestamp, occurrenceIDs, criteria, takenAt, includeFuture
+
+    /// Kept, for `allCases` is made anew each time.
+    static let all = allCases
+
+    var isOfEnvelopes: Bool { rawValue <= ActionField.timeZone.rawValue }
+
+    var name: StaticString {
+        switch self {
+        case .version: "v"
+        case .key: "key"
+        case .deviceID: "deviceId"
+        case .number: "n"
+        case .type: "type"
+        case .payload: "payload"
+        case .base: "base"
+        case .clientTime: "clientTime"
+        case .timeZone: "tz"
+        case .idempotencyKey: "idempotencyKey"
+        case .actionType: "actionType"
+        case .rev: "rev"
+        case .timestamp: "timestamp"
+        case .occurrenceIDs: "occurrenceIds"
+        case .criteria: "criteria"
+        case .takenAt: "takenAt"
+        case .includeFuture: "includeFuture"
+        }
+    }
+}
+
+/// The members of an action, pointing into its text.
+private struct ActionMembers {
+    private var values = [JSONValue?](repeating: nil, count: ActionField.all.count)
+    private var repeated: [ActionField] = []
+
+    init(_ text: UnsafeRawBufferPointer) throws(ActionError) {
+        do throws(JSONError) {
+            var reader = try JSONObjectReader(text, maxDepth: ActionLimits.depth)
+            while let member = try reader.next() {
+                guard let field = ActionField.all.first(where: { member.isNamed($0.name) }) else { continue }
+                if values[field.rawValue] != nil { repeated.append(field) }
+                values[field.rawValue] = member.value
+            }
+        } catch {
+            throw .keyless(error.kind == .wrongKind ? "An action is a JSON object" : "The action is not valid JSON")
+        }
+    }
+
+    /// A member's value; a null is none.
+    private subscript(field: ActionField) -> JSONValue? {
+        guard let value = values[field.rawValue], value.kind != .null else { return nil }
+        return value
+    }
+
+    var isEnvelope: Bool {
+        self[.key] != nil || self[.type] != nil && self[.actionType] == nil && self[.idempotencyKey] == nil
+    }
+
+    func envelope(_ shape: ActionShape, keyField: String?) throws(ActionError) -> ActionEnvelope {
+        // Two of a name would be two actions to two readers.
+        guard !repeated.contains(where: { shape != .envelope || $0.isOfEnvelopes }) else {
+            throw .keyless("A member of the action is given twice")
+        }
+        let key = try key(shape, keyField)
+        func fail(_ field: ActionField, _ message: StaticString) -> ActionError {
+            .invalid(key: key, path: field.name, message: message, shape)
+        }
+        func text(_ field: ActionField, bytesMax: Int, _ message: StaticString) throws(ActionError) -> String? {
+            guard let value = self[field] else { return nil }
+            guard let text = value.string, Self.isText(text, 1...bytesMax) else { throw fail(field, message) }
+            return text
+        }
+        if shape == .envelope, let version = self[.version], version.integer != 1 { throw fail(.version, "must be 1") }
+        let deviceID = try text(
+            .deviceID, bytesMax: ActionLimits.deviceIDBytes, "must be a string of 1 to 200 bytes")
+        let number = self[.number]?.integer
+        guard self[.number] == nil || (1...ActionLimits.numberMax).contains(number ?? 0) else {
+            throw fail(.number, "must be a whole number, from 1 on")
+        }
+        guard number == nil || deviceID != nil else { throw fail(.deviceID, "is needed where n is given") }
+        guard let type = type(shape) else { throw fail(.type, "must be a string of at most 64 bytes") }
+        guard let payload = payload(shape) else { throw fail(.payload, "must be an object") }
+        guard self[.base] == nil || self[.base]?.kind == .object else { throw fail(.base, "must be an object") }
+        let timeZone = try text(
+            .timeZone, bytesMax: ActionLimits.timeZoneBytes, "must be the name of a time zone, such as Europe/Berlin")
+        let clientTime = self[.clientTime] ?? (shape == .envelope ? nil : self[.timestamp])
+        return ActionEnvelope(
+            key: key, deviceID: deviceID, number: number, type: type, payload: payload, base: base(shape),
+            clientTime: clientTime.map { [UInt8]($0.bytes) }, timeZone: timeZone)
+    }
+
+    private func key(_ shape: ActionShape, _ keyField: String?) throws(ActionError) -> String {
+        let key = self[shape == .envelope ? .key : .idempotencyKey].map { $0.string ?? "" } ?? keyField
+        guard let key else { throw .keyless("An action needs a key") }
+        guard Self.isText(key, 1...ActionLimits.keyBytes) else {
+            throw .keyless("An action's key is a string of 1 to 200 bytes")
+        }
+        return key
+    }
+
+    private func type(_ shape: ActionShape) -> String? {
+        if shape == .plainBulk { return "bulkMarkAll" }
+        guard let type = self[shape == .envelope ? .type : .actionType]?.string,
+            Self.isText(type, 0...ActionLimits.typeBytes)
+        else { return nil }
+        return type
+    }
+
+    private func payload(_ shape: ActionShape) -> [UInt8]? {
+        if shape == .plainBulk { return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture]) }
+        guard let payload = self[.payload], payload.kind == .object else { return nil }
+        return [UInt8](payload.bytes)
+    }
+
+    private func base(_ shape: ActionShape) -> [UInt8]? {
+        if let base = self[.base] { return [UInt8](base.bytes) }
+        return shape == .envelope || self[.rev] == nil ? nil : object(of: [.rev])
+    }
+
+    /// An object of those of the members that are there.
+    private func object(of fields: [ActionField]) -> [UInt8] {
+        var writer = ByteWriter(capacity: 256)
+        writer.append("{")
+        for field in fields {
+            guard let value = self[field] else { continue }
+            if writer.count > 1 { writer.append(",") }
+            writer.append(jsonString: field.name.bytes)
+            writer.append(":")
+            writer.append(value.bytes)
+        }
+        writer.append("}")
+        return writer.array
+    }
+
+    /// The database's texts hold no NUL.
+    private static func isText(_ text: String, _ bounds: ClosedRange<Int>) -> Bool {
+        bounds.contains(text.utf8.count) && !text.holds(0)
+    }
+}

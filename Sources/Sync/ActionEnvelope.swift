@@ -1,0 +1,35 @@
+/// An action as a device sent it: what the hub itself looks at, and the rest as JSON text for the database to judge.
+///
+/// Holds health data: never to be logged.
+package struct ActionEnvelope: Sendable {
+    /// The idempotency key: 1 to 200 bytes, no NUL.
+    package let key: String
+    /// The sending device, where it counts its actions: 1 to 200 bytes.
+    package let deviceID: String?
+    /// The action's number among the device's, from 1 on.
+    package let number: Int64?
+    /// What to do, at most 64 bytes; an unknown type is the database's to reject.
+    package let type: String
+    /// A JSON object.
+    package let payload: [UInt8]
+    /// A JSON object: the revision that the device saw.
+    package let base: [UInt8]?
+    /// A JSON string or number: when the user acted, by the device's clock.
+    package let clientTime: [UInt8]?
+    /// An IANA zone.
+    package let timeZone: String?
+
+    package init(
+        key: String, deviceID: String? = nil, number: Int64? = nil, type: String, payload: [UInt8],
+        base: [UInt8]? = nil, clientTime: [UInt8]? = nil, timeZone: String? = nil
+    ) {
+        self.key = key
+        self.deviceID = deviceID
+        self.number = number
+        self.type = type
+        self.payload = payload
+        self.base = base
+        self.clientTime = clientTime
+        self.timeZone = timeZone
+    }
+}

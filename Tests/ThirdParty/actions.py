@@ -1,0 +1,102 @@
+"""Actions as an app's clients send them: on a socket, and by HTTP."""
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+
+from waiting import PATIENCE, eventually
+
+
+def envelope(kind, payload, key=None, **more):
+    return {"v": 1, "key": key or str(uuid.uuid4()), "type": kind, "payload": payload, **more}
+
+
+def plain(kind, payload, key=None, **more):
+    """As the seeds' `useAdherenceAction` builds it."""
+    return {"idempotencyKey": key or str(uuid.uuid4()), "actionType": kind, "payload": payload, **more}
+
+
+def add_dose(hub, user, hours=0, **columns):
+    """A dose scheduled that many hours from now, its window an hour long; its id."""
+    names = "".join(f", {name}" for name in columns)
+    places = ", %s" * len(columns)
+    (identity,), = hub.query(
+        "insert into care.dose_occurrence (user_id, product_id, scheduled_at, window_end" + names + ")"
+        " select %s, 'zinc', t, t + interval '1 hour'" + places +
+        " from (select now() + make_interval(hours => %s) as t) as its returning id",
+        [user, *columns.values(), hours])
+    return identity
+
+
+def row(hub, dose):
+    """Status and note of a dose, from the table."""
+    return hub.query("select status, note from care.dose_occurrence where id = %s", [dose])[0]
+
+
+class Answer:
+    """An HTTP answer, with JSON in it where the hub could read the request."""
+
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = json.loads(body) if headers.get_content_type() == "application/json" else body.decode()
+
+    def __repr__(self):
+        return f"{self.status} {self.body}"
+
+
+class Caller:
+    """A REST client of one user."""
+
+    def __init__(self, hub, user, token=None):
+        self.hub = hub
+        self.user = user
+        self.token = hub.token(user) if token is None else token
+
+    def post(self, body, route="actions", user=None, **headers):
+        """One request, its answer whatever the status."""
+        name = urllib.parse.quote(user or self.user, safe="")
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.hub.port}/users/{name}/adherence/{route}",
+            data=body if isinstance(body, bytes) else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", **headers})
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=PATIENCE) as response:
+                return Answer(response.status, response.headers, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, error.headers, error.read())
+
+    def settle(self, body, route="actions", **headers):
+        """As clients do: asks again while the answer is a `retry` of a hub that is only just there."""
+        answer = None
+
+        def is_settled():
+            nonlocal answer
+            answer = self.post(body, route, **headers)
+            return answer.status not in (429, 503) or answer.body.get("code") == "out_of_order"
+
+        eventually(is_settled, "an answer that is no retry")
+        return answer
+
+
+def act(device, action):
+    """Sends an action on a socket, again while it is told to retry; its result."""
+    result = None
+
+    def is_settled():
+        nonlocal result
+        start = device.count()
+        device.send("sync:action", action)
+        result = device.wait_for(
+            lambda frame: frame.event == "sync:result" and frame.data["key"] == action["key"],
+            f"the result of {action}", start=start).data
+        return result["status"] != "retry" or result["code"] == "out_of_order"
+
+    eventually(is_settled, f"an answer to {action} that is no retry")
+    return result
