@@ -1,0 +1,178 @@
+import Reactor
+import Sync
+import TestSupport
+import Testing
+
+@testable import Store
+
+/// Whose turn it is.
+@Suite final class ActionQueueTests {
+    private var queue = ActionQueue(waitingMax: 20, waitingPerUserMax: 5)
+    private let start = Instant(nanoseconds: 1_000_000_000)
+
+    private func add(_ user: String, _ key: String, at now: Instant? = nil) throws -> ActionQueue.Refusal? {
+        let now = now ?? start
+        let request = ActionRequest(user: user, envelope: ActionEnvelope(key: key, type: "t", payload: [])) { _ in }
+        let action = try #require(
+            Action(request, line: queue.line(user), deadline: now.advanced(by: .seconds(10))))
+        return queue.append(action, now: now)
+    }
+
+    // The macros of Testing take values, which do not change.
+
+    private func next() -> Action? { queue.next() }
+    private func expire(_ now: Instant) -> [Action] { queue.expire(now: now) }
+    private func hold(_ action: Action, _ end: Instant) -> [Action] { queue.hold(action, until: end) }
+    private func removeWaiting() -> [Action] { queue.removeWaiting() }
+
+    @Test func usersAreServedInTurn() throws {
+        for key in ["a1", "a2", "a3"] { #expect(try add("a", key) == nil) }
+        for key in ["b1", "b2"] { #expect(try add("b", key) == nil) }
+        #expect(try add("c", "c1") == nil)
+        var served: [String] = []
+        while let action = next() {
+            served.append(action.key)
+            queue.done(action)
+        }
+        #expect(served == ["a1", "b1", "c1", "a2", "b2", "a3"])
+        #expect(queue.userCount == 0)
+        #expect(queue.isIdle)
+    }
+
+    @Test func oneOfAUserIsUnderWay() throws {
+        for key in ["a1", "a2"] { #expect(try add("a", key) == nil) }
+        #expect(try add("b", "b1") == nil)
+        let first = try #require(next())
+        #expect(try #require(next()).key == "b1")
+        #expect(next() == nil)
+        queue.done(first)
+        #expect(next()?.key == "a2")
+    }
+
+    @Test func theLostComesFirst() throws {
+        for key in ["a1", "a2"] { #expect(try add("a", key) == nil) }
+        for user in ["b", "c"] { #expect(try add(user, "\(user)1") == nil) }
+        let first = try #require(next())
+        queue.again(first)
+        #expect(next() === first)
+        #expect(next()?.key == "b1")
+    }
+
+    @Test func aLockedUserIsHeld() throws {
+        for key in ["a1", "a2", "a3"] { #expect(try add("a", key) == nil) }
+        let first = try #require(next())
+        let end = start.advanced(by: .milliseconds(300))
+        #expect(hold(first, end).map(\.key) == ["a2", "a3"])
+        #expect(queue.waitingCount == 0)
+        #expect(try add("a", "a4") == .held(end))
+        #expect(try add("b", "b1") == nil)
+        #expect(try add("a", "a5", at: end) == nil)
+        #expect(next()?.key == "b1")
+        #expect(next()?.key == "a5")
+    }
+
+    @Test func aHeldUserIsForgottenInTime() throws {
+        #expect(try add("a", "a1") == nil)
+        let first = try #require(next())
+        let end = start.advanced(by: .milliseconds(300))
+        _ = hold(first, end)
+        #expect(expire(start).isEmpty)
+        #expect(queue.userCount == 1)
+        #expect(expire(end).isEmpty)
+        #expect(queue.userCount == 0)
+    }
+
+    @Test func bounds() throws {
+        for number in 1...5 { #expect(try add("a", "\(number)") == nil) }
+        #expect(try add("a", "6") == .full)
+        for user in 1...15 { #expect(try add("u\(user)", "1") == nil) }
+        #expect(try add("last", "1") == .full)
+        #expect(queue.userCount == 16)
+        // What is under way does not wait.
+        _ = next()
+        #expect(try add("last", "1") == nil)
+        #expect(removeWaiting().count == 20)
+        #expect(queue.waitingCount == 0)
+        #expect(queue.userCount == 1)
+    }
+
+    @Test func whatWaitedInVainIsTakenOut() throws {
+        let later = start.advanced(by: .seconds(5))
+        for key in ["a1", "a2"] { #expect(try add("a", key) == nil) }
+        #expect(try add("a", "a3", at: later) == nil)
+        #expect(try add("b", "b1") == nil)
+        #expect(try add("c", "c1", at: later) == nil)
+        let first = try #require(next())
+        let end = start.advanced(by: .seconds(10))
+        #expect(Set(expire(end).map(\.key)) == ["a1", "a2", "b1"])
+        first.finish(.stopping(key: "a1"))
+        #expect(expire(end).isEmpty)
+        #expect(next()?.key == "c1")
+        #expect(next() == nil)
+        queue.done(first)
+        #expect(next()?.key == "a3")
+    }
+
+    @Test func spellingsAreUsersOfTheirOwn() throws {
+        #expect(try add("é", "1") == nil)
+        #expect(try add("e\u{301}", "2") == nil)
+        _ = next()
+        #expect(next()?.key == "2")
+        #expect(TextKey("a", "b") != TextKey("a"))
+        #expect(TextKey("a", "b") != TextKey("ab"))
+        #expect(TextKey("a", "b") == TextKey("a", "b"))
+    }
+
+    /// Whatever happens to actions, those of a user are done in their order, each once.
+    @Test func anyHistoryKeepsTheOrder() throws {
+        var random = SeededRandom()
+        var done: [String: [Int]] = [:]
+        var underWay: [Action] = []
+        var last: [String: Int] = [:]
+        func finish(_ action: Action) {
+            let parts = action.key.split(separator: "/")
+            done[String(parts[0]), default: []].append(Int(parts[1]) ?? -1)
+        }
+        for _ in 0..<5_000 {
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0...2:
+                let user = "u\(Int.random(in: 0..<8, using: &random))"
+                let number = last[user, default: 0] + 1
+                if try add(user, "\(user)/\(number)") == nil { last[user] = number }
+            case 3, 4:
+                if let action = next() {
+                    #expect(!underWay.contains { $0.line === action.line }, "seed \(random.seed)")
+                    underWay.append(action)
+                }
+            case 5:
+                guard let index = underWay.indices.randomElement(using: &random) else { continue }
+                queue.again(underWay.remove(at: index))
+            case 6:
+                guard let index = underWay.indices.randomElement(using: &random) else { continue }
+                let action = underWay.remove(at: index)
+                queue.done(action)
+                finish(action)
+            default:
+                guard Bool.random(using: &random), let index = underWay.indices.randomElement(using: &random) else {
+                    continue
+                }
+                let action = underWay.remove(at: index)
+                let rest = hold(action, start)
+                for action in [action] + rest { finish(action) }
+            }
+        }
+        for action in underWay {
+            queue.done(action)
+            finish(action)
+        }
+        while let action = next() {
+            queue.done(action)
+            finish(action)
+        }
+        _ = expire(start)
+        #expect(queue.userCount == 0)
+        for (user, numbers) in done {
+            #expect(numbers == Array(1...(last[user] ?? 0)), "\(user), seed \(random.seed)")
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import Bytes
+import Foundation
+import Logging
+import Postgres
+import Reactor
+import Store
+import Sync
+import TestDatabase
+import Testing
+
+/// A running store of a database with the toy functions, and all that it answered; complains about second answers.
+///
+/// The mutable state belongs to whoever holds the condition.
+final class Desk: @unchecked Sendable {
+    let database: Database
+    private let condition = NSCondition()
+    private var answers: [String: ActionAnswer] = [:]
+    private var order: [String] = []
+    private var violations: [String] = []
+    private var commits = 0
+    private var store: Store?
+
+    init(_ database: Database, _ change: (inout StoreConfiguration) -> Void = { _ in }) throws {
+        self.database = database
+        var configuration = StoreConfiguration(connectionString: database.hub)
+        change(&configuration)
+        let logger = Logger(label: "store") { _ in SwiftLogNoOpLogHandler() }
+        store = try Store.start(configuration, logger: logger) { self.committed() }
+    }
+
+    /// Ends the store, and with it the cycle that keeps this alive: the store's thread must not be the last to let go.
+    func stop() {
+        store?.stop()
+        store = nil
+    }
+
+    // MARK: In
+
+    func submit(_ user: String, _ key: String, n: Int64? = nil, _ type: String = "mark", _ payload: String = "{}") {
+        let envelope = ActionEnvelope(
+            key: key, deviceID: n.map { _ in "phone" }, number: n, type: type, payload: Array(payload.utf8))
+        guard let store else { return }
+        store.submit(ActionRequest(user: user, envelope: envelope) { self.answered("\(user)/\(key)", $0) })
+    }
+
+    /// Submits an action until it is decided, and returns the last answer.
+    func decide(
+        _ user: String, _ key: String, n: Int64? = nil, _ type: String = "mark", _ payload: String = "{}"
+    ) throws -> ActionAnswer {
+        while true {
+            submit(user, key, n: n, type, payload)
+            let answer = try take(user, key)
+            guard answer.status == .retry else { return answer }
+            usleep(1_000)
+        }
+    }
+
+    // MARK: Out
+
+    /// Waits for the answer and forgets it, so that the action may be submitted again.
+    func take(
+        _ user: String, _ key: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> ActionAnswer {
+        try wait("answer to \(key)", sourceLocation) { answers["\(user)/\(key)"] != nil }
+        return try #require(locked { answers.removeValue(forKey: "\(user)/\(key)") }, sourceLocation: sourceLocation)
+    }
+
+    func wait(
+        _ what: String, _ sourceLocation: SourceLocation = #_sourceLocation, until isMet: () -> Bool
+    ) throws {
+        condition.lock()
+        defer { condition.unlock() }
+        let end = Date(timeIntervalSinceNow: 60)
+        while !isMet() {
+            try #require(
+                condition.wait(until: end), "\(what): not in 60 s; \(violations)", sourceLocation: sourceLocation)
+        }
+    }
+
+    /// Answers in the order in which they came, as `user/key`.
+    var answered: [String] { locked { order } }
+    /// What no store may do.
+    var complaints: [String] { locked { violations } }
+    /// Calls of `committed`.
+    var commitCount: Int { locked { commits } }
+    /// For conditions of `wait`, which holds the lock.
+    var unlockedAnswers: [String: ActionAnswer] { answers }
+    /// Likewise.
+    var unlockedCommits: Int { commits }
+
+    // MARK: The store's thread
+
+    private func answered(_ key: String, _ answer: ActionAnswer) {
+        locked {
+            if answers.updateValue(answer, forKey: key) != nil { violations.append("\(key) answered twice") }
+            order.append(key)
+            condition.broadcast()
+        }
+    }
+
+    private func committed() {
+        locked {
+            commits += 1
+            condition.broadcast()
+        }
+    }
+
+    private func locked<Value>(_ body: () -> Value) -> Value {
+        condition.lock()
+        defer { condition.unlock() }
+        return body()
+    }
+}
+
+extension ActionAnswer {
+    /// Whether the answer is a stored one come back.
+    var isReplayed: Bool { json.string.contains("\"replayed\": true") || json.string.contains("\"replayed\":true") }
+}

@@ -1,0 +1,293 @@
+import Bytes
+import Postgres
+import Reactor
+import Store
+import Sync
+import TestDatabase
+import TestSupport
+import Testing
+
+/// Connections and servers that end, at every moment of an action's life: exactly one application, or a retry.
+@Suite(.serialized, .timeLimit(.minutes(4))) final class LossTests {
+    private var desks: [Desk] = []
+
+    deinit {
+        for desk in desks { desk.stop() }
+    }
+
+    private func open(_ database: Database, _ change: (inout StoreConfiguration) -> Void = { _ in }) throws -> Desk {
+        let desk = try Desk(database) {
+            $0.userRate.perSecond = 0
+            $0.deviceRate.perSecond = 0
+            change(&$0)
+        }
+        desks.append(desk)
+        return desk
+    }
+
+    private func database(_ cluster: Cluster? = nil) throws -> Database {
+        let database = try (cluster ?? Cluster.shared.get()).database()
+        try Toy.install(in: database)
+        return database
+    }
+
+    /// The connection ends at one moment of the third action, with others before and behind it.
+    @Test(arguments: Failpoint.allCases, [1, 8]) func aLostConnectionCostsNothing(place: Failpoint, depth: Int) throws {
+        let database = try database()
+        let count = Locked(0)
+        let desk = try open(database) {
+            $0.connections = 1
+            $0.depth = depth
+            $0.failpoints = Failpoints { reached in
+                guard reached == place else { return false }
+                return count.withLock { count in
+                    count += 1
+                    return count == 3
+                }
+            }
+        }
+        #expect(try desk.decide("warm", "up").status == .applied)
+        for n in 1...5 {
+            for user in ["ann", "bob"] { desk.submit(user, "\(n)", n: Int64(n)) }
+        }
+        for n in 1...5 {
+            for user in ["ann", "bob"] { #expect(try desk.take(user, "\(n)").status == .applied) }
+        }
+        for user in ["ann", "bob"] { try expectOrder(database, user, 5) }
+        #expect(desk.complaints.isEmpty)
+    }
+
+    /// The first execution goes on in a backend that does not know yet that nobody listens.
+    @Test func theSecondExecutionWaitsForTheFirst() throws {
+        let database = try database()
+        let isCut = Locked(false)
+        let desk = try open(database) {
+            $0.connections = 2
+            $0.lockTimeout = .seconds(20)
+            $0.failpoints = Failpoints { reached in
+                guard reached == .afterSend else { return false }
+                return isCut.withLock { isCut in
+                    defer { isCut = true }
+                    return !isCut
+                }
+            }
+        }
+        let answer = try desk.decide("ann", "k1", "sleep", "{\"s\":0.3}")
+        #expect(answer.status == .applied)
+        try expectOrder(database, "ann", nil)
+    }
+
+    /// Backends are ended, and connections cut, at random, while devices send and send again.
+    @Test func aStormOfLossesAppliesEachOnceInOrder() throws {
+        let database = try database()
+        let seed = SeededRandom()
+        let random = Locked(seed)
+        let desk = try open(database) {
+            $0.connections = 3
+            $0.depth = 4
+            $0.failpoints = Failpoints { _ in
+                random.withLock { Int.random(in: 0..<400, using: &$0) == 0 }
+            }
+        }
+        let users = (0..<12).map { "u\($0)" }
+        let isOver = Locked(false)
+        let killer = Thread {
+            guard let admin = try? database.admin() else { return }
+            while !isOver.withLock({ $0 }) {
+                _ = try? admin.query(
+                    """
+                    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                    WHERE datname = current_database() AND usename = 'carillon_hub' ORDER BY random() LIMIT 1
+                    """)
+                _ = try? admin.query("SELECT pg_sleep(0.05)")
+            }
+        }
+        let devices = users.map { user in
+            Thread {
+                for n in 1...60 {
+                    // Several ahead, as a device with a queue does.
+                    for ahead in n...min(n + 2, 60) { desk.submit(user, "\(ahead)/\(n)", n: Int64(ahead)) }
+                    for ahead in n...min(n + 2, 60) { _ = try? desk.take(user, "\(ahead)/\(n)") }
+                    _ = try? desk.decide(user, "\(n)", n: Int64(n))
+                }
+            }
+        }
+        for device in devices { device.join() }
+        isOver.withLock { $0 = true }
+        killer.join()
+        #expect(desk.complaints.isEmpty, "seed \(seed.seed)")
+    }
+
+    /// Each device sends until each of its actions is decided, while connections end at random.
+    @Test func numbersStayInOrder() throws {
+        let database = try database()
+        let seed = SeededRandom()
+        let random = Locked(seed)
+        let desk = try open(database) {
+            $0.connections = 3
+            $0.depth = 4
+            $0.failpoints = Failpoints { _ in
+                random.withLock { Int.random(in: 0..<300, using: &$0) == 0 }
+            }
+        }
+        let users = (0..<12).map { "u\($0)" }
+        let failures = Locked<[String]>([])
+        let devices = users.map { user in
+            Thread {
+                var next = 1
+                while next <= 80 {
+                    // A window of actions ahead; what was not decided is sent again from the first of them on.
+                    let window = next...min(next + 4, 80)
+                    for n in window { desk.submit(user, "\(n)", n: Int64(n)) }
+                    var isOpen = true
+                    for n in window {
+                        guard let answer = try? desk.take(user, "\(n)") else {
+                            failures.withLock { $0.append("\(user)/\(n) has no answer") }
+                            return
+                        }
+                        if isOpen, answer.status == .applied { next = n + 1 } else { isOpen = false }
+                    }
+                }
+            }
+        }
+        for device in devices { device.join() }
+        #expect(failures.withLock { $0 } == [], "seed \(seed.seed)")
+        for user in users { try expectOrder(database, user, 80) }
+        #expect(desk.complaints.isEmpty, "seed \(seed.seed)")
+    }
+
+    // MARK: Servers
+
+    @Test func aServerThatIsAwayIsARetryAtOnce() throws {
+        let cluster = try Cluster()
+        let database = try database(cluster)
+        try cluster.stop()
+        let desk = try open(database)
+        // Before the first attempt has failed an action waits; what follows is answered at once.
+        let first = try desk.decideOrRetry("ann", "k1")
+        #expect(first.status == .retry)
+        #expect(first.retry == .unavailable)
+        #expect(first.retryAfter.map { $0 >= .milliseconds(500) && $0 <= .seconds(10) } == true)
+        try cluster.start()
+        #expect(try desk.decide("ann", "k1").status == .applied)
+        // And away again, with actions under way.
+        for number in 0..<50 { desk.submit("u\(number)", "k1") }
+        try cluster.stop()
+        try cluster.start()
+        for number in 0..<50 {
+            let answer = try desk.take("u\(number)", "k1")
+            if answer.status == .retry { #expect(try desk.decide("u\(number)", "k1").status == .applied) }
+        }
+        let admin = try database.admin()
+        #expect(try admin.query("SELECT count(*), count(DISTINCT user_id) FROM toy.done") == [["51", "51"]])
+        #expect(desk.complaints.isEmpty)
+    }
+
+    @Test func aSlowServerIsARetry() throws {
+        let database = try database()
+        let desk = try open(database) { $0.statementTimeout = .milliseconds(200) }
+        let answer = try desk.decideOrRetry("ann", "k1", "sleep", "{\"s\":30}")
+        #expect(answer.retry == .unavailable)
+        #expect(try database.admin().query("SELECT count(*) FROM toy.done") == [["0"]])
+        #expect(try desk.decide("ann", "k1").status == .applied)
+    }
+
+    /// A server that does not even keep its own timeout.
+    @Test func aServerThatSaysNothingIsLeft() throws {
+        let database = try database()
+        let desk = try open(database) {
+            $0.statementTimeout = .milliseconds(100)
+            $0.connections = 2
+        }
+        try database.admin().execute("ALTER FUNCTION sync.apply SET statement_timeout = 0")
+        #expect(try desk.decide("ann", "k1").status == .applied)
+        desk.submit("ann", "k2", "sleep", "{\"s\":1.5}")
+        desk.submit("bob", "k2")
+        #expect(try desk.take("bob", "k2").status == .applied)
+        _ = try desk.take("ann", "k2")
+        #expect(try desk.decide("ann", "k2", "sleep", "{\"s\":1.5}").status == .applied)
+        try expectOrder(database, "ann", nil)
+    }
+
+    @Test func aReadOnlyServerIsARetry() throws {
+        let cluster = try Cluster()
+        let database = try database(cluster)
+        let desk = try open(database)
+        #expect(try desk.decide("ann", "k1").status == .applied)
+        let admin = try database.admin()
+        func setReadOnly(_ isReadOnly: Bool) throws {
+            try admin.execute("ALTER SYSTEM SET default_transaction_read_only = \(isReadOnly)")
+            _ = try admin.query("SELECT pg_reload_conf()")
+            while try BlockingConnection(database.hub).query("SHOW default_transaction_read_only")
+                != [[isReadOnly ? "on" : "off"]]
+            {}
+        }
+        try setReadOnly(true)
+        for number in 0..<30 { desk.submit("u\(number)", "k1") }
+        var retries = 0
+        for number in 0..<30 {
+            if try desk.take("u\(number)", "k1").retry == .unavailable { retries += 1 }
+        }
+        #expect(retries > 0)
+        try admin.execute("SET default_transaction_read_only = off")
+        try setReadOnly(false)
+        for number in 0..<30 { #expect(try desk.decide("u\(number)", "k1").status == .applied) }
+        #expect(try admin.query("SELECT count(*), count(DISTINCT user_id) FROM toy.done") == [["31", "31"]])
+        #expect(desk.complaints.isEmpty)
+    }
+
+    /// One connection says that it is read-only: the action goes to another one, or waits for a new one.
+    @Test(arguments: [1, 4]) func aReadOnlyConnectionIsLeft(connections: Int) throws {
+        let database = try database()
+        let desk = try open(database) { $0.connections = connections }
+        #expect(try desk.decide("ann", "k1", n: 1).status == .applied)
+        desk.submit("ann", "k2", n: 2, "raise", "{\"code\":\"25006\",\"times\":1}")
+        desk.submit("ann", "k3", n: 3)
+        #expect(try desk.take("ann", "k2").status == .applied)
+        #expect(try desk.take("ann", "k3").status == .applied)
+        try expectOrder(database, "ann", 3)
+    }
+
+    @Test func aServerInTroubleIsARetry() throws {
+        let database = try database()
+        let desk = try open(database)
+        for (index, code) in ["53100", "53200", "58030", "XX000", "42501", "57014"].enumerated() {
+            try database.admin().execute("ALTER SEQUENCE toy.failures RESTART")
+            let answer = try desk.decideOrRetry(
+                "ann", "k\(index)", "raise", "{\"code\":\"\(code)\",\"times\":1}")
+            #expect(answer.retry == .unavailable, "\(code)")
+            #expect(try desk.decide("ann", "k\(index)").status == .applied)
+        }
+    }
+
+    @Test func aDatabaseNotMigratedIsARetry() throws {
+        let database = try Cluster.shared.get().database()
+        try database.owner().execute(
+            "DROP FUNCTION IF EXISTS sync.apply(text, text, text, bigint, text, text, text, text, text)")
+        let desk = try open(database)
+        #expect(try desk.decideOrRetry("ann", "k1").retry == .unavailable)
+        try Toy.install(in: database)
+        #expect(try desk.decide("ann", "k1").status == .applied)
+    }
+
+    // MARK: Parts
+
+    private func expectOrder(
+        _ database: Database, _ user: String, _ count: Int?, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let rows = try database.admin().query(
+            "SELECT n FROM toy.done WHERE user_id = $1 ORDER BY serial", [user])
+        guard let count else { return }
+        #expect(rows.map { $0[0] } == (1...count).map { "\($0)" }, sourceLocation: sourceLocation)
+    }
+}
+
+extension Desk {
+    /// Submits an action, and returns its answer whatever that is; not while the store has not tried to connect yet.
+    func decideOrRetry(
+        _ user: String, _ key: String, _ type: String = "mark", _ payload: String = "{}"
+    ) throws -> ActionAnswer {
+        submit(user, key, type, payload)
+        return try take(user, key)
+    }
+}

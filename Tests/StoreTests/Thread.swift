@@ -1,0 +1,26 @@
+import Foundation
+import Logging
+
+/// Blocking code of a test, on a thread of its own: the cooperative pool has few.
+final class Thread: @unchecked Sendable {
+    private let ended = DispatchSemaphore(value: 0)
+
+    init(_ body: @escaping @Sendable () -> Void) {
+        let ended = self.ended
+        let thread = Foundation.Thread {
+            body()
+            ended.signal()
+        }
+        thread.start()
+    }
+
+    /// Waits for its end. Once.
+    func join() {
+        ended.wait()
+    }
+}
+
+extension Logger {
+    /// For parts whose words nobody reads.
+    static var quiet: Logger { Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() } }
+}

@@ -1,0 +1,91 @@
+import Postgres
+import TestDatabase
+
+/// A `sync.apply` of the same shape and promises as the real one (once for each key, in the order of a device's
+/// numbers), whose actions do what a test wants to go wrong.
+enum Toy {
+    static func install(in database: Database) throws {
+        try database.owner().execute(tables)
+        try database.owner().execute(functions)
+    }
+
+    private static let tables = """
+        CREATE SCHEMA toy;
+        CREATE TABLE toy.account (user_id text PRIMARY KEY, last_n bigint NOT NULL DEFAULT 0);
+        CREATE TABLE toy.done (
+            serial bigint GENERATED ALWAYS AS IDENTITY, user_id text, key text, n bigint, answer jsonb,
+            PRIMARY KEY (user_id, key));
+        CREATE TABLE toy.item (id text PRIMARY KEY, n int NOT NULL DEFAULT 0, other text);
+        ALTER TABLE toy.item ADD FOREIGN KEY (other) REFERENCES toy.item DEFERRABLE INITIALLY DEFERRED;
+        CREATE SEQUENCE toy.failures;
+        CREATE SEQUENCE toy.crossing;
+        CREATE SEQUENCE toy.announced;
+        """
+
+    /// - `mark`: nothing more.
+    /// - `sleep` `{s}`: takes that long.
+    /// - `raise` `{code, times}`: fails so, the first so many times.
+    /// - `always` : fails with class 22 whatever the payload.
+    /// - `cross` `{first, second}`: writes the one row, waits until two have come so far, writes the other.
+    /// - `late`: its commit fails.
+    private static let functions = """
+        CREATE OR REPLACE FUNCTION sync.apply(
+            who text, key text, device text, n bigint, type text, payload text, base text, client_time text, tz text)
+        RETURNS TABLE(status text, answer text) LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = pg_catalog, pg_temp AS $$
+        #variable_conflict use_variable
+        DECLARE
+            last bigint;
+            stored jsonb;
+            p jsonb;
+        BEGIN
+            INSERT INTO toy.account AS a (user_id) VALUES (who) ON CONFLICT DO NOTHING;
+            SELECT a.last_n INTO last FROM toy.account AS a WHERE a.user_id = who FOR UPDATE;
+            SELECT d.answer INTO stored FROM toy.done AS d WHERE d.user_id = who AND d.key = apply.key;
+            IF FOUND THEN
+                RETURN QUERY SELECT stored->>'status', (stored || '{"replayed":true}')::text;
+                RETURN;
+            END IF;
+            IF n <> last + 1 THEN
+                RETURN QUERY SELECT 'retry', jsonb_build_object('key', key, 'status', 'retry', 'code', 'out_of_order',
+                    'expected', last + 1)::text;
+                RETURN;
+            END IF;
+            stored := jsonb_build_object('key', key, 'status', 'applied', 'server', pg_backend_pid());
+            p := payload::jsonb;
+            IF type = 'always' THEN
+                RAISE EXCEPTION 'aspirin' USING ERRCODE = '22023';
+            ELSIF p IS NULL THEN
+                stored := jsonb_build_object('key', key, 'status', 'rejected', 'code', 'invalid', 'path', 'payload');
+            ELSIF type = 'sleep' THEN
+                PERFORM pg_sleep((p->>'s')::float8);
+            ELSIF type = 'raise' THEN
+                IF nextval('toy.failures') <= (p->>'times')::int THEN
+                    RAISE EXCEPTION 'aspirin' USING ERRCODE = p->>'code';
+                END IF;
+            ELSIF type = 'cross' THEN
+                UPDATE toy.item AS i SET n = i.n + 1 WHERE i.id = p->>'first';
+                PERFORM nextval('toy.crossing');
+                WHILE (SELECT last_value FROM toy.crossing) < 2 LOOP
+                    PERFORM pg_sleep(0.005);
+                END LOOP;
+                UPDATE toy.item AS i SET n = i.n + 1 WHERE i.id = p->>'second';
+            ELSIF type = 'late' THEN
+                INSERT INTO toy.item VALUES (key, 1, 'nowhere');
+            END IF;
+            IF n IS NOT NULL THEN
+                UPDATE toy.account AS a SET last_n = n WHERE a.user_id = who;
+            END IF;
+            INSERT INTO toy.done (user_id, key, n, answer) VALUES (who, key, n, stored);
+            RETURN QUERY SELECT stored->>'status', stored::text;
+        END
+        $$;
+        CREATE OR REPLACE FUNCTION sync.announce() RETURNS void LANGUAGE sql SECURITY DEFINER
+        SET search_path = pg_catalog, pg_temp AS $$
+            SELECT nextval('toy.announced'), pg_notify('sync', '');
+            SELECT NULL::void
+        $$;
+        GRANT EXECUTE ON FUNCTION sync.apply(text, text, text, bigint, text, text, text, text, text), sync.announce()
+            TO carillon_hub
+        """
+}
