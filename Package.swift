@@ -52,6 +52,7 @@ let package = Package(
         layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
+        layer("Care", ["Bytes", "JSON", "Sync"]),
 
         // 2: the engine
         layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
@@ -122,6 +123,7 @@ let package = Package(
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
+        tests("CareTests", ["Bytes", "Care", "Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),

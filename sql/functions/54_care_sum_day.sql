@@ -31,6 +31,46 @@ begin
 end
 $$;
 
+-- care.keep_day: writes the summary of a day with its streak, or takes it away where no dose is left, and tells the days
+-- after it. Lock order: the day's summary, then those of later days by date, under the lock of the user's stream.
+create or replace function care.keep_day(s care.day_summary, present boolean, clock timestamptz) returns void
+language plpgsql
+as $$
+declare
+    near care.day_summary[] := array(
+        select d from care.day_summary as d where d.user_id = s.user_id and d.date <= s.date
+        order by d.date desc limit 2);
+    before care.day_summary := near[1];
+    was care.day_summary;
+begin
+    if before.date = s.date then
+        was := before;
+        before := near[2];
+    end if;
+    s.run := coalesce(before.run, 0);
+    s.best := coalesce(before.best, 0);
+    if present then
+        s.run := care.run_after(before.run, s);
+        s.best := greatest(s.best, s.run);
+        insert into care.day_summary as d (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
+                                           skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
+        values (s.user_id, s.date, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
+                s.pending_count, s.adherence_pct, s.on_time_pct, clock, s.run, s.best)
+        on conflict (user_id, date) do update
+            set scheduled_count = excluded.scheduled_count, taken_count = excluded.taken_count,
+                missed_count = excluded.missed_count, made_up_count = excluded.made_up_count,
+                skipped_count = excluded.skipped_count, pending_count = excluded.pending_count,
+                adherence_pct = excluded.adherence_pct, on_time_pct = excluded.on_time_pct,
+                updated_at = excluded.updated_at, run = excluded.run, best = excluded.best;
+    else
+        delete from care.day_summary as d where d.user_id = s.user_id and d.date = s.date;
+    end if;
+    if not present or was.date is null or s.run <> was.run or s.best <> was.best then
+        perform care.carry_run(s.user_id, s.date, s.run, s.best);
+    end if;
+end
+$$;
+
 -- care.sum_day: counts a user's day, stores the counts in care.day_summary with the streak they make, and returns them as
 -- clients get them. Called by the builder only, under the lock of the user's stream. Lock order: the day's summary, after
 -- the stream, then those of later days by date.
@@ -43,9 +83,6 @@ language plpgsql
 as $$
 declare
     s care.day_summary;
-    near care.day_summary;
-    stored care.day_summary;
-    before care.day_summary;
     doses bigint;
     due bigint;
 begin
@@ -65,38 +102,18 @@ begin
         s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
         s.on_time_pct := round(100.0 * s.taken_count / due, 1);
     end if;
-    for near in select * from care.day_summary as d where d.user_id = who and d.date <= day order by d.date desc limit 2 loop
-        if near.date = day then
-            stored := near;
-        elsif before.date is null then
-            before := near;
-        end if;
-    end loop;
-
-    -- Nobody else writes this row meanwhile, so plain statements do.
-    if doses = 0 then
-        s.run := coalesce(before.run, 0);
-        s.best := coalesce(before.best, 0);
-        delete from care.day_summary where user_id = who and date = day;
-    else
-        s.run := care.run_after(before.run, s);
-        s.best := greatest(before.best, s.run);
-        if stored.date is not null then
-            update care.day_summary as d
-            set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
-                made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
-                adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock,
-                run = s.run, best = s.best
-            where d.user_id = who and d.date = day;
-        else
-            insert into care.day_summary (user_id, date, scheduled_count, taken_count, missed_count, made_up_count,
-                                          skipped_count, pending_count, adherence_pct, on_time_pct, updated_at, run, best)
-            values (who, day, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count,
-                    s.pending_count, s.adherence_pct, s.on_time_pct, clock, s.run, s.best);
-        end if;
-    end if;
-    if doses = 0 or stored.date is null or s.run <> stored.run or s.best <> stored.best then
-        perform care.carry_run(who, day, s.run, s.best);
+    -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
+    s.user_id := who;
+    s.date := day;
+    update care.day_summary as d
+    set scheduled_count = s.scheduled_count, taken_count = s.taken_count, missed_count = s.missed_count,
+        made_up_count = s.made_up_count, skipped_count = s.skipped_count, pending_count = s.pending_count,
+        adherence_pct = s.adherence_pct, on_time_pct = s.on_time_pct, updated_at = clock
+    where d.user_id = who and d.date = day and doses > 0
+        and (d.missed_count + d.pending_count > 0) = (s.missed_count + s.pending_count > 0)
+        and (d.taken_count + d.made_up_count > 0) = (s.taken_count + s.made_up_count > 0);
+    if not found then
+        perform care.keep_day(s, doses > 0, clock);
     end if;
     return jsonb_build_object(
         'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,

@@ -10,7 +10,7 @@ $$;
 
 -- care.invalid: the verdict on a value that is no good.
 create or replace function care.invalid(path text, problem text) returns sync.verdict
-language sql immutable
+language sql stable
 as $$
     select row('rejected', pg_catalog.jsonb_build_object('code', 'invalid', 'path', path, 'message', problem),
                null)::sync.verdict

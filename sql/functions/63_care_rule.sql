@@ -98,7 +98,7 @@ begin
         r.code := 'state';
         return r;
     end if;
-    r.note := case i.kind when 'edit' then i.merged ->> 'note' else i.note end;
+    r.note := case i.kind when 'edit' then coalesce(i.merged ->> 'note', i.note) else i.note end;
     if i.kind = 'keep' and i.status is not null then
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;

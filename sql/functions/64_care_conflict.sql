@@ -53,7 +53,7 @@ begin
         server := merged || jsonb_build_object('changedBy', jsonb_build_object(
             'deviceId', d.changed_device, 'key', d.changed_key, 'at', d.updated_at));
         if i.note is not null then
-            merged := merged || jsonb_build_object('note', i.note, 'hasNote', true);
+            merged := merged || jsonb_build_object('note', i.note, 'hasNote', i.note <> '');
         end if;
     end if;
     foreach name in array names loop

@@ -39,7 +39,7 @@ $$;
 
 -- care.memo: both lists; null where there is neither.
 create or replace function care.memo(single boolean, undo jsonb, pending jsonb) returns jsonb
-language sql immutable
+language sql stable
 as $$
     select case when undo is not null or pending is not null
                 then pg_catalog.jsonb_build_object('single', single, 'undo', undo, 'pending', pending) end

@@ -86,7 +86,7 @@ begin
     else
         status := case when conflict > 0 then 'conflict' else 'rejected' end;
         select e ->> 'code' into code from jsonb_array_elements(items) with ordinality as t(e, place)
-        where e ->> 'status' = verdict_of_many.status order by place limit 1;
+        where e ->> 'status' = status order by place limit 1;
         answer := answer || jsonb_build_object('code', code, 'message', care.message(code, kind));
     end if;
     return row(status, answer, care.memo(false, undo, pending))::sync.verdict;

@@ -48,7 +48,9 @@ begin
 
         select * into known from sync.action as a where a.user_id = who and a.key = apply.key;
         if found and known.digest = digest then
-            return query select known.status, sync.replayed(who, known.answer)::text;
+            status := known.status;
+            answer := sync.replayed(who, known.answer)::text;
+            return next;
             return;
         elsif found then
             whole := jsonb_build_object('key', key, 'status', 'rejected', 'code', 'key_reused',
@@ -63,7 +65,9 @@ begin
         end if;
     end if;
     if whole is not null then
-        return query select whole ->> 'status', whole::text;
+        status := whole ->> 'status';
+        answer := whole::text;
+        return next;
         return;
     end if;
 
@@ -83,7 +87,9 @@ begin
         insert into sync.device as d (user_id, device_id, last_n) values (who, device, n)
         on conflict (user_id, device_id) do update set last_n = excluded.last_n;
     end if;
-    return query select verdict.status, whole::text;
+    status := verdict.status;
+    answer := whole::text;
+    return next;
 end
 $$;
 

@@ -1,0 +1,72 @@
+// What each kind of item does to a dose: the table of transitions, undo, and the three ways out of a conflict.
+
+extension ActionDecision {
+    /// The verdict, the dose as it shall be, and the note to be added.
+    func rule(_ item: ActionItem, _ dose: Dose?) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
+        if case .acceptServer = item.kind { return (.noop, dose, nil) }
+        guard let dose else { return (.conflict(.gone), nil, nil) }
+        switch item.kind {
+        case .act(let onlyDue): return act(item.intent, dose, onlyDue: onlyDue)
+        case .undo(let entry, _, let isLate): return undo(entry, dose, isLate: isLate)
+        case .acceptServer: return (.noop, dose, nil)
+        case .keepLocal:
+            if item.intent.state != nil, hasMovedOn(dose, item) { return (.conflict(.state), nil, nil) }
+            return force(item.intent.state, note: item.intent.note, dose)
+        case .merge(let fields):
+            let note = fields?.note ?? item.intent.note
+            guard let fields, fields.namesState else { return force(nil, note: note, dose) }
+            if hasMovedOn(dose, item) { return (.conflict(.state), nil, nil) }
+            return force(merged(fields, item.intent, dose), note: note, dose)
+        }
+    }
+
+    private func act(
+        _ intent: DoseIntent, _ dose: Dose, onlyDue: Bool
+    ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
+        if onlyDue, DoseRules.isToCome(dose, at: now) { return (.notDue, nil, nil) }
+        let verdict = DoseRules.decide(intent, on: dose, at: now)
+        guard verdict == .applied else { return (verdict, nil, nil) }
+        var after = dose
+        if let state = intent.state, DoseRules.decide(state, on: dose, at: now) == .applied { after.state = state }
+        after.note = intent.note ?? dose.note
+        return (.applied, after, intent.note)
+    }
+
+    /// Both parts come back if nothing has touched them since, or neither does.
+    private func undo(
+        _ entry: UndoEntry, _ dose: Dose, isLate: Bool
+    ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
+        if dose.state.status == .cancelled { return (.conflict(.gone), nil, nil) }
+        if isLate { return (.conflict(.late), nil, nil) }
+        guard entry.statusRev == nil || entry.statusRev == dose.statusRev,
+            entry.noteRev == nil || entry.noteRev == dose.noteRev
+        else { return (.conflict(.superseded), nil, nil) }
+        var after = dose
+        if let state = entry.state { after.state = state }
+        if entry.hasNote { after.note = entry.noteBefore }
+        return (.applied, after, nil)
+    }
+
+    /// Whether someone has changed the state since the user saw it.
+    private func hasMovedOn(_ dose: Dose, _ item: ActionItem) -> Bool { dose.statusRev > item.seenRev ?? 0 }
+
+    private func force(
+        _ state: DoseState?, note: String?, _ dose: Dose
+    ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
+        var after = dose
+        after.state = state ?? dose.state
+        after.note = note ?? dose.note
+        return (note != nil || !(after.state == dose.state) ? .applied : .noop, after, note)
+    }
+
+    /// The state with the fields that the user chose.
+    private func merged(_ fields: MergedFields, _ intent: DoseIntent, _ dose: Dose) -> DoseState {
+        let status = fields.status ?? dose.state.status
+        let isTaken = status == .taken || status == .madeUp
+        let keepsReason = status == .madeUp || status == .skipped
+        return DoseState(
+            status,
+            takenAt: isTaken ? fields.takenAt ?? dose.state.takenAt ?? intent.state?.takenAt ?? now : nil,
+            reason: fields.reason ?? (keepsReason ? dose.state.reason : nil))
+    }
+}

@@ -1,0 +1,275 @@
+/// What becomes of one intent on one dose.
+struct ItemOutcome {
+    let dose: Identifier
+    let verdict: DoseVerdict
+    /// The dose as it then is; nil: there is none.
+    var after: Dose?
+    var conflict: DoseConflict?
+}
+
+/// One intent of an action, with what its table needs to know.
+struct ActionItem {
+    enum Kind {
+        /// By the table of transitions; `onlyDue`: doses that are still to come are left alone.
+        case act(onlyDue: Bool)
+        /// Back to what was before, while nothing has touched it; `isLate`: not any more.
+        case undo(UndoEntry, of: Identifier, isLate: Bool)
+        case acceptServer
+        /// The intent, whatever the status is.
+        case keepLocal
+        /// The server's state with the intent's note, or the fields that the user chose.
+        case merge(MergedFields?)
+    }
+
+    let dose: Identifier
+    let kind: Kind
+    let intent: DoseIntent
+    /// The revision that the device had seen.
+    let seenRev: Int64?
+}
+
+/// Decides one new action on a copy of its user's account.
+struct ActionDecision {
+    private let envelope: ActionEnvelope
+    let model: CareModel
+    let now: Timestamp
+    private var writes: DoseWrites
+    private(set) var account: CareAccount
+    private(set) var answer: ActionAnswer
+    private(set) var isSingle = true
+    private(set) var undo: [UndoEntry] = []
+    private(set) var pending: [PendingIntent] = []
+
+    init(_ envelope: ActionEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
+        self.envelope = envelope
+        self.model = model
+        self.account = account
+        self.now = now
+        writes = DoseWrites(model: model, key: envelope.key, device: envelope.device, now: now)
+        answer = ActionAnswer(envelope.key, .noop)
+    }
+
+    /// Judges the payload and carries it out; `answer` and `account` say what came of it.
+    mutating func run() {
+        do throws(InvalidAction) {
+            let action = try DoseAction.parse(
+                type: envelope.type, payload: envelope.payload, zone: envelope.zone, now: now,
+                isKnownZone: { model.utcOffset($0, now) != nil })
+            let seen = try SeenRevisions(envelope.base)
+            let sentAt = try envelope.clientTime.map { (time) throws(InvalidAction) in
+                try PayloadReader.time(time, path: "clientTime")
+            }
+            try perform(action, seen: seen, actedAt: min(sentAt ?? now, now))
+        } catch {
+            answer = ActionAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
+            answer.path = error.path
+        }
+        writes.flush(&account)
+    }
+
+    /// - Parameter actedAt: when the device says the user acted, never later than now.
+    private mutating func perform(
+        _ action: DoseAction, seen: SeenRevisions, actedAt: Timestamp
+    ) throws(InvalidAction) {
+        func item(_ dose: Identifier, _ state: DoseState?, _ note: String?, onlyDue: Bool = false) -> ActionItem {
+            ActionItem(
+                dose: dose, kind: .act(onlyDue: onlyDue), intent: DoseIntent(state, note: note),
+                seenRev: seen.rev(of: dose))
+        }
+        switch action {
+        case .markTaken(let dose, let takenAt, let note):
+            carry(item(dose, DoseState(.taken, takenAt: takenAt ?? actedAt), note))
+        case .markMissed(let dose, let note):
+            carry(item(dose, DoseState(.missed), note))
+        case .makeUp(let dose, let at, let reason, let note):
+            carry(item(dose, DoseState(.madeUp, takenAt: at ?? actedAt, reason: reason), note))
+        case .skip(let dose, let reason, let note):
+            carry(item(dose, DoseState(.skipped, reason: reason), note))
+        case .addNote(let dose, let text):
+            carry(item(dose, nil, text))
+        case .bulkMarkAll(let selection, let takenAt, let includesFuture):
+            let taken = DoseState(.taken, takenAt: takenAt ?? actedAt)
+            carryAll(
+                try doses(selection, includesFuture: includesFuture).map {
+                    item($0, taken, nil, onlyDue: !includesFuture)
+                })
+        case .undo(let target):
+            try takeBack(target, seen: seen)
+        case .resolve(let target, let choice, let merged):
+            try resolve(target, choice, merged, seen: seen)
+        }
+    }
+
+    // MARK: Which doses
+
+    private func doses(_ selection: DoseSelection, includesFuture: Bool) throws(InvalidAction) -> [Identifier] {
+        switch selection {
+        case .doses(let ids):
+            var known: Set<Identifier> = []
+            return ids.filter { known.insert($0).inserted }
+        case .criteria(let day, let product, let schedule):
+            let zone = envelope.zone ?? account.zone
+            let day = day ?? now.date(utcOffset: model.utcOffset(zone, now) ?? 0)
+            let doses = account.doses(of: day).filter { dose in
+                dose.state.status == .scheduled && (includesFuture || dose.scheduledAt <= now)
+                    && (product == nil || sameText(product, dose.productID))
+                    && (schedule == nil || sameText(schedule, dose.scheduleID))
+            }
+            guard doses.count <= DoseAction.bulkMax else {
+                throw InvalidAction("payload.criteria", "mean more than \(DoseAction.bulkMax) doses")
+            }
+            return doses.sorted { ($0.scheduledAt, $0.id) < ($1.scheduledAt, $1.id) }.map(\.id)
+        }
+    }
+
+    private mutating func takeBack(_ target: Identifier, seen: SeenRevisions) throws(InvalidAction) {
+        guard let stored = account.actions[target] else {
+            throw InvalidAction("payload.targetKey", "names no action")
+        }
+        guard stored.type != "undo" else {
+            throw InvalidAction("payload.targetKey", "names an undo, which cannot be undone")
+        }
+        guard !stored.isUndone, !stored.undo.isEmpty else { return }
+        let isLate = now.microseconds - stored.createdAt.microseconds > 86_400_000_000
+        carry(
+            stored.undo.map { entry in
+                ActionItem(
+                    dose: entry.dose, kind: .undo(entry, of: target, isLate: isLate),
+                    intent: DoseIntent(entry.state, note: entry.noteBefore), seenRev: seen.rev(of: entry.dose))
+            }, isSingle: stored.isSingle)
+        if [.applied, .partial].contains(answer.status) { account.actions[target]?.isUndone = true }
+    }
+
+    private mutating func resolve(
+        _ target: Identifier, _ choice: ConflictChoice, _ merged: MergedFields?, seen: SeenRevisions
+    ) throws(InvalidAction) {
+        guard let stored = account.actions[target], !stored.pending.isEmpty else {
+            throw InvalidAction("payload.of", "names no action with a conflict")
+        }
+        guard !stored.isResolved else { return }
+        guard choice != .merge || merged == nil || stored.isSingle else {
+            throw InvalidAction("payload.merged", "is for an action on one dose")
+        }
+        let kind: ActionItem.Kind =
+            switch choice {
+            case .acceptServer: .acceptServer
+            case .keepLocal: .keepLocal
+            case .merge: .merge(merged)
+            }
+        carry(
+            stored.pending.map { entry in
+                ActionItem(
+                    dose: entry.dose, kind: kind, intent: entry.intent, seenRev: seen.rev(of: entry.dose) ?? entry.rev)
+            }, isSingle: stored.isSingle)
+        account.actions[target]?.isResolved = true
+    }
+
+    // MARK: Carrying out
+
+    private mutating func carry(_ items: [ActionItem], isSingle: Bool) {
+        if isSingle, let item = items.first { carry(item) } else { carryAll(items) }
+    }
+
+    /// One dose: it, or its conflict, is at the top of the answer.
+    private mutating func carry(_ item: ActionItem) {
+        let outcome = carryOut(item)
+        switch outcome.verdict {
+        case .applied, .noop:
+            answer = ActionAnswer(envelope.key, outcome.verdict == .applied ? .applied : .noop)
+            answer.result = outcome.after.map { model.json.answer($0) }
+        case .conflict(let code):
+            answer = ActionAnswer(envelope.key, .conflict, code: code.rawValue, message: Self.message(code.rawValue))
+            answer.conflict = outcome.conflict?.tree(model.json)
+        case .notDue:
+            answer = ActionAnswer(envelope.key, .rejected, code: "not_due", message: Self.message("not_due"))
+        }
+    }
+
+    /// Any number of doses: an item for each, in their order.
+    private mutating func carryAll(_ items: [ActionItem]) {
+        isSingle = false
+        var counts: [ActionStatus: Int64] = [:]
+        var codes: [ActionStatus: String] = [:]
+        var trees: [JSONTree] = []
+        for item in items {
+            let outcome = carryOut(item)
+            let (status, code) = Self.spelled(outcome.verdict)
+            counts[status, default: 0] += 1
+            if let code, codes[status] == nil { codes[status] = code }
+            var members: [JSONTree.Member] = [
+                .init("occurrenceId", .string(item.dose.text)), .init("status", .string(status.rawValue)),
+            ]
+            if let code { members.append(.init("code", .string(code))) }
+            if let conflict = outcome.conflict { members.append(.init("conflict", conflict.tree(model.json))) }
+            if code == nil, let dose = outcome.after { members.append(.init("occurrence", model.json.answer(dose))) }
+            trees.append(.object(members))
+        }
+        let done = (counts[.applied] ?? 0) + (counts[.noop] ?? 0)
+        let status: ActionStatus =
+            if done == Int64(items.count) {
+                counts[.applied] == nil ? .noop : .applied
+            } else if done > 0 {
+                .partial
+            } else {
+                counts[.conflict] == nil ? .rejected : .conflict
+            }
+        answer = ActionAnswer(
+            envelope.key, status, code: codes[status], message: codes[status].map { Self.message($0) })
+        let total = [ActionStatus.applied, .noop, .conflict, .rejected].map {
+            JSONTree.Member($0.rawValue, .integer(counts[$0] ?? 0))
+        }
+        answer.result = .object([.init("items", .array(trees)), .init("counts", .object(total))])
+    }
+
+    /// Decides and writes one dose, and remembers what undo and resolve need.
+    private mutating func carryOut(_ item: ActionItem) -> ItemOutcome {
+        let before = account.doses[item.dose]
+        let (verdict, wanted, note) = rule(item, before)
+        if case .conflict(let code) = verdict {
+            let base = item.seenRev.flatMap { account.told[item.dose]?[$0] }
+            pending.append(PendingIntent(dose: item.dose, intent: item.intent, rev: before?.rev ?? 0))
+            return ItemOutcome(
+                dose: item.dose, verdict: verdict, after: before,
+                conflict: DoseConflict(
+                    code: code, dose: item.dose, server: before, base: base, local: item.intent))
+        }
+        guard verdict == .applied, let before, let wanted else {
+            return ItemOutcome(dose: item.dose, verdict: verdict, after: before)
+        }
+        writes.update(wanted, in: &account)
+        let after = account.doses[item.dose] ?? before
+        if case .undo(let entry, let target, _) = item.kind {
+            if entry.hasNote { account.notes[NoteID(dose: item.dose, key: target)] = nil }
+        } else {
+            if let note { account.notes[NoteID(dose: item.dose, key: envelope.key)] = note }
+            let changedState = before.state == after.state ? nil : before.state
+            undo.append(
+                UndoEntry(
+                    dose: item.dose, state: changedState, statusRev: changedState.map { _ in after.statusRev },
+                    hasNote: note != nil, noteBefore: note == nil ? nil : before.note,
+                    noteRev: note.map { _ in after.noteRev }))
+        }
+        return ItemOutcome(dose: item.dose, verdict: verdict, after: after)
+    }
+
+    // MARK: Words
+
+    private static func spelled(_ verdict: DoseVerdict) -> (ActionStatus, String?) {
+        switch verdict {
+        case .applied: (.applied, nil)
+        case .noop: (.noop, nil)
+        case .conflict(let code): (.conflict, code.rawValue)
+        case .notDue: (.rejected, "not_due")
+        }
+    }
+
+    private static func message(_ code: String) -> String {
+        switch code {
+        case "state": "the dose has another status by now"
+        case "late": "it is too late for this: makeUp is the way"
+        case "gone": "this dose is not there any more"
+        case "superseded": "the dose has been changed since"
+        default: "the time for this has not come yet"
+        }
+    }
+}

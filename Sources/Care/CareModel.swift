@@ -1,0 +1,114 @@
+/// The reference: what the server must answer, write and tell, action by action.
+///
+/// One value holds a whole database. It knows nothing of transactions, locks and clocks: each call is one transaction,
+/// and the caller says what time it is. The same calls in the same order give the same answers.
+package struct CareModel {
+    /// Seconds that a zone's clocks are ahead of UTC at an instant; nil: no such zone.
+    package typealias ZoneOffset = @Sendable (_ zone: String, _ instant: Timestamp) -> Int?
+
+    /// What is known of each user.
+    package private(set) var accounts: [Identifier: CareAccount] = [:]
+    /// The epoch of all streams, as clients are shown it.
+    let epoch: String
+    package let json: DoseJSON
+    let utcOffset: ZoneOffset
+
+    /// An empty database.
+    ///
+    /// - Parameters:
+    ///   - productNames: of the products that every user may see.
+    package init(epoch: String, productNames: [String: String] = [:], utcOffset: @escaping ZoneOffset) {
+        self.epoch = epoch
+        json = DoseJSON(productNames: productNames)
+        self.utcOffset = utcOffset
+    }
+
+    /// A user lives in `zone` from now on; until then in UTC.
+    package mutating func move(_ user: Identifier, to zone: String) {
+        accounts[user, default: CareAccount(user: user, zone: zone)].zone = zone
+    }
+
+    // MARK: Actions
+
+    /// Carries an action out, or says why not. A key that is known is answered as it was the first time.
+    package mutating func apply(_ envelope: ActionEnvelope, user: Identifier, at now: Timestamp) -> ActionAnswer {
+        var account = accounts[user] ?? CareAccount(user: user, zone: "UTC")
+        // Taken out, so that it is not copied when it changes.
+        accounts[user] = nil
+        defer { accounts[user] = account }
+        if let stored = account.actions[envelope.key] {
+            guard stored.content == envelope.content else {
+                return ActionAnswer(
+                    envelope.key, .rejected, code: "key_reused", message: "this key belongs to another action")
+            }
+            var answer = stored.answer
+            answer.isReplayed = true
+            return answer
+        }
+        if let device = envelope.device, let number = envelope.number {
+            let expected = (account.devices[device] ?? 0) + 1
+            guard number == expected else {
+                var answer = ActionAnswer(
+                    envelope.key, .retry, code: "out_of_order", message: "another number is expected from this device")
+                answer.expected = expected
+                return answer
+            }
+            account.devices[device] = number
+        }
+        return decide(envelope, account: &account, at: now)
+    }
+
+    /// Decides an action that is new, and stores its answer.
+    private func decide(
+        _ envelope: ActionEnvelope, account: inout CareAccount, at now: Timestamp
+    ) -> ActionAnswer {
+        var decision = ActionDecision(envelope, model: self, account: account, at: now)
+        decision.run()
+        account = decision.account
+        var answer = decision.answer
+        if answer.status != .rejected { answer.position = (account.channel, epoch, account.top) }
+        account.actions[envelope.key] = StoredAction(
+            type: envelope.type, content: envelope.content, answer: answer, isSingle: decision.isSingle,
+            undo: decision.undo, pending: decision.pending, createdAt: now)
+        return answer
+    }
+
+    // MARK: Other writers
+
+    /// What a writer outside of the hub does to rows of one user, in one transaction: `change` gets each dose (nil: there
+    /// is none) and returns what it becomes (nil: it is deleted).
+    package mutating func foreignWrite(
+        _ doses: [Identifier], user: Identifier, at now: Timestamp, change: (Identifier, Dose?) -> Dose?
+    ) {
+        var account = accounts[user] ?? CareAccount(user: user, zone: "UTC")
+        accounts[user] = nil
+        var writes = DoseWrites(model: self, key: nil, device: nil, now: now)
+        for id in doses {
+            let before = account.doses[id]
+            switch (before, change(id, before)) {
+            case (nil, let new?): writes.insert(new, in: &account)
+            case (let old?, nil): writes.delete(old.id, in: &account)
+            case (.some, let new?): writes.update(new, in: &account)
+            case (nil, nil): break
+            }
+        }
+        writes.flush(&account)
+        accounts[user] = account
+    }
+
+    // MARK: Reading
+
+    /// What a user's history says at `now`.
+    package func statistics(_ account: CareAccount, at now: Timestamp) -> AdherenceStatistics {
+        let today = now.date(utcOffset: utcOffset(account.zone, now) ?? 0)
+        let window = today.adding(-AdherenceStatistics.days)..<today
+        var recent: [LocalDate: [Dose]] = [:]
+        for dose in account.doses.values where window.contains(dose.day) { recent[dose.day, default: []].append(dose) }
+        return AdherenceStatistics(
+            today: today,
+            streaks: account.days.keys.sorted().compactMap { day in
+                account.days[day].map { (day, $0.counts.dayClass, $0.streak) }
+            },
+            counts: recent.values.map { DayCounts($0, at: now) })
+    }
+}

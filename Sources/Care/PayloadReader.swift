@@ -1,0 +1,154 @@
+/// Reads the members of a payload. Null counts as absent.
+struct PayloadReader {
+    private let object: JSONTree
+    private let path: String
+    private let now: Timestamp
+
+    init(_ object: JSONTree, path: String, now: Timestamp) {
+        self.object = object
+        self.path = path
+        self.now = now
+    }
+
+    func has(_ name: String) -> Bool { object[name] != nil }
+
+    func invalid(_ name: String, _ reason: String) -> InvalidAction { InvalidAction("\(path).\(name)", reason) }
+
+    // MARK: Kinds
+
+    func object(_ name: String) throws(InvalidAction) -> PayloadReader {
+        guard let value = object[name], value.isObject else { throw invalid(name, "must be an object") }
+        return PayloadReader(value, path: "\(path).\(name)", now: now)
+    }
+
+    func string(_ name: String) throws(InvalidAction) -> String? {
+        guard let value = object[name] else { return nil }
+        guard let text = value.string else { throw invalid(name, "must be a string") }
+        return text
+    }
+
+    func requiredString(_ name: String) throws(InvalidAction) -> String {
+        guard let text = try string(name) else { throw invalid(name, "is required") }
+        return text
+    }
+
+    func boolean(_ name: String) throws(InvalidAction) -> Bool? {
+        guard let value = object[name] else { return nil }
+        guard case .bool(let flag) = value else { throw invalid(name, "must be true or false") }
+        return flag
+    }
+
+    // MARK: Ids
+
+    func identifier(_ name: String) throws(InvalidAction) -> Identifier {
+        guard let value = object[name] else { throw invalid(name, "is required") }
+        return try Self.identifier(value, path: "\(path).\(name)")
+    }
+
+    func identifiers(_ name: String, max: Int) throws(InvalidAction) -> [Identifier] {
+        guard case .array(let elements) = object[name] else { throw invalid(name, "must be an array") }
+        guard (1...max).contains(elements.count) else { throw invalid(name, "must have 1 to \(max) elements") }
+        var identifiers: [Identifier] = []
+        for (place, element) in elements.enumerated() {
+            identifiers.append(try Self.identifier(element, path: "\(path).\(name)[\(place)]"))
+        }
+        return identifiers
+    }
+
+    private static func identifier(_ value: JSONTree, path: String) throws(InvalidAction) -> Identifier {
+        guard let text = value.string else { throw InvalidAction(path, "must be a string") }
+        guard (1...Identifier.bytesMax).contains(text.utf8.count) else {
+            throw InvalidAction(path, "must have 1 to \(Identifier.bytesMax) bytes")
+        }
+        return Identifier(text)
+    }
+
+    // MARK: Texts
+
+    /// 1 to 500 characters, blank or not.
+    func reason(_ name: String) throws(InvalidAction) -> String? { try text(name, max: 500) }
+
+    /// 1 to 4000 characters, not only blanks.
+    func note(_ name: String) throws(InvalidAction) -> String? {
+        guard let text = try text(name, max: 4000) else { return nil }
+        guard text.unicodeScalars.contains(where: { ![" ", "\t", "\r", "\n"].contains($0) }) else {
+            throw invalid(name, "must not be blank")
+        }
+        return text
+    }
+
+    private func text(_ name: String, max: Int) throws(InvalidAction) -> String? {
+        guard let text = try string(name) else { return nil }
+        guard (1...max).contains(text.unicodeScalars.count) else {
+            throw invalid(name, "must have 1 to \(max) characters")
+        }
+        return text
+    }
+
+    // MARK: Times
+
+    func day(_ name: String) throws(InvalidAction) -> LocalDate? {
+        guard let text = try string(name) else { return nil }
+        guard let day = TimeText.day(text) else { throw invalid(name, "must be a day such as 2025-11-14") }
+        return day
+    }
+
+    /// A time that lies at most five minutes ahead: clocks differ.
+    func pastTime(_ name: String) throws(InvalidAction) -> Timestamp? {
+        guard let value = object[name] else { return nil }
+        let time = try Self.time(value, path: "\(path).\(name)")
+        guard time <= now.adding(seconds: 300) else { throw invalid(name, "lies in the future") }
+        return time
+    }
+
+    /// ISO 8601 with an offset, or epoch milliseconds.
+    static func time(_ value: JSONTree, path: String) throws(InvalidAction) -> Timestamp {
+        let time: Timestamp?
+        switch value {
+        case .string(let text): time = TimeText.instant(text)
+        case .number:
+            guard let milliseconds = value.integer else {
+                throw InvalidAction(path, "must be an integer number of milliseconds")
+            }
+            let (scaled, overflow) = milliseconds.multipliedReportingOverflow(by: 1000)
+            time = Timestamp(microseconds: overflow ? .max : scaled)
+        default: time = nil
+        }
+        guard let time else {
+            throw InvalidAction(path, "must be a time such as 2025-11-14T08:00:00-05:00")
+        }
+        guard Timestamp.accepted.contains(time) else { throw InvalidAction(path, "must be of the years 2000 to 2100") }
+        return time
+    }
+}
+
+/// The revisions that a device had seen: `{rev}` for one entity, `{"<id>": {rev}}` for several; other members are
+/// ignored.
+package struct SeenRevisions: Sendable {
+    private let base: JSONTree?
+
+    /// What an envelope's `base` says.
+    package init(_ base: JSONTree?) throws(InvalidAction) {
+        self.base = base
+        guard let base else { return }
+        guard case .object(let members) = base else { throw InvalidAction("base", "must be an object") }
+        if let rev = base["rev"], !rev.isObject {
+            try Self.check(rev)
+        } else {
+            for member in members { if let rev = member.value["rev"] { try Self.check(rev) } }
+        }
+    }
+
+    /// The revision of `dose` that was seen; nil where that is not told.
+    package func rev(of dose: Identifier) -> Int64? {
+        guard let base else { return nil }
+        if let rev = base["rev"]?.integer { return rev }
+        return base[dose.text]?["rev"]?.integer
+    }
+
+    private static func check(_ rev: JSONTree) throws(InvalidAction) {
+        guard let number = rev.integer, (0...9_007_199_254_740_992).contains(number) else {
+            throw InvalidAction("base", "must name revisions, which are integers")
+        }
+    }
+}

@@ -1,0 +1,76 @@
+/// A calendar day of the proleptic Gregorian calendar.
+package struct LocalDate: Hashable, Comparable, Sendable {
+    /// Days since 1970-01-01.
+    package let days: Int
+
+    /// The day so many days after 1970-01-01.
+    package init(days: Int) {
+        self.days = days
+    }
+
+    /// The day `year`-`month`-`day`; nil where the calendar has none.
+    package init?(year: Int, month: Int, day: Int) {
+        guard (1...9999).contains(year), (1...12).contains(month), day >= 1 else { return nil }
+        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        let length = month == 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].contains(month) ? 30 : 31
+        guard day <= length else { return nil }
+        // Years from March: the leap day is the last of its year.
+        let shifted = month > 2 ? year : year - 1
+        let era = shifted / 400
+        let yearOfEra = shifted % 400
+        let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
+        days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    /// Year, month and day. Holds for the years 1 to 9999, all that a dose may have.
+    package var civil: (year: Int, month: Int, day: Int) {
+        let shifted = days + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let part = (5 * dayOfYear + 2) / 153
+        let month = part < 10 ? part + 3 : part - 9
+        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * part + 2) / 5 + 1)
+    }
+
+    /// By time.
+    package static func < (left: LocalDate, right: LocalDate) -> Bool { left.days < right.days }
+
+    /// The day so many days later.
+    package func adding(_ count: Int) -> LocalDate { LocalDate(days: days + count) }
+}
+
+/// An instant.
+package struct Timestamp: Hashable, Comparable, Sendable {
+    /// Microseconds since 1970-01-01T00:00Z, PostgreSQL's own resolution.
+    package let microseconds: Int64
+
+    /// The instant so many microseconds after 1970-01-01T00:00Z.
+    package init(microseconds: Int64) {
+        self.microseconds = microseconds
+    }
+
+    /// The instants that clients may name: the years 2000 to 2100 in UTC.
+    package static let accepted =
+        Timestamp(microseconds: 946_684_800_000_000)..<Timestamp(microseconds: 4_133_980_800_000_000)
+
+    /// By time.
+    package static func < (left: Timestamp, right: Timestamp) -> Bool { left.microseconds < right.microseconds }
+
+    /// The instant so many seconds later.
+    package func adding(seconds: Int) -> Timestamp {
+        Timestamp(microseconds: microseconds + Int64(seconds) * 1_000_000)
+    }
+
+    /// The day at this instant where clocks are `utcOffset` seconds ahead of UTC.
+    package func date(utcOffset: Int) -> LocalDate {
+        LocalDate(days: Int(Self.split(microseconds + Int64(utcOffset) * 1_000_000, by: 86_400_000_000).whole))
+    }
+
+    /// Quotient rounded down, and what is left, never negative.
+    static func split(_ value: Int64, by divisor: Int64) -> (whole: Int64, rest: Int64) {
+        let rest = value % divisor
+        return rest < 0 ? (value / divisor - 1, rest + divisor) : (value / divisor, rest)
+    }
+}

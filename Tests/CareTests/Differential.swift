@@ -1,0 +1,106 @@
+import Bytes
+import Care
+import TestSupport
+
+/// A history on which model and database differ, as short as it could be made.
+struct Difference: CustomStringConvertible {
+    let seed: UInt64
+    let steps: [Step]
+    /// The first line in which they differ.
+    let expected: String
+    let found: String
+
+    var description: String {
+        let list = steps.enumerated().map { "  \($0.offset): \($0.element.tree.canonicalText)" }
+        return """
+            history \(seed): model and database differ after these \(steps.count) steps (synthetic data)
+            \(list.joined(separator: "\n"))
+            expected: \(expected)
+            found:    \(found)
+            """
+    }
+}
+
+/// Plays histories on both sides and compares.
+struct Differential {
+    let subject: Subject
+
+    /// The history of `seed`; nil where both agree.
+    func difference(seed: UInt64) throws -> Difference? {
+        var generator = HistoryGenerator(seed: seed, model: subject.model())
+        let (steps, expected) = generator.run()
+        let wanted = expected + rows(generator.model, at: steps.last?.at)
+        let found = try subject.play(steps, users: HistoryGenerator.users)
+        guard firstDifference(wanted, found) != nil else { return nil }
+        return try shortened(seed, steps)
+    }
+
+    private func rows(_ model: CareModel, at now: Timestamp?) -> [String] {
+        guard let now else { return [] }
+        return HistoryGenerator.users.map { model.rows($0, at: now) }
+    }
+
+    private func firstDifference(_ wanted: [String], _ found: [String]) -> Int? {
+        (0..<max(wanted.count, found.count)).first { place in
+            guard place < wanted.count, place < found.count else { return true }
+            return !wanted[place].hasSameBytes(as: found[place])
+        }
+    }
+
+    /// Both sides' answers to `steps`.
+    private func play(_ steps: [Step]) throws -> (wanted: [String], found: [String]) {
+        var model = subject.model()
+        let wanted = steps.map { model.play($0) } + rows(model, at: steps.last?.at)
+        return (wanted, try subject.play(steps, users: HistoryGenerator.users))
+    }
+
+    // MARK: Shrinking
+
+    /// Delta debugging: takes away ever smaller parts as long as a difference stays. Numbers of devices go first: with
+    /// them no step can be left out.
+    private func shortened(_ seed: UInt64, _ whole: [Step]) throws -> Difference {
+        let unnumbered = whole.map(\.unnumbered)
+        let (wanted, found) = try play(unnumbered)
+        var steps = firstDifference(wanted, found) == nil ? whole : unnumbered
+        var part = max(1, steps.count / 2)
+        while true {
+            var start = 0
+            var hasShrunk = false
+            while start < steps.count {
+                let end = min(steps.count, start + part)
+                let fewer = Array(steps[..<start] + steps[end...])
+                let (wanted, found) = try play(fewer)
+                if firstDifference(wanted, found) != nil {
+                    steps = fewer
+                    hasShrunk = true
+                } else {
+                    start = end
+                }
+            }
+            if part == 1, !hasShrunk { break }
+            part = max(1, part / 2)
+        }
+        let (last, lastFound) = try play(steps)
+        return Self.difference(seed, steps, last, lastFound, at: firstDifference(last, lastFound) ?? 0)
+    }
+
+    private static func difference(
+        _ seed: UInt64, _ steps: [Step], _ wanted: [String], _ found: [String], at place: Int
+    ) -> Difference {
+        let lines = differingLines(
+            place < wanted.count ? wanted[place] : "(nothing)", place < found.count ? found[place] : "(nothing)")
+        return Difference(seed: seed, steps: steps, expected: lines.0, found: lines.1)
+    }
+
+    private static func differingLines(_ wanted: String, _ found: String) -> (String, String) {
+        let left = wanted.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        let right = found.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        for place in 0..<max(left.count, right.count) {
+            let pair = (
+                place < left.count ? left[place] : "(nothing)", place < right.count ? right[place] : "(nothing)"
+            )
+            if !pair.0.hasSameBytes(as: pair.1) { return pair }
+        }
+        return (wanted, found)
+    }
+}

@@ -1,0 +1,217 @@
+import Care
+import TestSupport
+
+// What devices send: new actions, repeats, repeats with another payload, and payloads that are wrong.
+extension HistoryGenerator {
+    /// The next action and its user.
+    mutating func action() -> (Identifier, ActionEnvelope) {
+        if chance(swarm.repeated), let (user, envelope) = pick(sent) { return (user, repeated(envelope)) }
+        let user = anyUser()
+        var envelope = ActionEnvelope(key: newKey(), type: weightedType(), payload: nil)
+        number(&envelope, user: user)
+        envelope.payload = .object(payload(envelope.type, user: user))
+        if chance(0.3) { envelope.base = base(user, envelope.payload) }
+        if chance(0.3) { envelope.clientTime = time(around: now) }
+        if chance(0.15) { envelope.zone = pick(Subject.zones.keys.sorted()) }
+        if chance(swarm.corrupted) { corrupt(&envelope) }
+        return (user, envelope)
+    }
+
+    private mutating func weightedType() -> String {
+        var place = Int.random(in: 0..<swarm.weights.reduce(0, +), using: &random)
+        for (type, weight) in zip(DoseAction.types, swarm.weights) {
+            if place < weight { return type }
+            place -= weight
+        }
+        return "markTaken"
+    }
+
+    private mutating func newKey() -> Identifier {
+        Identifier("k\(sent.count)" + (pick(["", "", "-é", "." + String(repeating: "x", count: 150)]) ?? ""))
+    }
+
+    /// The device's number: mostly the next one.
+    private mutating func number(_ envelope: inout ActionEnvelope, user: Identifier) {
+        guard let device: Identifier = pick([nil, "phone", "phone", "tablet"]) ?? nil else { return }
+        envelope.device = device
+        guard chance(0.85) else { return }
+        let next = (model.accounts[user]?.devices[device] ?? 0) + 1
+        envelope.number = chance(swarm.misnumbered) ? max(1, next + (pick([-2, -1, 1, 2]) ?? 1)) : next
+    }
+
+    /// The same key again, mostly with all else the same.
+    private mutating func repeated(_ envelope: ActionEnvelope) -> ActionEnvelope {
+        var again = envelope
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0: again.type = DoseAction.types.randomElement(using: &random) ?? again.type
+        case 1: again.payload = again.payload?.with(.init("note", .string("changed")))
+        case 2: again.base = .object([.init("rev", .integer(77))])
+        case 3: again.device = "restored"
+        case 4: again.clientTime = time(around: now)
+        default: break
+        }
+        return again
+    }
+
+    // MARK: Payloads
+
+    private mutating func payload(_ type: String, user: Identifier) -> [JSONTree.Member] {
+        var members: [JSONTree.Member] = []
+        func add(_ name: String, _ value: JSONTree, _ share: Double, _ self: inout Self) {
+            if self.chance(share) { members.append(.init(name, value)) }
+        }
+        switch type {
+        case "undo":
+            add("targetKey", .string(target(user).text), 1, &self)
+        case "resolve":
+            let open = model.accounts[user]?.openConflicts ?? []
+            add("of", .string((chance(0.8) ? pick(open) : nil)?.text ?? target(user).text), 1, &self)
+            let choice = pick(ConflictChoice.allCases) ?? .merge
+            add("choice", .string(choice.rawValue), 1, &self)
+            add("merged", merged(user), choice == .merge ? 0.6 : 0.1, &self)
+        case "bulkMarkAll":
+            if chance(0.6) {
+                let ids = (0..<Int.random(in: 1...6, using: &random)).map { _ in JSONTree.string(dose(of: user).text) }
+                add("occurrenceIds", .array(ids), 1, &self)
+                add("includeFuture", .bool(chance(0.6)), 0.5, &self)
+            } else {
+                add("criteria", criteria(), 1, &self)
+            }
+            add("takenAt", time(around: now), 0.3, &self)
+        default:
+            let id = dose(of: user)
+            add("occurrenceId", .string(id.text), 1, &self)
+            let end = model.accounts[user]?.doses[id]?.windowEnd ?? now
+            let near = chance(0.5) ? now : end.adding(seconds: pick([0, 1799, 1800, 1801]) ?? 0)
+            add("takenAt", time(around: near), type == "markTaken" ? 0.6 : 0.2, &self)
+            add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
+            add("reason", .string(text()), 0.4, &self)
+            add("note", .string(text()), 0.3, &self)
+            add("text", .string(text()), type == "addNote" ? 0.7 : 0.05, &self)
+        }
+        add("unknown", .null, 0.1, &self)
+        return members
+    }
+
+    private mutating func target(_ user: Identifier) -> Identifier {
+        let own = sent.filter { $0.user == user }.map(\.envelope.key)
+        return (chance(0.85) ? pick(own.suffix(8)) : pick(sent.map(\.envelope.key))) ?? "unknown"
+    }
+
+    private mutating func pick(_ keys: ArraySlice<Identifier>) -> Identifier? { pick(Array(keys)) }
+
+    private mutating func criteria() -> JSONTree {
+        var members: [JSONTree.Member] = []
+        if chance(0.6) {
+            let day = now.date(utcOffset: 0).adding(Int.random(in: -2...1, using: &random))
+            members.append(.init("date", .string(TimeText.text(day))))
+        }
+        if chance(0.2) { members.append(.init("productId", .string("p1"))) }
+        if chance(0.2) { members.append(.init("scheduleId", .string("s1"))) }
+        if chance(0.5) { members.append(.init("includeFuture", .bool(chance(0.7)))) }
+        return .object(members)
+    }
+
+    private mutating func merged(_ user: Identifier) -> JSONTree {
+        var members: [JSONTree.Member] = []
+        let statuses = DoseStatus.allCases.filter { $0 != .cancelled }
+        if chance(0.5) { members.append(.init("status", .string((pick(statuses) ?? .taken).rawValue))) }
+        if chance(0.3) { members.append(.init("takenAt", time(around: now))) }
+        if chance(0.3) { members.append(.init("reason", .string(text()))) }
+        if chance(0.4) { members.append(.init("note", .string(text()))) }
+        if chance(0.1) { members.append(.init("takenAt", .null)) }
+        return .object(members)
+    }
+
+    private mutating func base(_ user: Identifier, _ payload: JSONTree?) -> JSONTree {
+        let id = payload?["occurrenceId"]?.string.map { Identifier($0) } ?? dose(of: user)
+        let rev = model.accounts[user]?.doses[id]?.rev ?? 1
+        let seen = JSONTree.integer(chance(0.5) ? rev : max(0, rev - Int64.random(in: 0...3, using: &random)))
+        let one = JSONTree.object([.init("rev", seen)])
+        return chance(0.5) ? one : .object([.init(id.text, one), .init("other", .object([.init("rev", .integer(3))]))])
+    }
+
+    /// Few texts, so that the same one comes twice.
+    private mutating func text() -> String {
+        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "]) ?? "n1"
+    }
+
+    /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
+    private mutating func time(around time: Timestamp) -> JSONTree {
+        let seconds = pick([0, 0, -60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        let at = time.adding(seconds: seconds)
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: return .integer(at.microseconds / 1000)
+        case 1: return .string(TimeText.text(at))
+        case 2: return .string(TimeText.local(at, utcOffset: pick([0, -18_000, 20_700, 50_400]) ?? 0))
+        default: return .string(String(TimeText.local(at, utcOffset: 0).prefix(16)) + "Z")
+        }
+    }
+}
+
+// MARK: Wrong payloads
+
+extension HistoryGenerator {
+    private mutating func corrupt(_ envelope: inout ActionEnvelope) {
+        switch Int.random(in: 0..<20, using: &random) {
+        case 0: envelope.type = pick(["", "marktaken", "delete", "markTaken "]) ?? ""
+        case 1: envelope.payload = pick([nil, .array([]), .string("x"), .integer(1), .object([])]) ?? nil
+        case 2: envelope.base = pick([
+            .array([]), .integer(1), .object([.init("rev", odd())]), .object([.init("d1", .object([.init("rev", odd())]))]),
+            .object([.init("d1", odd())]), .object([]),
+        ])
+        case 3: envelope.clientTime = odd()
+        case 4: envelope.zone = pick(["Nowhere/Land", "utc+1", "x'; --"])
+        default: envelope.payload = envelope.payload.map { corrupted($0) }
+        }
+        // Null is the same as none.
+        if case .null? = envelope.base { envelope.base = nil }
+        if case .null? = envelope.clientTime { envelope.clientTime = nil }
+    }
+
+    /// One member taken out, doubled under another name, or given an odd value, at any depth.
+    private mutating func corrupted(_ tree: JSONTree) -> JSONTree {
+        switch tree {
+        case .object(var members):
+            guard let place = members.indices.randomElement(using: &random) else {
+                return .object([.init("occurrenceIds", odd())])
+            }
+            let member = members[place]
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0: members.remove(at: place)
+            case 1:
+                let name = pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
+                members.removeAll { $0.name == name }
+                members.append(.init(name, odd()))
+            default:
+                let isDeep = if case .object = member.value { true } else if case .array = member.value { true } else { false }
+                members[place] = .init(member.name, isDeep && chance(0.7) ? corrupted(member.value) : odd())
+            }
+            return .object(members)
+        case .array(var elements):
+            if let place = elements.indices.randomElement(using: &random), chance(0.8) {
+                elements[place] = odd()
+            } else {
+                let count = pick([0, 200, 201]) ?? 0
+                elements = (0..<count).map { .string("d\($0 % 150)") }
+            }
+            return .array(elements)
+        default: return odd()
+        }
+    }
+
+    private mutating func odd() -> JSONTree {
+        let long = pick([200, 201, 500, 501, 4000, 4001]) ?? 0
+        return pick([
+            .null, .bool(true), .bool(false), .integer(0), .integer(-1), .number("1.5"), .number("-0.25"),
+            .integer(9_007_199_254_740_992), .integer(9_007_199_254_740_993), .number("123456789012345678901234567890"),
+            .string(""), .string(" \t\r\n"), .string("\u{A0}"), .string("x"), .string("scheduled"), .string("cancelled"),
+            .string(String(repeating: "y", count: long)), .string(String(repeating: "é", count: long / 2)),
+            .array([]), .array([.null]), .object([]), .object([.init("rev", .null)]), .string("2025-02-30T00:00Z"),
+            .string("2026-03-09T12:00"), .string("1999-12-31T23:59:59Z"), .string("2000-01-01T00:00:00Z"),
+            .string("2101-01-01T00:00:00Z"), .string("2026-03-09T12:00:00.1234567Z"), .string("2026-02-29"),
+            .string("2026-03-09"), .integer(946_684_799_999), .integer(946_684_800_000), .integer(4_133_980_800_000),
+            .integer(now.microseconds / 1000 + 300_001), .number("1773100800000.5"), .string("accept_server"),
+        ]) ?? .null
+    }
+}

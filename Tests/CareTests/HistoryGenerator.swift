@@ -1,0 +1,144 @@
+import Care
+import TestSupport
+
+/// Makes one random history, step by step, from what the model says the database holds: so that keys, revisions and
+/// statuses meet. Which kinds of steps there are, and how often, differs from history to history (swarm testing).
+struct HistoryGenerator {
+    /// How often what happens in one history.
+    struct Swarm {
+        var weights: [Int]
+        var repeated = 0.0
+        var corrupted = 0.0
+        var foreign = 0.0
+        var jumps = 0.0
+        var misnumbered = 0.0
+        var users = 1
+        var doses = 3
+
+        init(using random: inout SeededRandom) {
+            weights = DoseAction.types.map { _ in [0, 1, 1, 3].randomElement(using: &random) ?? 1 }
+            if weights.allSatisfy({ $0 == 0 }) { weights[0] = 1 }
+            repeated = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
+            corrupted = [0, 0.05, 0.4].randomElement(using: &random) ?? 0
+            foreign = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
+            jumps = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
+            misnumbered = [0, 0.1].randomElement(using: &random) ?? 0
+            users = Int.random(in: 1...3, using: &random)
+            doses = Int.random(in: 2...14, using: &random)
+        }
+    }
+
+    static let users: [Identifier] = ["ann", "b.=é o", "c@x,1;"]
+    /// Steps of a history that are actions; each has some foreign steps besides.
+    static let actions = 55
+
+    let swarm: Swarm
+    var random: SeededRandom
+    var model: CareModel
+    var now: Timestamp
+    private(set) var sent: [(user: Identifier, envelope: ActionEnvelope)] = []
+    private var serial = 0
+
+    init(seed: UInt64, model: CareModel) {
+        random = SeededRandom(seed: seed)
+        swarm = Swarm(using: &random)
+        self.model = model
+        // 2026-03-10T00:00Z and some hours.
+        now = Timestamp(microseconds: 1_773_100_800_000_000 + Int64.random(in: 0..<86_400_000_000, using: &random))
+    }
+
+    /// A whole history, and what each step must answer.
+    mutating func run() -> (steps: [Step], expected: [String]) {
+        var steps: [Step] = []
+        var expected: [String] = []
+        func play(_ change: Step.Change, by user: Identifier, _ self: inout Self) {
+            let step = Step(at: self.now, user: user, change: change)
+            steps.append(step)
+            expected.append(self.model.play(step))
+        }
+        for user in Self.users.prefix(swarm.users) {
+            play(.zone(Subject.zones.keys.sorted().randomElement(using: &random) ?? "UTC"), by: user, &self)
+        }
+        for _ in 0..<swarm.doses {
+            let user = anyUser()
+            play(.insert(newDose(of: user)), by: user, &self)
+        }
+        for _ in 0..<Self.actions {
+            if chance(swarm.jumps) { jump() } else { now = now.adding(seconds: Int.random(in: 0...600, using: &random)) }
+            if chance(swarm.foreign) {
+                let user = anyUser()
+                play(foreign(user), by: user, &self)
+            }
+            let (user, envelope) = action()
+            sent.append((user, envelope))
+            play(.action(envelope), by: user, &self)
+        }
+        return (steps, expected)
+    }
+
+    // MARK: Chance
+
+    mutating func chance(_ share: Double) -> Bool { Double.random(in: 0..<1, using: &random) < share }
+
+    mutating func anyUser() -> Identifier { pick(Array(Self.users.prefix(swarm.users))) ?? "ann" }
+
+    mutating func pick<Element>(_ elements: [Element]) -> Element? { elements.randomElement(using: &random) }
+
+    private mutating func jump() {
+        let seconds = pick([3600, 14_400, 43_200, 86_400, 90_000, -3600, -90_000, 604_800]) ?? 0
+        now = now.adding(seconds: seconds + Int.random(in: -60...60, using: &random))
+    }
+
+    // MARK: Doses
+
+    mutating func newDose(of user: Identifier) -> Dose {
+        serial += 1
+        let zone = pick(Subject.zones.keys.sorted()) ?? "UTC"
+        let offset = Subject.zones[zone] ?? 0
+        let days = chance(0.25) ? Int.random(in: -33...2, using: &random) : Int.random(in: -3...1, using: &random)
+        let minutes = Int.random(in: 0..<96, using: &random) * 15
+        let base = now.date(utcOffset: 0).days * 86_400
+        let at = Timestamp(microseconds: Int64(base + days * 86_400 + minutes * 60) * 1_000_000)
+        let status = chance(0.7) ? .scheduled : pick(DoseStatus.allCases) ?? .scheduled
+        let isTaken = status == .taken || status == .madeUp
+        let windowSeconds = pick([900, 3600, 14_400]) ?? 900
+        return Dose(
+            id: Identifier(pick(["d\(serial)", "é\(serial)"]) ?? "d"), user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil,
+            productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
+            state: DoseState(
+                status, takenAt: isTaken ? at.adding(seconds: 60) : nil, reason: chance(0.1) ? "imported" : nil),
+            note: chance(0.2) ? pick(["", "from a backend", "note 1"]) : nil, scheduledAt: at, zone: zone,
+            utcOffset: offset, day: at.date(utcOffset: offset),
+            windowStart: chance(0.3) ? at.adding(seconds: -1800) : nil, windowEnd: at.adding(seconds: windowSeconds),
+            createdAt: now)
+    }
+
+    // MARK: Backends
+
+    private mutating func foreign(_ user: Identifier) -> Step.Change {
+        let ids = (0..<(chance(0.8) ? 1 : 3)).map { _ in dose(of: user) }
+        let distinct = Array(Set(ids)).sorted()
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0..<4:
+            let status = pick(DoseStatus.allCases) ?? .missed
+            let isTaken = status == .taken || status == .madeUp
+            return .update(
+                distinct, state: DoseState(status, takenAt: isTaken ? now : nil, reason: chance(0.1) ? "backend" : nil),
+                note: nil, day: nil)
+        case 4..<6: return .update(distinct, state: nil, note: .some(pick([nil, "backend note", "n1"]) ?? nil), day: nil)
+        case 6:
+            let day = now.date(utcOffset: 0).adding(Int.random(in: -4...2, using: &random))
+            return .update(distinct, state: nil, note: nil, day: day)
+        case 7: return .delete(distinct)
+        case 8: return .zone(pick(Subject.zones.keys.sorted()) ?? "UTC")
+        default: return .insert(newDose(of: user))
+        }
+    }
+
+    /// A dose of the user; now and then another's, or none.
+    mutating func dose(of user: Identifier) -> Identifier {
+        if chance(0.04) { return "nowhere" }
+        let owner = chance(0.04) ? anyUser() : user
+        return pick((model.accounts[owner]?.doses.keys).map { $0.sorted() } ?? []) ?? "nowhere"
+    }
+}

@@ -1,0 +1,61 @@
+import Postgres
+
+/// A database that is wrong in one way, by a change in the text of one function. The differential test must see it.
+enum Mutant: CaseIterable, Sendable {
+    case forgetsKeys
+    case takesLowNumbersForDone
+    case dropsGrace
+    case undoIgnoresStatus
+    case noteOverwrites
+    case keepLocalIgnoresRevisions
+    case repeatsBulkItems
+    case undoesTwice
+    case rejectionTakesNoNumber
+    case streakStopsAtNextDay
+    case statisticsCountToday
+
+    /// The function, a piece of its text, and what stands there instead.
+    var change: (function: String, from: String, to: String) {
+        switch self {
+        case .forgetsKeys:
+            ("sync.apply", "where a.user_id = who and a.key = apply.key", "where false")
+        case .takesLowNumbersForDone:
+            (
+                "sync.apply", "if n <> coalesce(last, 0) + 1 then",
+                """
+                if n <= last then
+                    return query select 'noop', jsonb_build_object('key', key, 'status', 'noop')::text;
+                    return;
+                elsif n <> coalesce(last, 0) + 1 then
+                """
+            )
+        case .dropsGrace: ("care.grace", "interval '30 minutes'", "interval '0'")
+        case .undoIgnoresStatus: ("care.rule_undo", "d.status_rev <> i.status_rev or ", "")
+        case .noteOverwrites: ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
+        case .keepLocalIgnoresRevisions: ("care.rule_resolve", "d.status_rev > i.rev and", "false and")
+        case .repeatsBulkItems: ("care.bulk", "group by id", "group by id, place")
+        case .undoesTwice: ("care.undo", "target.undone_by is not null or", "")
+        case .rejectionTakesNoNumber:
+            ("sync.apply", "if n is not null then\n        insert", "if n is not null and verdict.status <> 'rejected' then\n        insert")
+        case .streakStopsAtNextDay: ("care.carry_run", "exit when s.run = run and s.best = best;", "exit;")
+        case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
+        }
+    }
+
+    struct NotApplied: Error {
+        let mutant: Mutant
+    }
+
+    /// Puts the wrong function in the place of the right one; fails where the text is not there.
+    func install(_ connection: BlockingConnection) throws {
+        let (function, from, to) = change
+        let text = try connection.query("select pg_get_functiondef($1::regproc)", [function]).first?.first ?? nil
+        guard let text, text.ranges(of: from).count == 1 else { throw NotApplied(mutant: self) }
+        try connection.execute(text.replacing(from, with: to))
+    }
+}
+
+extension Mutant {
+    /// Actions within which each must be found.
+    static let actionsMax = 10_000
+}
