@@ -123,7 +123,7 @@ let package = Package(
         tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
-        tests("CareTests", ["Bytes", "Care", "Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),

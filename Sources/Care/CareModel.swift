@@ -8,8 +8,8 @@ package struct CareModel {
 
     /// What is known of each user.
     package private(set) var accounts: [Identifier: CareAccount] = [:]
-    /// The epoch of all streams, as clients are shown it.
-    let epoch: String
+    /// The epoch of all streams, as clients are shown it. When it changes, stored positions have no meaning any more.
+    package var epoch: String
     package let json: DoseJSON
     let utcOffset: ZoneOffset
 
@@ -43,6 +43,9 @@ package struct CareModel {
             }
             var answer = stored.answer
             answer.isReplayed = true
+            if let position = answer.position, position.epoch != epoch {
+                answer.position = (position.channel, epoch, account.top)
+            }
             return answer
         }
         if let device = envelope.device, let number = envelope.number {
@@ -94,6 +97,14 @@ package struct CareModel {
         }
         writes.flush(&account)
         accounts[user] = account
+    }
+
+    /// A writer outside of the hub gives a dose to another user, who has it from then on as a new one.
+    package mutating func foreignMove(_ dose: Identifier, from giver: Identifier, to taker: Identifier, at now: Timestamp) {
+        guard giver != taker, var moved = accounts[giver]?.doses[dose] else { return }
+        foreignWrite([dose], user: giver, at: now) { _, _ in nil }
+        moved = moved.moved(to: taker, at: now)
+        foreignWrite([dose], user: taker, at: now) { _, _ in moved }
     }
 
     // MARK: Reading

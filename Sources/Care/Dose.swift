@@ -41,7 +41,7 @@ func sameText(_ left: String?, _ right: String?) -> Bool {
 /// One dose at one time, as its row is.
 package struct Dose: Sendable {
     package let id: Identifier
-    package let user: Identifier
+    package private(set) var user: Identifier
     package let scheduleID: String?
     package let productID: String?
     package var state: DoseState
@@ -87,6 +87,17 @@ package struct Dose: Sendable {
         self.windowEnd = windowEnd
         self.createdAt = createdAt
         updatedAt = createdAt
+    }
+
+    /// The same dose as another user's, by a writer outside of the hub.
+    func moved(to taker: Identifier, at now: Timestamp) -> Dose {
+        var dose = self
+        dose.user = taker
+        dose.rev += 1
+        dose.changedKey = nil
+        dose.changedDevice = nil
+        dose.updatedAt = now
+        return dose
     }
 
     /// Whether `other` has the same state, note and day: all that is ever written to a dose.

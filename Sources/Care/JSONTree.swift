@@ -178,11 +178,18 @@ extension JSONTree {
 
     /// Members as `jsonb` keeps them: shorter names first, then by bytes; of a name given twice the last.
     private static func sorted(_ members: [Member]) -> [Member] {
-        var places: [Identifier: Int] = [:]
-        for (place, member) in members.enumerated() { places[Identifier(member.name)] = place }
-        return places.keys.sorted { left, right in
-            let lengths = (left.text.utf8.count, right.text.utf8.count)
-            return lengths.0 == lengths.1 ? left < right : lengths.0 < lengths.1
-        }.compactMap { places[$0].map { members[$0] } }
+        var order: [(length: Int, place: Int)] = []
+        for (place, member) in members.enumerated() { order.append((member.name.utf8.count, place)) }
+        order.sort { left, right in
+            if left.length != right.length { return left.length < right.length }
+            let (first, second) = (members[left.place].name, members[right.place].name)
+            return first.hasSameBytes(as: second) ? left.place < right.place : Identifier(first) < Identifier(second)
+        }
+        var sorted: [Member] = []
+        for (_, place) in order {
+            if let last = sorted.last, last.name.hasSameBytes(as: members[place].name) { sorted.removeLast() }
+            sorted.append(members[place])
+        }
+        return sorted
     }
 }

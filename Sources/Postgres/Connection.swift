@@ -266,7 +266,8 @@ package final class Connection: EventSource {
                 guard let known = prepared.first(where: { $0.statement === statement }) else {
                     // Should it fail, the execution does too.
                     let prepare = Statement(
-                        work: .prepare(statement), parameters: CStringList(), timeout: next.timeout, completion: { _ in })
+                        work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
+                        completion: { _ in })
                     waiting.insert(prepare, at: 0)
                     continue
                 }

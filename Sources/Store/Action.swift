@@ -43,8 +43,8 @@ final class Action {
         request.answer(answer)
     }
 
-    /// Replaces all JSON by nulls: the database cannot read it, but it can store a verdict about it, so that the
-    /// device's numbers go on. False where that was done before.
+    /// Takes the payload away: the database cannot read it, but it can store a verdict about it, so that the device's
+    /// numbers go on. False where that was done before.
     func strip() -> Bool {
         guard !isStripped, let parameters = Self.parameters(of: request, isStripped: true) else { return false }
         isStripped = true
@@ -63,14 +63,15 @@ final class Action {
             return list.append(text)
         }
         func append(json: [UInt8]?) -> Bool {
-            guard let json, !isStripped else {
+            guard let json else {
                 list.appendNull()
                 return true
             }
             return json.withUnsafeBytes { list.append($0) }
         }
         guard append(request.user), append(envelope.key), append(envelope.deviceID),
-            append(envelope.number.map { String($0) }), append(envelope.type), append(json: envelope.payload),
+            append(envelope.number.map { String($0) }), append(envelope.type),
+            append(json: isStripped ? nil : envelope.payload),
             append(json: envelope.base), append(json: envelope.clientTime), append(envelope.timeZone)
         else { return nil }
         return list

@@ -137,15 +137,20 @@ struct ActionQueue {
         lines.values.compactMap(\.current)
     }
 
-    /// Takes out all that waits.
-    mutating func removeWaiting() -> [Action] {
+    /// Takes out all that waits; where told to, what was lost with a connection stays, for it may be committed.
+    mutating func removeWaiting(keepingLost: Bool = false) -> [Action] {
         var removed: [Action] = []
         for line in lines.values {
-            while let action = line.waiting.popFirst() { removed.append(action) }
+            var kept: Action?
+            while let action = line.waiting.popFirst() {
+                if keepingLost, action.losses > 0 { kept = action } else { removed.append(action) }
+            }
+            // At most one: what is under way, and so can be lost, is one of a user's.
+            if let kept { line.waiting.append(kept) }
             forgetUnused(line)
         }
-        waitingCount = 0
-        ring = Fifo()
+        waitingCount -= removed.count
+        rebuildRing()
         return removed
     }
 

@@ -102,7 +102,8 @@ package final class Store: Sendable {
         case .submit(let request):
             request.answer(
                 .retry(
-                    key: request.envelope.key, .unavailable, after: .seconds(5), message: "the hub is out of resources"))
+                    key: request.envelope.key, .unavailable, after: .seconds(5), message: "the hub is out of resources")
+            )
         case .stop:
             handle.stop()
         }

@@ -17,6 +17,9 @@ final class StoreLoop: EventSource {
     /// How often it is looked for actions beyond their time.
     private static let sweepInterval = Duration.milliseconds(250)
 
+    /// How long what was never sent waits for a database that has just gone away.
+    private static let awayPatience = Duration.seconds(1)
+
     private let loop: EventLoop
     private let configuration: StoreConfiguration
     private let logger: Logger
@@ -124,7 +127,8 @@ final class StoreLoop: EventSource {
     private func pump() {
         while let writer = freest(below: configuration.depth), let action = queue.next() {
             if isCut(.beforeSend) {
-                writer.drop(.cut, with: action)
+                queue.again(action)
+                writer.drop(.cut)
                 continue
             }
             writer.send(action)
@@ -205,7 +209,13 @@ final class StoreLoop: EventSource {
             if action.strip() { return queue.again(action) }
             done(action, .invalid(key: action.key, path: "payload", message: "the database cannot read it"))
         case .readOnly:
-            writer.drop(.readOnly, with: action)
+            action.races += 1
+            if isStopping || action.races > StoreLimits.lossesMax {
+                done(action, unavailable(action.key))
+            } else {
+                queue.again(action)
+            }
+            writer.leave(.readOnly)
         case .unavailable:
             done(action, unavailable(action.key))
         }
@@ -221,6 +231,9 @@ final class StoreLoop: EventSource {
     private func sweepDue() {
         isSweepSet = false
         for action in queue.expire(now: loop.now) { action.finish(unavailable(action.key)) }
+        if let awaySince, loop.now.duration(since: awaySince) >= Self.awayPatience {
+            for action in queue.removeWaiting(keepingLost: true) { action.finish(unavailable(action.key)) }
+        }
         loop.markDirty(self)
     }
 

@@ -39,6 +39,7 @@ enum Verdict {
         case "40001", "40P01", "26000", "0A000": return .again
         case "55P03": return .locked
         case "25006": return .readOnly
+        case _ where code.code.hasPrefix("23"): return .constraint
         default: return error.advice == .rejected ? .unreadable : .unavailable
         }
     }

@@ -24,6 +24,8 @@ final class Writer {
     private var slot: ConnectionSlot?
     private var inFlight: ContiguousArray<Action> = []
     private var isAnnouncing = false
+    /// Why the connection is given up once nothing is under way on it.
+    private var reasonToLeave: PostgresError?
     /// Whether actions may be sent.
     private(set) var isUp = false
 
@@ -76,6 +78,18 @@ final class Writer {
         slot?.drop(error)
     }
 
+    /// Ends the connection when what is under way has been answered; nothing more is sent on it.
+    func leave(_ reason: PostgresError) {
+        isUp = false
+        reasonToLeave = reason
+        leaveWhereIdle()
+    }
+
+    private func leaveWhereIdle() {
+        guard let reasonToLeave, inFlight.isEmpty else { return }
+        slot?.drop(reasonToLeave)
+    }
+
     // MARK: Calls of the slot
 
     private func opened(_ connection: Connection) {
@@ -111,10 +125,12 @@ final class Writer {
         guard inFlight.first === action else { return }
         inFlight.removeFirst()
         handlers.answered(self, action, answer)
+        leaveWhereIdle()
     }
 
     private func wasLost() {
         isUp = false
+        reasonToLeave = nil
         let lost = inFlight
         inFlight = []
         if isAnnouncing {

@@ -25,14 +25,24 @@ struct Difference: CustomStringConvertible {
 struct Differential {
     let subject: Subject
 
-    /// The history of `seed`; nil where both agree.
-    func difference(seed: UInt64) throws -> Difference? {
+    /// The steps of the history of `seed` on which both differ; nil where they agree.
+    func disagreement(seed: UInt64) throws -> [Step]? {
         var generator = HistoryGenerator(seed: seed, model: subject.model())
         let (steps, expected) = generator.run()
         let wanted = expected + rows(generator.model, at: steps.last?.at)
         let found = try subject.play(steps, users: HistoryGenerator.users)
-        guard firstDifference(wanted, found) != nil else { return nil }
-        return try shortened(seed, steps)
+        return firstDifference(wanted, found) == nil ? nil : steps
+    }
+
+    /// The same, made short.
+    func difference(seed: UInt64) throws -> Difference? {
+        try disagreement(seed: seed).map { try shortened(seed, $0) }
+    }
+
+    /// A history made by hand.
+    func difference(_ steps: [Step]) throws -> Difference? {
+        let (wanted, found) = try play(steps)
+        return firstDifference(wanted, found) == nil ? nil : try shortened(0, steps)
     }
 
     private func rows(_ model: CareModel, at now: Timestamp?) -> [String] {

@@ -1,5 +1,5 @@
+import Care
 import Foundation
-import Reactor
 import TestSupport
 import Testing
 
@@ -47,11 +47,40 @@ struct DifferentialTests {
     func aWrongDatabaseIsFound(_ mutant: Mutant) throws {
         let subject = try Subject(mutant)
         var random = SeededRandom()
-        var difference: Difference?
-        for _ in 0..<(Mutant.actionsMax / HistoryGenerator.actions) {
-            difference = try Differential(subject: subject).difference(seed: random.next())
-            if difference != nil { break }
+        let isFound = try (0..<(Mutant.actionsMax / HistoryGenerator.actions)).contains { _ in
+            try Differential(subject: subject).disagreement(seed: random.next()) != nil
         }
-        #expect(difference != nil, "CARILLON_SEED=\(random.seed)")
+        #expect(isFound, "CARILLON_SEED=\(random.seed)")
+    }
+
+    /// A difference is boiled down to the steps that matter.
+    @Test func aFailingHistoryIsShort() throws {
+        let differential = Differential(subject: try Subject(.dropsGrace))
+        let seed = try #require(
+            (0..<200 as Range<UInt64>).first { try differential.disagreement(seed: $0) != nil })
+        let difference = try #require(try differential.difference(seed: seed))
+        #expect(difference.steps.count <= 4, "\(difference)")
+    }
+
+    /// As many doses as can be marked at once, and one more.
+    @Test(arguments: [200, 201])
+    func criteriaMeanOnlySoMany(_ count: Int) throws {
+        let subject = try Subject()
+        let at = Timestamp(microseconds: 1_773_100_800_000_000)
+        let day = at.date(utcOffset: 0)
+        var steps = (0..<count).map { number in
+            Step(
+                at: at, user: "ann",
+                change: .insert(
+                    Dose(
+                        id: Identifier("d\(number)"), user: "ann", scheduledAt: at.adding(seconds: number % 7), day: day,
+                        windowEnd: at.adding(seconds: 3600), createdAt: at)))
+        }
+        let payload = JSONTree.object([.init("criteria", .object([]))])
+        for seconds in [5, 60] {
+            let envelope = ActionEnvelope(key: Identifier("k\(seconds)"), type: "bulkMarkAll", payload: payload)
+            steps.append(Step(at: at.adding(seconds: seconds), user: "ann", change: .action(envelope)))
+        }
+        if let difference = try Differential(subject: subject).difference(steps) { Issue.record("\(difference)") }
     }
 }

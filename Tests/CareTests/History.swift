@@ -13,6 +13,10 @@ struct Step: Sendable {
         /// A backend writes doses, those named and the user's own; nil leaves a member alone.
         case update([Identifier], state: DoseState?, note: String??, day: LocalDate?)
         case delete([Identifier])
+        /// A backend gives a dose to another user.
+        case move(Identifier, to: Identifier)
+        /// The streams begin a new epoch.
+        case epoch(String)
     }
 
     let at: Timestamp
@@ -63,6 +67,12 @@ extension Step {
             if let day { members.append(.init("day", .string(TimeText.text(day)))) }
         case .delete(let ids):
             members += [.init("kind", .string("delete")), .init("ids", Self.list(ids))]
+        case .move(let id, let taker):
+            members += [
+                .init("kind", .string("move")), .init("ids", Self.list([id])), .init("taker", .string(taker.text)),
+            ]
+        case .epoch(let epoch):
+            members += [.init("kind", .string("epoch")), .init("epoch", .string(epoch))]
         }
         return .object(members)
     }
@@ -110,6 +120,10 @@ extension CareModel {
             }
         case .delete(let ids):
             foreignWrite(ids, user: step.user, at: step.at) { _, _ in nil }
+        case .move(let id, let taker): foreignMove(id, from: step.user, to: taker, at: step.at)
+        case .epoch(let name):
+            let lineage = epoch.drop { $0 != "." }
+            epoch = name + lineage
         }
         for event in accounts[step.user]?.events.drop(while: { $0.offset <= top }) ?? [] {
             lines.append(event.name + " " + event.data.canonicalText)
@@ -138,7 +152,7 @@ extension CareModel {
                 .integer(Int64(record.streak.best)),
             ])
         }
-        lines.append(.array([.string("actions"), .integer(Int64(account.actionCount))]))
+        lines.append(.array([.string("actions"), .integer(Int64(account.actionCount)), .integer(account.top)]))
         lines.append(.array([.string("stats"), DoseJSON.statistics(statistics(account, at: now))]))
         return lines.map(\.canonicalText).joined(separator: "\n")
     }

@@ -94,8 +94,10 @@ extension HistoryGenerator {
     }
 
     private mutating func target(_ user: Identifier) -> Identifier {
-        let own = sent.filter { $0.user == user }.map(\.envelope.key)
-        return (chance(0.85) ? pick(own.suffix(8)) : pick(sent.map(\.envelope.key))) ?? "unknown"
+        let own = sent.filter { $0.user == user }.map(\.envelope)
+        let bulk = own.filter { $0.type == "bulkMarkAll" }.map(\.key)
+        if chance(0.3), let key = pick(bulk.suffix(3)) { return key }
+        return (chance(0.85) ? pick(own.map(\.key).suffix(8)) : pick(sent.map(\.envelope.key))) ?? "unknown"
     }
 
     private mutating func pick(_ keys: ArraySlice<Identifier>) -> Identifier? { pick(Array(keys)) }

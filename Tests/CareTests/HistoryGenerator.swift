@@ -37,7 +37,8 @@ struct HistoryGenerator {
     var model: CareModel
     var now: Timestamp
     private(set) var sent: [(user: Identifier, envelope: ActionEnvelope)] = []
-    private var serial = 0
+    private var acted: [Timestamp] = []
+    private var made: [Identifier] = []
 
     init(seed: UInt64, model: CareModel) {
         random = SeededRandom(seed: seed)
@@ -71,6 +72,7 @@ struct HistoryGenerator {
             }
             let (user, envelope) = action()
             sent.append((user, envelope))
+            acted.append(now)
             play(.action(envelope), by: user, &self)
         }
         return (steps, expected)
@@ -84,7 +86,18 @@ struct HistoryGenerator {
 
     mutating func pick<Element>(_ elements: [Element]) -> Element? { elements.randomElement(using: &random) }
 
+    /// Onto an edge, a moment beside one, or far, both ways.
     private mutating func jump() {
+        let doses = (model.accounts[anyUser()]?.doses.values).map { $0.sorted { $0.id < $1.id } } ?? []
+        if let dose = pick(doses), chance(0.4) {
+            let edge = pick([dose.windowEnd, dose.scheduledAt]) ?? now
+            now = Timestamp(microseconds: edge.microseconds + (pick([-1, 0, 1]) ?? 0))
+            return
+        }
+        if let before = pick(Array(acted.suffix(5))), chance(0.2) {
+            now = Timestamp(microseconds: before.microseconds + 86_400_000_000 + (pick([0, 1]) ?? 0))
+            return
+        }
         let seconds = pick([3600, 14_400, 43_200, 86_400, 90_000, -3600, -90_000, 604_800]) ?? 0
         now = now.adding(seconds: seconds + Int.random(in: -60...60, using: &random))
     }
@@ -92,7 +105,9 @@ struct HistoryGenerator {
     // MARK: Doses
 
     mutating func newDose(of user: Identifier) -> Dose {
-        serial += 1
+        // An id may come again: of a dose that is there, and of one that was.
+        let id = chance(0.1) ? pick(made) ?? "d0" : Identifier(pick(["d\(made.count)", "é\(made.count)"]) ?? "d")
+        made.append(id)
         let zone = pick(Subject.zones.keys.sorted()) ?? "UTC"
         let offset = Subject.zones[zone] ?? 0
         let days = chance(0.25) ? Int.random(in: -33...2, using: &random) : Int.random(in: -3...1, using: &random)
@@ -103,8 +118,7 @@ struct HistoryGenerator {
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
-            id: Identifier(pick(["d\(serial)", "é\(serial)"]) ?? "d"), user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil,
-            productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
+            id: id, user: user, scheduleID: pick([nil, "s1", "s2"]) ?? nil, productID: pick([nil, "p1", "p2", "p3"]) ?? nil,
             state: DoseState(
                 status, takenAt: isTaken ? at.adding(seconds: 60) : nil, reason: chance(0.1) ? "imported" : nil),
             note: chance(0.2) ? pick(["", "from a backend", "note 1"]) : nil, scheduledAt: at, zone: zone,
@@ -118,7 +132,7 @@ struct HistoryGenerator {
     private mutating func foreign(_ user: Identifier) -> Step.Change {
         let ids = (0..<(chance(0.8) ? 1 : 3)).map { _ in dose(of: user) }
         let distinct = Array(Set(ids)).sorted()
-        switch Int.random(in: 0..<10, using: &random) {
+        switch Int.random(in: 0..<12, using: &random) {
         case 0..<4:
             let status = pick(DoseStatus.allCases) ?? .missed
             let isTaken = status == .taken || status == .madeUp
@@ -131,6 +145,8 @@ struct HistoryGenerator {
             return .update(distinct, state: nil, note: nil, day: day)
         case 7: return .delete(distinct)
         case 8: return .zone(pick(Subject.zones.keys.sorted()) ?? "UTC")
+        case 9: return .move(distinct[0], to: anyUser())
+        case 10 where chance(0.3): return .epoch("e\(acted.count)")
         default: return .insert(newDose(of: user))
         }
     }

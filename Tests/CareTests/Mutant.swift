@@ -13,6 +13,10 @@ enum Mutant: CaseIterable, Sendable {
     case rejectionTakesNoNumber
     case streakStopsAtNextDay
     case statisticsCountToday
+    case undoIsNeverLate
+    case digestForgetsBase
+    case keepsOldEpochs
+    case missesBeforeTheWindowEnds
 
     /// The function, a piece of its text, and what stands there instead.
     var change: (function: String, from: String, to: String) {
@@ -38,6 +42,10 @@ enum Mutant: CaseIterable, Sendable {
         case .rejectionTakesNoNumber:
             ("sync.apply", "if n is not null then\n        insert", "if n is not null and verdict.status <> 'rejected' then\n        insert")
         case .streakStopsAtNextDay: ("care.carry_run", "exit when s.run = run and s.best = best;", "exit;")
+        case .undoIsNeverLate: ("care.undo", "interval '24 hours'", "interval '24 days'")
+        case .digestForgetsBase: ("sync.digest", "jsonb_build_array(type, doc, base_doc)", "jsonb_build_array(type, doc)")
+        case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
+        case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
         }
     }

@@ -24,8 +24,11 @@ final class Subject {
     static let productNames = ["p1": "Magnesium", "p2": "Vitamin \"D\" ü"]
 
     /// A model of this database as it is before a history.
-    func model() -> CareModel {
-        var model = CareModel(epoch: epoch, productNames: Self.productNames) { zone, _ in Self.zones[zone] }
+    func model() -> CareModel { Self.model(epoch: epoch) }
+
+    /// A model of a database of that epoch.
+    static func model(epoch: String) -> CareModel {
+        var model = CareModel(epoch: epoch, productNames: productNames) { zone, _ in zones[zone] }
         for user in HistoryGenerator.users { model.move(user, to: "UTC") }
         return model
     }
@@ -97,6 +100,12 @@ final class Subject {
                     where id = any(ids) and user_id = s ->> 'user';
                 when 'delete' then
                     delete from care.dose_occurrence where id = any(ids) and user_id = s ->> 'user';
+                when 'move' then
+                    update care.dose_occurrence set user_id = s ->> 'taker'
+                    where id = any(ids) and user_id = s ->> 'user';
+                when 'epoch' then
+                    update sync.meta set epoch = s ->> 'epoch';
+                    update sync.stream set epoch = s ->> 'epoch';
             end case;
             set constraints sync.flush immediate;
             set constraints sync.flush deferred;
@@ -154,7 +163,9 @@ final class Subject {
                     'pendingCount', pending_count, 'adherencePct', adherence_pct, 'onTimePct', on_time_pct), run, best)
                 from care.day_summary where user_id = who
                 union all
-                select 5, '', '', jsonb_build_array('actions', count(*)) from sync.action where user_id = who
+                select 5, '', '', jsonb_build_array('actions', count(*),
+                    coalesce((select top from sync.stream where user_id = who and topic = 'adherence'), 0))
+                from sync.action where user_id = who
                 union all
                 select 6, '', '', jsonb_build_array('stats', care.stats(who))
             ) as rows

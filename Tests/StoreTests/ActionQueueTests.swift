@@ -23,7 +23,7 @@ import Testing
     private func next() -> Action? { queue.next() }
     private func expire(_ now: Instant) -> [Action] { queue.expire(now: now) }
     private func hold(_ action: Action, _ end: Instant) -> [Action] { queue.hold(action, until: end) }
-    private func removeWaiting() -> [Action] { queue.removeWaiting() }
+    private func removeWaiting(keepingLost: Bool = false) -> [Action] { queue.removeWaiting(keepingLost: keepingLost) }
 
     @Test func usersAreServedInTurn() throws {
         for key in ["a1", "a2", "a3"] { #expect(try add("a", key) == nil) }
@@ -94,6 +94,22 @@ import Testing
         #expect(removeWaiting().count == 20)
         #expect(queue.waitingCount == 0)
         #expect(queue.userCount == 1)
+    }
+
+    @Test func whatMayBeCommittedStays() throws {
+        for key in ["a1", "a2"] { #expect(try add("a", key) == nil) }
+        for user in ["b", "c"] { #expect(try add(user, "\(user)1") == nil) }
+        let lost = try #require(next())
+        let other = try #require(next())
+        lost.losses += 1
+        queue.again(lost)
+        #expect(Set(removeWaiting(keepingLost: true).map(\.key)) == ["a2", "c1"])
+        #expect(queue.waitingCount == 1)
+        #expect(next() === lost)
+        #expect(next() == nil)
+        queue.done(lost)
+        queue.done(other)
+        #expect(queue.userCount == 0)
     }
 
     @Test func whatWaitedInVainIsTakenOut() throws {

@@ -172,14 +172,23 @@ import Testing
 
     @Test func aRealDeadlockEndsInBothApplied() throws {
         try admin.execute("INSERT INTO toy.item (id) VALUES ('x'), ('y')")
-        let desk = try open { $0.lockTimeout = .seconds(30) }
-        desk.submit("ann", "k1", "cross", "{\"first\":\"x\",\"second\":\"y\"}")
-        desk.submit("bob", "k1", "cross", "{\"first\":\"y\",\"second\":\"x\"}")
-        #expect(try desk.take("ann", "k1").status == .applied)
-        #expect(try desk.take("bob", "k1").status == .applied)
+        // Not a pipeline, or one could wait behind the other while the second connection is being made.
+        let desk = try open {
+            $0.connections = 2
+            $0.depth = 1
+            $0.lockTimeout = .seconds(30)
+            $0.statementTimeout = .seconds(30)
+            $0.actionTimeout = .seconds(60)
+        }
+        #expect(try desk.decide("carol", "k1").status == .applied)
+        // The victim may be so quick that it is in the other's way again, and be told to come back.
+        let bob = Thread { _ = try? desk.decide("bob", "k1", "cross", "{\"first\":\"y\",\"second\":\"x\"}") }
+        #expect(
+            try desk.decide("ann", "k1", "cross", "{\"first\":\"x\",\"second\":\"y\"}").status == .applied)
+        bob.join()
         #expect(try admin.query("SELECT n FROM toy.item ORDER BY id") == [["2"], ["2"]])
-        // Three first halves were begun: one of them was broken.
-        #expect(try admin.query("SELECT last_value FROM toy.crossing") == [["3"]])
+        // More than two first halves were begun: some were broken.
+        #expect(try admin.query("SELECT last_value > 2 FROM toy.crossing") == [["t"]])
     }
 
     // MARK: Locks

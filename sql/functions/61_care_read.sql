@@ -88,7 +88,8 @@ begin
     elsif jsonb_typeof(v) <> 'string' then
         return 'must be a time: ISO 8601 with an offset, or epoch milliseconds';
     elsif spelled collate "C" !~
-        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?(Z|[-+](0[0-9]|1[0-5]):[0-5][0-9])$'
+        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?'
+        '(Z|[-+](0[0-9]|1[0-5]):[0-5][0-9])$'
         or care.date_problem(left(spelled, 10)) is not null
     then
         return 'must be a time such as 2025-11-14T08:00:00-05:00';

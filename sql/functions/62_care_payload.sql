@@ -168,7 +168,8 @@ declare
     verdict sync.verdict;
     problem text;
 begin
-    if type is null or type not in ('markTaken', 'markMissed', 'makeUp', 'skip', 'addNote', 'undo', 'bulkMarkAll', 'resolve') then
+    if type is null or type not in ('markTaken', 'markMissed', 'makeUp', 'skip', 'addNote', 'undo', 'bulkMarkAll',
+                                    'resolve') then
         return care.invalid('type', 'is no type of action');
     elsif doc is null then
         return care.invalid('payload', 'cannot be read');

@@ -25,7 +25,8 @@ begin
             when i.kind = 'due' and d.status = 'scheduled' and d.scheduled_at > clock then 'not_due'
             when i.status = 'taken' then
                 case d.status when 'scheduled' then 'applied'
-                              when 'missed' then case when i.taken_at <= d.window_end + care.grace() then 'applied' else 'late' end
+                              when 'missed' then
+                                  case when i.taken_at <= d.window_end + care.grace() then 'applied' else 'late' end
                               else 'state' end
             when i.status in ('missed', 'made_up') and d.status = 'scheduled' then
                 case when clock >= d.window_end then 'applied' else 'not_due' end

@@ -14,27 +14,27 @@ as $$
     end
 $$;
 
--- care.seen_state: a dose as the event with this revision showed it; null where no event of the last days did.
-create or replace function care.seen_state(who text, id text, rev bigint) returns jsonb
+-- care.seen_states: doses as the events with these revisions showed them, by id; those of which no event of the last days
+-- is left, and those asked with null, are missing. One walk through the user's events, however many are asked.
+create or replace function care.seen_states(who text, ids text[], revs bigint[]) returns jsonb
 language plpgsql
 as $$
-declare
-    seen jsonb;
 begin
-    if rev is not null then
-        select e.data -> 'updates' into seen
-        from sync.event as e
-        where e.user_id = who and e.topic = 'adherence' and e.data ->> 'occurrenceId' = seen_state.id
-            and e.data #>> '{updates,rev}' = seen_state.rev::text
-        order by e.o desc
-        limit 1;
+    if array_remove(revs, null) = '{}' then
+        return '{}';
     end if;
-    return seen;
+    return (
+        select coalesce(jsonb_object_agg(asked.id, e.data -> 'updates' order by e.o), '{}')
+        from sync.event as e
+        join unnest(ids, revs) as asked(id, rev)
+            on asked.id = e.data ->> 'occurrenceId' and asked.rev::text = e.data #>> '{updates,rev}'
+        where e.user_id = who and e.topic = 'adherence' and e.name like 'occurrence.%');
 end
 $$;
 
--- care.conflict: server, base and local, the fields in which they differ, the choices, and what `merge` would leave.
-create or replace function care.conflict(who text, i care.intent, d care.dose_occurrence, code text) returns jsonb
+-- care.conflict: server, base (what the device had seen, or null) and local, the fields in which they differ, the choices,
+-- and what `merge` would leave.
+create or replace function care.conflict(i care.intent, d care.dose_occurrence, code text, base jsonb) returns jsonb
 language plpgsql
 as $$
 declare
@@ -42,7 +42,6 @@ declare
     local jsonb := jsonb_strip_nulls(jsonb_build_object(
         'status', i.status, 'takenAt', case when i.status is not null then i.taken_at end,
         'reason', case when i.status is not null then i.reason end, 'note', i.note));
-    base jsonb := care.seen_state(who, i.id, i.rev);
     server jsonb;
     merged jsonb;
     fields jsonb := '[]';

@@ -31,12 +31,14 @@ begin
     select * into was from care.dose_occurrence as o where o.id = i.id and o.user_id = who for update;
     r := care.rule(i, was, clock);
     if r.status = 'rejected' then
-        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)), null)::sync.verdict;
+        return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)),
+                   null)::sync.verdict;
     elsif r.status = 'conflict' then
         return row(
             r.status,
             jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind),
-                               'conflict', care.conflict(who, i, was, r.code)),
+                               'conflict', care.conflict(i, was, r.code,
+                                   care.seen_states(who, array[i.id], array[i.rev]) -> i.id)),
             care.memo(true, null, jsonb_build_array(care.pending_entry(i, was))))::sync.verdict;
     end if;
     d := was;
@@ -111,6 +113,8 @@ declare
     items jsonb[] := '{}';
     undo jsonb[];
     pending jsonb[];
+    revs bigint[] := '{}';
+    seen jsonb;
     place int := 0;
 begin
     perform from care.dose_occurrence as o
@@ -127,6 +131,7 @@ begin
         place := place + 1;
         r := care.rule(i, before[place], clock);
         rulings[place] := r;
+        revs[place] := case r.status when 'conflict' then i.rev end;
         if r.status = 'applied' then
             perform care.write_note(who, i, r.note, note_key, clock);
         end if;
@@ -136,6 +141,7 @@ begin
     from (select n.dose from unnest(rulings) as n where n.status = 'applied') as w
     where o.id = (w.dose).id;
 
+    seen := care.seen_states(who, ids, revs);
     place := 0;
     foreach i in array coalesce(intents, '{}') loop
         place := place + 1;
@@ -143,7 +149,7 @@ begin
         was := before[place];
         item := jsonb_strip_nulls(jsonb_build_object('occurrenceId', i.id, 'status', r.status, 'code', r.code));
         if r.status = 'conflict' then
-            item := item || jsonb_build_object('conflict', care.conflict(who, i, was, r.code));
+            item := item || jsonb_build_object('conflict', care.conflict(i, was, r.code, seen -> i.id));
             pending := pending || care.pending_entry(i, was);
         elsif r.status <> 'rejected' and was.id is not null then
             select * into d from care.dose_occurrence as o where o.id = i.id;

@@ -1,6 +1,6 @@
--- sync.digest: of what an action asks for: SHA-256 of [type, payload, base] as jsonb writes it, so that spaces, the order
--- of members and how a number is spelled make no other action. Numbers with long exponents would be written out with all
--- their digits: a payload or base with one counts as spelled. No locks.
+-- sync.digest: of what an action asks for: SHA-256 of [type, payload, base] as jsonb writes it, so that spaces and the
+-- order of members make no other action. Numbers with long exponents would be written out with all their digits: a payload
+-- or base with one counts as spelled. No locks.
 create or replace function sync.digest(type text, payload text, doc jsonb, base text, base_doc jsonb) returns bytea
 language plpgsql immutable
 as $$

@@ -29,6 +29,8 @@ declare
     last bigint;
     verdict sync.verdict;
     whole jsonb;
+    outer_key text := coalesce(current_setting('sync.key', true), '');
+    outer_device text := coalesce(current_setting('sync.device', true), '');
 begin
     whole := sync.unusable(key, device, n);
     if whole is null then
@@ -39,7 +41,6 @@ begin
         end if;
         digest := sync.digest(coalesce(type, ''), payload, doc, base, base_doc);
         perform sync.raise_commit();
-        perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true);
         perform from sync.account as a where a.user_id = who for update;
         if not found then
             insert into sync.account as a (user_id) values (who) on conflict (user_id) do nothing;
@@ -71,11 +72,14 @@ begin
         return;
     end if;
 
+    -- What is written from here to the flush is this action's, and nothing else of the transaction.
+    perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true);
     verdict := care.act(who, key, type, doc, base_doc, client, tz);
     if verdict.status in ('applied', 'partial') then
         set constraints sync.flush immediate;
         set constraints sync.flush deferred;
     end if;
+    perform set_config('sync.key', outer_key, true), set_config('sync.device', outer_device, true);
     whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
     if verdict.status <> 'rejected' then
         whole := whole || jsonb_build_object('positions', jsonb_build_object(

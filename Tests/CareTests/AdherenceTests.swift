@@ -1,0 +1,102 @@
+import Care
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct AdherenceTests {
+    @Test(arguments: [
+        (0, 1, "0.0"), (1, 1, "100.0"), (1, 2, "50.0"), (1, 3, "33.3"), (2, 3, "66.7"), (1, 8, "12.5"), (1, 16, "6.3"),
+        (3, 16, "18.8"), (5, 16, "31.3"), (1, 2000, "0.1"), (1, 2001, "0.0"), (1999, 2000, "100.0"), (1, 80, "1.3"),
+    ])
+    func percentagesAreRoundedHalfUp(_ part: Int, _ whole: Int, _ text: String) {
+        #expect(Percentage(part, of: whole)?.text == text)
+    }
+
+    @Test func nothingDueHasNoPercentage() {
+        #expect(Percentage(0, of: 0) == nil)
+        #expect(Percentage(meanOf: []) == nil)
+    }
+
+    /// Means of whole days: each counts the same, however many doses it had.
+    @Test(arguments: [
+        ([1000, 0], "50.0"), ([333, 334], "33.4"), ([333, 333, 334], "33.3"), ([1000, 1000, 999], "100.0"),
+        ([667], "66.7"), ([1, 0], "0.1"), ([1, 0, 0], "0.0"),
+    ])
+    func meansAreRoundedHalfUp(_ tenths: [Int], _ text: String) {
+        let days = tenths.compactMap { Percentage($0, of: 1000) }
+        #expect(days.map(\.tenths) == tenths)
+        #expect(Percentage(meanOf: days)?.text == text)
+    }
+
+    // MARK: Counting
+
+    private let noon = Timestamp(microseconds: 1_763_121_600_000_000)
+
+    /// Doses by letter: scheduled (`s`, due at noon), overdue (`o`), taken, missed, up (made), skipped (`k`), cancelled.
+    private func counts(_ letters: String) -> DayCounts {
+        let statuses: [Character: DoseStatus] = [
+            "s": .scheduled, "o": .scheduled, "t": .taken, "m": .missed, "u": .madeUp, "k": .skipped, "c": .cancelled,
+        ]
+        return DayCounts(
+            letters.map { letter in
+                Dose(
+                    id: "d", user: "u", state: DoseState(statuses[letter] ?? .cancelled), scheduledAt: noon,
+                    day: noon.date(utcOffset: 0), windowEnd: noon.adding(seconds: letter == "o" ? 0 : 1),
+                    createdAt: noon)
+            }, at: noon)
+    }
+
+    @Test(arguments: [
+        ("", 0, 0, nil, nil, DayClass.neutral), ("c", 0, 0, nil, nil, .neutral), ("k", 1, 0, nil, nil, .neutral),
+        ("s", 1, 0, nil, nil, .broken), ("o", 1, 1, "0.0", "0.0", .broken), ("t", 1, 1, "100.0", "100.0", .perfect),
+        ("u", 1, 1, "100.0", "0.0", .perfect), ("m", 1, 1, "0.0", "0.0", .broken),
+        ("tu", 2, 2, "100.0", "50.0", .perfect), ("tk", 2, 1, "100.0", "100.0", .perfect),
+        ("tm", 2, 2, "50.0", "50.0", .broken), ("ts", 2, 1, "100.0", "100.0", .broken),
+        ("tos", 3, 2, "50.0", "50.0", .broken), ("ttmkc", 4, 3, "66.7", "66.7", .broken),
+        ("um", 2, 2, "50.0", "0.0", .broken), ("kk", 2, 0, nil, nil, .neutral), ("ks", 2, 0, nil, nil, .broken),
+    ] as [(String, Int, Int, String?, String?, DayClass)])
+    func daysAreCounted(
+        _ letters: String, _ scheduled: Int, _ due: Int, _ adherence: String?, _ onTime: String?, _ dayClass: DayClass
+    ) {
+        let counts = counts(letters)
+        #expect(counts.scheduled == scheduled)
+        #expect(counts.due == due)
+        #expect(counts.adherence?.text == adherence)
+        #expect(counts.onTime?.text == onTime)
+        #expect(counts.dayClass == dayClass)
+    }
+
+    // MARK: Streaks
+
+    /// Days by letter, the last of them today: perfect, neutral, broken, or `.` for a day without a summary.
+    @Test(arguments: [
+        ("", 0, 0), (".", 0, 0), ("p", 1, 1), ("n", 0, 0), ("b", 0, 0), ("pp", 2, 2), ("pb", 1, 1), ("p.", 1, 1),
+        ("pn", 1, 1), ("ppb", 2, 2), ("pbp", 1, 1), ("ppbp", 1, 2), ("ppbpb", 1, 2), ("ppb.", 0, 2), ("pnp", 2, 2),
+        ("p.p", 2, 2), ("pnnpb", 2, 2), ("bn", 0, 0), ("nbnp", 1, 1), ("ppbn", 0, 2), ("pppbppp", 3, 3),
+        ("ppbppp", 3, 3), ("bbbb", 0, 0), ("ppbb", 0, 2),
+    ])
+    func streaks(_ letters: String, _ current: Int, _ best: Int) {
+        let first = LocalDate(days: 20_000)
+        var streak = StreakRun.none
+        var days: [(day: LocalDate, dayClass: DayClass, streak: StreakRun)] = []
+        for (place, letter) in letters.enumerated() {
+            guard let dayClass = ["p": DayClass.perfect, "n": .neutral, "b": .broken][letter] else { continue }
+            streak = streak.after(dayClass)
+            days.append((first.adding(place), dayClass, streak))
+        }
+        let today = first.adding(max(0, letters.count - 1))
+        let statistics = AdherenceStatistics(today: today, streaks: days, counts: [])
+        #expect(statistics.currentStreakDays == current)
+        #expect(statistics.bestStreakDays == best)
+        // What lies ahead changes nothing.
+        days.append((today.adding(1), .perfect, streak.after(.perfect)))
+        let ahead = AdherenceStatistics(today: today, streaks: days, counts: [])
+        #expect(ahead == statistics)
+    }
+
+    @Test func averagesOfDaysAndOfDoses() {
+        let statistics = AdherenceStatistics(
+            today: LocalDate(days: 20_000), streaks: [], counts: [counts("t"), counts("tmmm"), counts("kk"), counts("s")])
+        #expect(statistics.average30Days?.text == "62.5")
+        #expect(statistics.doses30?.text == "40.0")
+    }
+}

@@ -1,0 +1,91 @@
+import Care
+import Testing
+
+/// The table of transitions, every cell of it.
+@Suite(.timeLimit(.minutes(1)))
+struct DoseRulesTests {
+    /// Rows: what the user wants; columns: what the server has. `.`: applied, `=`: noop, `!`: conflict state, `x`: gone,
+    /// `#`: conflict late, `-`: not due.
+    private static let columns: [DoseStatus] = [.scheduled, .taken, .missed, .madeUp, .skipped, .cancelled]
+    private static let inTime: [DoseStatus: String] = [
+        .taken: ".=.!!x", .missed: "-!=!!x", .madeUp: "-=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
+        .cancelled: "!!!!!x",
+    ]
+    /// From the window's end on, the dose said to be taken now.
+    private static let due: [DoseStatus: String] = [
+        .taken: ".=.!!x", .missed: ".!=!!x", .madeUp: ".=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
+        .cancelled: "!!!!!x",
+    ]
+    /// Later than the grace.
+    private static let late: [DoseStatus: String] = [
+        .taken: ".=#!!x", .missed: ".!=!!x", .madeUp: ".=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
+        .cancelled: "!!!!!x",
+    ]
+
+    private let end = Timestamp(microseconds: 1_763_125_200_000_000)
+
+    private func dose(_ status: DoseStatus) -> Dose {
+        Dose(
+            id: "d", user: "u", state: DoseState(status), scheduledAt: end.adding(seconds: -14_400),
+            day: end.date(utcOffset: 0), windowEnd: end, createdAt: end)
+    }
+
+    private func sign(_ verdict: DoseVerdict) -> Character {
+        switch verdict {
+        case .applied: "."
+        case .noop: "="
+        case .conflict(.state): "!"
+        case .conflict(.gone): "x"
+        case .conflict(.late): "#"
+        case .conflict(.superseded): "?"
+        case .notDue: "-"
+        }
+    }
+
+    private func row(_ wanted: DoseStatus, at now: Timestamp, note: String? = nil) -> String {
+        String(
+            Self.columns.map { status in
+                sign(
+                    DoseRules.decide(
+                        DoseIntent(DoseState(wanted, takenAt: now), note: note), on: dose(status), at: now))
+            })
+    }
+
+    @Test(arguments: DoseStatus.allCases)
+    func everyCell(_ wanted: DoseStatus) {
+        #expect(row(wanted, at: end.adding(seconds: -1)) == Self.inTime[wanted])
+        #expect(row(wanted, at: end) == Self.due[wanted])
+        #expect(row(wanted, at: end.adding(seconds: DoseRules.graceSeconds)) == Self.due[wanted])
+        #expect(row(wanted, at: end.adding(seconds: DoseRules.graceSeconds + 1)) == Self.late[wanted])
+    }
+
+    /// A note makes something of a noop and nothing of a refusal.
+    @Test(arguments: DoseStatus.allCases)
+    func aNoteBesideAStatus(_ wanted: DoseStatus) {
+        let later = end.adding(seconds: DoseRules.graceSeconds + 1)
+        #expect(row(wanted, at: later, note: "n") == Self.late[wanted]?.replacing("=", with: "."))
+    }
+
+    @Test func aNoteAloneNeverConflicts() {
+        for status in DoseStatus.allCases {
+            #expect(DoseRules.decide(DoseIntent(note: "n"), on: dose(status), at: end) == .applied)
+        }
+        #expect(DoseRules.decide(DoseIntent(note: "n"), on: nil, at: end) == .conflict(.gone))
+        #expect(DoseRules.decide(DoseIntent(DoseState(.taken)), on: nil, at: end) == .conflict(.gone))
+    }
+
+    /// It counts when the dose was taken, not when the device could tell.
+    @Test func aLateSynchronisationIsHonoured() {
+        let weeks = end.adding(seconds: 1_814_400)
+        let taken = DoseIntent(DoseState(.taken, takenAt: end.adding(seconds: -60)))
+        #expect(DoseRules.decide(taken, on: dose(.missed), at: weeks) == .applied)
+    }
+
+    @Test func onlyScheduledDosesAreToCome() {
+        let start = end.adding(seconds: -14_400)
+        for status in DoseStatus.allCases {
+            #expect(DoseRules.isToCome(dose(status), at: start.adding(seconds: -1)) == (status == .scheduled))
+            #expect(!DoseRules.isToCome(dose(status), at: start))
+        }
+    }
+}

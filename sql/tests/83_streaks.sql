@@ -1,0 +1,114 @@
+-- Streaks and statistics: the days' own, late actions that repair or break them, the user's today.
+set timezone = 'UTC';
+select test.set_clock('2025-11-20 23:00Z') \g /dev/null
+create function test.runs(who text) returns text language sql as $$
+    select string_agg(run || '/' || best, ' ' order by date) from care.day_summary where user_id = who $$;
+-- What the rows say, from the first day on: nothing of care.day_summary's own streaks.
+create function test.streaks_hold() returns boolean language plpgsql as $$
+declare
+    s record;
+    who text;
+    run int;
+    best int;
+begin
+    for s in select d.user_id, d.date, d.run, d.best, count(*) filter (where o.status in ('missed', 'scheduled')) as bad, count(*) filter (where o.status in ('taken', 'made_up')) as good
+        from care.day_summary as d join care.dose_occurrence as o on o.user_id = d.user_id and o.local_date = d.date group by 1, 2, 3, 4 order by 1, 2
+    loop
+        if s.user_id is distinct from who then
+            who := s.user_id; run := 0; best := 0;
+        end if;
+        run := case when s.bad > 0 then 0 when s.good > 0 then run + 1 else run end;
+        best := greatest(best, run);
+        if (run, best) <> (s.run, s.best) then
+            return false;
+        end if;
+    end loop;
+    return true;
+end
+$$;
+create function test.stats(who text) returns text language sql as $$
+    select concat_ws(' ', s ->> 'currentStreakDays', s ->> 'bestStreakDays', coalesce(s ->> 'avg30DaysPct', '-'), coalesce(s ->> 'doses30Pct', '-')) from (select care.stats(who) as s offset 0) as t $$;
+
+select test.is('nobody', test.stats('st'), '0 0 - -');
+select test.plan('st', 'st' || n, 'taken', '2025-11-10'::date + n) from generate_series(1, 9) as n \g /dev/null
+select test.is('nine perfect days', test.runs('st') || ' ' || test.stats('st'), '1/1 2/2 3/3 4/4 5/5 6/6 7/7 8/8 9/9 9 9 100.0 100.0');
+select test.plan('st', 'st10') \g /dev/null
+select test.is('today is open: it breaks nothing', test.stats('st'), '9 9 100.0 100.0');
+select test.act('st', '1', 'markTaken', '{"occurrenceId":"st10"}') \g /dev/null
+select test.is('today perfect: it counts', test.stats('st'), '10 10 100.0 100.0');
+update care.dose_occurrence set status = 'missed' where id = 'st5';
+select test.is('a day in the middle is missed', test.runs('st'), '1/1 2/2 3/3 4/4 0/4 1/4 2/4 3/4 4/4 5/5');
+select test.is('and its event has the statistics', (select data -> 'stats' from sync.event where user_id = 'st' and name = 'adherence.summary_updated' order by o desc limit 1), '{"currentStreakDays": 5, "bestStreakDays": 5, "avg30DaysPct": 88.9, "doses30Pct": 88.9}');
+create temp table top_then as select test.top('st') as top;
+select test.act('st', '2', 'makeUp', '{"occurrenceId":"st5"}') \g /dev/null
+select test.is('made up days later: repaired', test.runs('st') || ' ' || test.stats('st'), '1/1 2/2 3/3 4/4 5/5 6/6 7/7 8/8 9/9 10/10 10 10 100.0 100.0');
+select test.is('one summary event, of that day', (select test.events('st', 'adherence', top) from top_then), 'occurrence.updated st5, adherence.summary_updated 2025-11-15');
+update care.dose_occurrence set status = 'skipped' where id = 'st3';
+select test.is('a skipped day is passed over', test.runs('st') || ' ' || test.stats('st'), '1/1 2/2 2/2 3/3 4/4 5/5 6/6 7/7 8/8 9/9 9 9 100.0 100.0');
+delete from care.dose_occurrence where id = 'st2';
+select test.is('a day that goes', test.runs('st'), '1/1 1/1 2/2 3/3 4/4 5/5 6/6 7/7 8/8');
+select test.plan('st', 'in', 'missed', '2025-11-12') \g /dev/null
+select test.is('one that comes, missed', test.runs('st'), '1/1 0/1 0/1 1/1 2/2 3/3 4/4 5/5 6/6 7/7');
+update care.dose_occurrence set status = 'cancelled' where id = 'in';
+select test.is('cancelled: a day without a judgement', test.runs('st'), '1/1 1/1 1/1 2/2 3/3 4/4 5/5 6/6 7/7 8/8');
+update care.dose_occurrence set status = case id when 'st4' then 'missed' else 'taken' end where user_id = 'st';
+select test.is('many days at once', test.runs('st'), '1/1 2/2 3/3 0/3 1/3 2/3 3/3 4/4 5/5 6/6');
+update care.dose_occurrence set local_date = '2025-11-14' where id = 'st7';
+select test.is('a dose moved to a missed day', test.runs('st'), '1/1 2/2 3/3 0/3 1/3 2/3 3/3 4/4 5/5');
+select test.act('st', '3', 'undo', '{"targetKey":"1"}') \g /dev/null
+update care.dose_occurrence set status = 'missed' where id = 'st10';
+select test.is('today missed is still open', test.stats('st'), '4 4 93.8 88.9');
+select test.set_clock('2025-11-21 00:30Z') \g /dev/null
+select test.is('and tomorrow it is not', test.stats('st'), '0 4 83.3 80.0');
+insert into care.user_settings (user_id, zone) values ('st', 'America/New_York');
+select test.is('by the day of his zone', test.stats('st'), '4 4 93.8 88.9');
+
+-- Percentages: 30 days before today, pending by the clock, half up, the mean of days beside the pool of doses.
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+insert into care.dose_occurrence (id, user_id, scheduled_at, window_end, local_date, status)
+select 'pc' || n || '-' || i, 'pc', '2025-11-01', '2025-11-20 12:00Z'::timestamptz + make_interval(secs => i - 2), '2025-11-20'::date - n,
+       case when n = 2 then 'scheduled' when n = 3 then 'skipped' when n = 4 and i = 1 then 'missed' else 'taken' end
+from (values (0, 1), (1, 4), (2, 3), (3, 2), (4, 8), (30, 1), (31, 5)) as t(n, much) cross join lateral generate_series(1, much) as i;
+update care.dose_occurrence set status = 'missed' where id in ('pc1-1', 'pc31-1', 'pc31-2');
+select test.is('mean of 75, 0 (two of three windows over), 87.5 and 100; pool of 3, 0, 7 and 1 of 15', test.stats('pc'), '1 1 65.6 73.3');
+select test.set_clock('2025-11-20 12:00:01Z') \g /dev/null
+select test.is('the clock goes on', test.stats('pc'), '1 1 65.6 68.8');
+
+-- Random histories of one user against the rows.
+select setseed(0.42) \g /dev/null
+do $$
+begin
+    for i in 1..400 loop
+        case floor(random() * 5)
+            when 0 then insert into care.dose_occurrence (id, user_id, scheduled_at, local_date, status) values ('rnd' || i, 'rnd', now(), '2025-11-01'::date + (random() * 15)::int, (array['scheduled', 'taken', 'missed', 'made_up', 'skipped'])[1 + floor(random() * 5)]);
+            when 1 then delete from care.dose_occurrence where id = 'rnd' || (random() * i)::int;
+            when 2 then update care.dose_occurrence set local_date = '2025-11-01'::date + (random() * 15)::int where id = 'rnd' || (random() * i)::int;
+            else update care.dose_occurrence set status = (array['scheduled', 'taken', 'taken', 'missed', 'made_up', 'skipped', 'cancelled'])[1 + floor(random() * 7)] where user_id = 'rnd' and random() < 0.3;
+        end case;
+        set constraints all immediate;
+        set constraints all deferred;
+        if not test.streaks_hold() then
+            raise exception 'streaks differ after step % of seed 0.42', i;
+        end if;
+    end loop;
+end
+$$;
+select test.is('streaks are those of the rows, after every step and for everybody', test.streaks_hold(), true);
+
+-- What the migration computes for rows from before is the same, and it tells nobody.
+create temp table computed as select user_id, date, run, best from care.day_summary;
+create temp table told as select count(*) as n from sync.event;
+create temp table doses as select id, rev, updated_at, note from care.dose_occurrence;
+create temp table triggers as select tgname, tgenabled from pg_trigger where tgrelid = 'care.dose_occurrence'::regclass;
+update care.day_summary set run = 0, best = 0;
+\set backfill `sed -n '/^-- Rows from before/,$p' :'sql'/migrations/0003_actions.sql`
+begin;
+set local role carillon_owner;
+:backfill
+commit;
+select test.is('streaks of rows from before', (select count(*) from care.day_summary as s join computed as c using (user_id, date) where (s.run, s.best) = (c.run, c.best)) || ' of ' || (select count(*) from computed),
+    (select count(*) || ' of ' || count(*) from computed));
+select test.is('revisions of doses from before', (select count(*) from care.dose_occurrence where status_rev <> rev or note_rev <> rev), 0::bigint);
+select test.is('no dose is changed by it', (select count(*) from care.dose_occurrence as d join doses as w using (id) where (d.rev, d.updated_at, d.note) is distinct from (w.rev, w.updated_at, w.note)), 0::bigint);
+select test.is('nobody is told', (select count(*) from sync.event) - n, 0::bigint) from told;
+select test.is('triggers are as they were', (select count(*) from pg_trigger as t join triggers as w using (tgname) where t.tgrelid = 'care.dose_occurrence'::regclass and t.tgenabled = w.tgenabled), (select count(*) from triggers));
