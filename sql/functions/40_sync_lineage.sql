@@ -3,8 +3,8 @@
 -- checkpoint, which lags behind a promotion. No locks.
 --
 -- Both in plpgsql, whose plans stay with the session: a function in SQL that cannot be inlined is parsed and planned in
--- every transaction. The system identifier, which is read from a file, cannot change under a session, and is kept in its
--- setting sync.system.
+-- every transaction. A lineage is read from a file and changes only with a restart or a promotion: past recovery, a session
+-- keeps it in its setting sync.lineage.
 create or replace function sync.timeline() returns int
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -22,12 +22,14 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    system text := nullif(current_setting('sync.system', true), '');
+    lineage text := nullif(current_setting('sync.lineage', true), '');
 begin
-    if system is null then
-        select to_hex(system_identifier) into system from pg_control_system();
-        perform set_config('sync.system', system, false);
+    if lineage is null then
+        select to_hex(system_identifier) || '.' || sync.timeline() into lineage from pg_control_system();
+        if not pg_is_in_recovery() then
+            perform set_config('sync.lineage', lineage, false);
+        end if;
     end if;
-    return system || '.' || sync.timeline();
+    return lineage;
 end
 $$;
