@@ -116,7 +116,6 @@ struct ActionDecision {
         guard let stored = account.actions[target], !stored.pending.isEmpty else {
             throw InvalidAction("payload.of", "names no action with a conflict")
         }
-        guard !stored.isResolved else { return }
         guard choice != .merge || merged == nil || stored.isSingle else {
             throw InvalidAction("payload.merged", "is for an action on one dose")
         }
