@@ -17,6 +17,8 @@ package enum StoreLimits {
     static let suspicionLasts = Duration.seconds(30)
     /// Between two batches of old events: actions go first.
     static let retainPause = Duration.milliseconds(50)
+    /// Looks for an idle connection before a busy one will do.
+    static let retainMissesMax = 60
     /// How soon an idle connection is looked for again.
     static let retainRetry = Duration.seconds(1)
     /// Connections that write.

@@ -10,14 +10,16 @@ final class Retention {
 
     private let interval: Duration
     private let batch: Int
-    private let send: (CStringList) -> Bool
+    private let send: (CStringList, _ load: Int) -> Bool
     private let parameters: CStringList
     private var due: Alarm?
     private var isUnderWay = false
+    /// Looked for an idle connection in vain, so often.
+    private var misses = 0
 
-    /// - Parameter send: sends one, or says that no connection is idle.
+    /// - Parameter send: sends one, or says that no connection has less than that load.
     init(
-        _ loop: EventLoop, _ configuration: StoreConfiguration, _ send: @escaping (CStringList) -> Bool
+        _ loop: EventLoop, _ configuration: StoreConfiguration, _ send: @escaping (CStringList, _ load: Int) -> Bool
     ) throws(ReactorError) {
         interval = configuration.retainInterval
         batch = configuration.retainBatch
@@ -44,7 +46,12 @@ final class Retention {
     private func tell() {
         guard !isUnderWay else { return }
         isUnderWay = true
-        guard !send(parameters) else { return }
+        // A hub that is never idle must clear away too.
+        guard !send(parameters, misses < StoreLimits.retainMissesMax ? 1 : .max) else {
+            misses = 0
+            return
+        }
+        misses += 1
         isUnderWay = false
         due?.set(after: StoreLimits.retainRetry)
     }

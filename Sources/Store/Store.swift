@@ -25,7 +25,8 @@
 // - The hub dies between commit and answer, or between answer and wake-up: the client repeats, and the tail's poll
 //   finds what nobody was told of.
 //
-// Depends on Postgres (pipelines on the loop) and on `sync.apply` and `sync.announce` of `sql/`.
+// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce` and `sync.retain` of
+// `sql/`.
 
 import Logging
 import Postgres

@@ -61,7 +61,9 @@ final class StoreLoop: EventSource {
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
         announcer = try Announcer(loop, configuration.announceInterval) { [weak self] in self?.announce() ?? false }
-        retention = try Retention(loop, configuration) { [weak self] in self?.retain($0) ?? false }
+        retention = try Retention(loop, configuration) { [weak self] in
+            self?.retain($0, below: $1) ?? false
+        }
         for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
             writers.append(
                 try Writer(
@@ -180,8 +182,8 @@ final class StoreLoop: EventSource {
         loop.markDirty(self)
     }
 
-    private func retain(_ parameters: CStringList) -> Bool {
-        guard let writer = freest(below: 1) else { return false }
+    private func retain(_ parameters: CStringList, below load: Int) -> Bool {
+        guard let writer = freest(below: load) else { return false }
         writer.retain(parameters)
         return true
     }
