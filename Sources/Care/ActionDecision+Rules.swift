@@ -7,7 +7,7 @@ extension ActionDecision {
         guard let dose else { return (.conflict(.gone), nil, nil) }
         switch item.kind {
         case .act(let onlyDue): return act(item.intent, dose, onlyDue: onlyDue)
-        case .undo(let entry, _, let isLate): return undo(entry, dose, isLate: isLate)
+        case .undo(let entry, let target, let isLate): return undo(entry, of: target, dose, isLate: isLate)
         case .acceptServer: return (.noop, dose, nil)
         case .keepLocal:
             if item.intent.state != nil, hasMovedOn(dose, item) { return (.conflict(.state), nil, nil) }
@@ -32,23 +32,29 @@ extension ActionDecision {
         return (.applied, after, intent.note)
     }
 
-    /// Both parts come back if nothing has touched them since, or neither does.
+    /// Both parts come back if nothing has touched them since, or neither does. A note that another action added too
+    /// stays.
     private func undo(
-        _ entry: UndoEntry, _ dose: Dose, isLate: Bool
+        _ entry: UndoEntry, of target: Identifier, _ dose: Dose, isLate: Bool
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
         if dose.state.status == .cancelled { return (.conflict(.gone), nil, nil) }
         if isLate { return (.conflict(.late), nil, nil) }
-        guard entry.statusRev == nil || entry.statusRev == dose.statusRev,
+        guard entry.createdAt == dose.createdAt, entry.statusRev == nil || entry.statusRev == dose.statusRev,
             entry.noteRev == nil || entry.noteRev == dose.noteRev
         else { return (.conflict(.superseded), nil, nil) }
         var after = dose
         if let state = entry.state { after.state = state }
-        if entry.hasNote { after.note = entry.noteBefore }
+        let isOthersToo = account.notes.contains { id, text in
+            id.dose == dose.id && id.key != target && sameText(text, dose.note)
+        }
+        if entry.hasNote, !isOthersToo { after.note = entry.noteBefore }
         return (.applied, after, nil)
     }
 
-    /// Whether someone has changed the state since the user saw it.
-    private func hasMovedOn(_ dose: Dose, _ item: ActionItem) -> Bool { dose.statusRev > item.seenRev ?? 0 }
+    /// Whether someone has changed the state since the user saw it, or the dose is another than that.
+    private func hasMovedOn(_ dose: Dose, _ item: ActionItem) -> Bool {
+        dose.statusRev > item.seenRev ?? 0 || item.createdAt.map { $0 != dose.createdAt } == true
+    }
 
     private func force(
         _ state: DoseState?, note: String?, _ dose: Dose

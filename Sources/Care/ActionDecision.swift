@@ -9,6 +9,8 @@ struct ActionDecision {
     private(set) var isSingle = true
     private(set) var undo: [UndoEntry] = []
     private(set) var pending: [PendingIntent] = []
+    /// Whether it names an action that may still come: without a number its rejection is not kept.
+    private(set) var isEarly = false
 
     init(_ envelope: ActionEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
         self.envelope = envelope
@@ -94,6 +96,7 @@ struct ActionDecision {
 
     private mutating func takeBack(_ target: Identifier, seen: SeenRevisions) throws(InvalidAction) {
         guard let stored = account.actions[target] else {
+            isEarly = true
             throw InvalidAction("payload.targetKey", "names no action")
         }
         guard stored.type != "undo" else {
@@ -113,8 +116,12 @@ struct ActionDecision {
     private mutating func resolve(
         _ target: Identifier, _ choice: ConflictChoice, _ merged: MergedFields?, seen: SeenRevisions
     ) throws(InvalidAction) {
-        guard let stored = account.actions[target], !stored.pending.isEmpty else {
-            throw InvalidAction("payload.of", "names no action with a conflict")
+        guard let stored = account.actions[target] else {
+            isEarly = true
+            throw InvalidAction("payload.of", "names no action")
+        }
+        guard !stored.pending.isEmpty else {
+            throw InvalidAction("payload.of", "names an action without a conflict")
         }
         guard choice != .merge || merged == nil || stored.isSingle else {
             throw InvalidAction("payload.merged", "is for an action on one dose")
@@ -128,7 +135,8 @@ struct ActionDecision {
         carry(
             stored.pending.map { entry in
                 ActionItem(
-                    dose: entry.dose, kind: kind, intent: entry.intent, seenRev: seen.rev(of: entry.dose) ?? entry.rev)
+                    dose: entry.dose, kind: kind, intent: entry.intent,
+                    seenRev: seen.rev(of: entry.dose) ?? entry.rev, createdAt: entry.createdAt)
             }, isSingle: stored.isSingle)
         account.actions[target]?.isResolved = true
     }
@@ -196,7 +204,9 @@ struct ActionDecision {
         let (verdict, wanted, note) = rule(item, before)
         if case .conflict(let code) = verdict {
             let base = item.seenRev.flatMap { account.told[item.dose]?[$0] }
-            pending.append(PendingIntent(dose: item.dose, intent: item.intent, rev: before?.rev ?? 0))
+            pending.append(
+                PendingIntent(
+                    dose: item.dose, intent: item.intent, rev: before?.rev ?? 0, createdAt: before?.createdAt))
             return ItemOutcome(
                 dose: item.dose, verdict: verdict, after: before,
                 conflict: DoseConflict(
@@ -214,7 +224,7 @@ struct ActionDecision {
             let changedState = before.state == after.state ? nil : before.state
             undo.append(
                 UndoEntry(
-                    dose: item.dose, state: changedState, statusRev: changedState.map { _ in after.statusRev },
+                    dose: item.dose, createdAt: before.createdAt, state: changedState, statusRev: changedState.map { _ in after.statusRev },
                     hasNote: note != nil, noteBefore: note == nil ? nil : before.note,
                     noteRev: note.map { _ in after.noteRev }))
         }

@@ -26,4 +26,6 @@ struct ActionItem {
     let intent: DoseIntent
     /// The revision that the device had seen.
     let seenRev: Int64?
+    /// When the dose that was meant was made, where that is known: an id may come again.
+    var createdAt: Timestamp?
 }

@@ -71,6 +71,8 @@ package struct CareModel {
         account = decision.account
         var answer = decision.answer
         if answer.status != .rejected { answer.position = (account.channel, epoch, account.top) }
+        // The action that it names may be on its way.
+        if decision.isEarly, envelope.number == nil { return answer }
         account.actions[envelope.key] = StoredAction(
             type: envelope.type, content: envelope.content, answer: answer, isSingle: decision.isSingle,
             undo: decision.undo, pending: decision.pending, createdAt: now)

@@ -39,6 +39,9 @@ package enum DoseRules {
     /// How long after the window's end a dose that counts as missed may still have been taken, in seconds.
     package static let graceSeconds = 1800
 
+    /// How long before its time such a dose may have been taken, in seconds.
+    package static let earlySeconds = 43_200
+
     /// Decides an intent on a dose of the same user; nil: there is none. Notes alone never conflict.
     package static func decide(_ intent: DoseIntent, on dose: Dose?, at now: Timestamp) -> DoseVerdict {
         guard let dose else { return .conflict(.gone) }
@@ -61,7 +64,9 @@ package enum DoseRules {
         case (.taken, .taken): return .noop
         case (.taken, .missed):
             // A late synchronisation must not punish the user.
-            let isInTime = (wanted.takenAt ?? now) <= dose.windowEnd.adding(seconds: graceSeconds)
+            let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt).adding(seconds: -earlySeconds)
+            let takenAt = wanted.takenAt ?? now
+            let isInTime = start <= takenAt && takenAt <= dose.windowEnd.adding(seconds: graceSeconds)
             return isInTime ? .applied : .conflict(.late)
         case (.missed, .scheduled): return isDue ? .applied : .notDue
         case (.missed, .missed): return .noop

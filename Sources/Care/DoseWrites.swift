@@ -29,6 +29,7 @@ struct DoseWrites {
 
     mutating func delete(_ id: Identifier, in account: inout CareAccount) {
         guard let dose = account.doses.removeValue(forKey: id) else { return }
+        account.notes = account.notes.filter { $0.key.dose != id }
         touch(dose)
     }
 

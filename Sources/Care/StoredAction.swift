@@ -1,6 +1,8 @@
 /// How one action changed one dose, kept for its undo: what was before, and the revisions that the parts then got.
 struct UndoEntry {
     let dose: Identifier
+    /// When the dose was made: an id may come again.
+    let createdAt: Timestamp
     /// The state before, where the action set it.
     let state: DoseState?
     let statusRev: Int64?
@@ -15,6 +17,8 @@ struct PendingIntent {
     let dose: Identifier
     let intent: DoseIntent
     let rev: Int64
+    /// When the dose was made; nil: there was none.
+    let createdAt: Timestamp?
 }
 
 /// An action that was decided.

@@ -56,6 +56,35 @@ struct DifferentialTests {
         #expect(try #require(difference).steps.count <= 4, "\(difference as Any)")
     }
 
+    /// An id that comes again is another dose, even with the revisions of the first.
+    @Test func aDoseMadeAgainIsAnother() async throws {
+        let at = Timestamp(microseconds: 1_773_100_800_000_000)
+        func insert(_ second: Int) -> Step {
+            let dose = Dose(
+                id: "d", user: "ann", scheduledAt: at, day: at.date(utcOffset: 0), windowEnd: at.adding(seconds: 3600),
+                createdAt: at.adding(seconds: second))
+            return Step(at: at.adding(seconds: second), user: "ann", change: .insert(dose))
+        }
+        func action(_ second: Int, _ key: Identifier, _ type: String, _ members: [JSONTree.Member]) -> Step {
+            let envelope = ActionEnvelope(key: key, type: type, payload: .object(members))
+            return Step(at: at.adding(seconds: second), user: "ann", change: .action(envelope))
+        }
+        let steps = [
+            insert(0), action(1, "skip", "skip", [.init("occurrenceId", .string("d"))]),
+            action(2, "clash", "markTaken", [.init("occurrenceId", .string("d"))]),
+            Step(at: at.adding(seconds: 3), user: "ann", change: .delete(["d"])), insert(4),
+            action(5, "again", "skip", [.init("occurrenceId", .string("d"))]),
+            action(6, "undo", "undo", [.init("targetKey", .string("skip"))]),
+            action(7, "keep", "resolve", [.init("of", .string("clash")), .init("choice", .string("keep_local"))]),
+        ]
+        var model = Subject.model(epoch: "e")
+        let answers = steps.map { model.play($0) }
+        #expect(answers[6].hasPrefix("conflict") && answers[6].contains("superseded"))
+        #expect(answers[7].hasPrefix("conflict"))
+        let difference = try await onOwnThread { try Differential(subject: try Subject()).difference(steps) }
+        if let difference { Issue.record("\(difference)") }
+    }
+
     /// As many doses as can be marked at once, and one more.
     @Test(arguments: [200, 201])
     func criteriaMeanOnlySoMany(_ count: Int) async throws {

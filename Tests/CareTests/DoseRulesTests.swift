@@ -81,6 +81,22 @@ struct DoseRulesTests {
         #expect(DoseRules.decide(taken, on: dose(.missed), at: weeks) == .applied)
     }
 
+    /// A dose that counts as missed was not taken on the day before; it can be made up.
+    @Test(arguments: [nil, 0, -3600, 3600])
+    func aMissedDoseWasNotTakenLongBeforeItsTime(_ windowStart: Int?) {
+        let scheduled = end.adding(seconds: -14_400)
+        let dose = Dose(
+            id: "d", user: "u", state: DoseState(.missed), scheduledAt: scheduled, day: end.date(utcOffset: 0),
+            windowStart: windowStart.map { scheduled.adding(seconds: $0) }, windowEnd: end, createdAt: end)
+        let first = scheduled.adding(seconds: min(windowStart ?? 0, 0) - DoseRules.earlySeconds)
+        func verdict(_ seconds: Int) -> DoseVerdict {
+            let taken = DoseState(.taken, takenAt: first.adding(seconds: seconds))
+            return DoseRules.decide(taken, on: dose, at: end)
+        }
+        #expect(verdict(0) == .applied)
+        #expect(verdict(-1) == .conflict(.late))
+    }
+
     @Test func onlyScheduledDosesAreToCome() {
         let start = end.adding(seconds: -14_400)
         for status in DoseStatus.allCases {

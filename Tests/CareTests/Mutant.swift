@@ -17,15 +17,19 @@ enum Mutant: CaseIterable, Sendable {
     case digestForgetsBase
     case keepsOldEpochs
     case missesBeforeTheWindowEnds
+    case undoBlanksSharedNotes
+    case keepsWhatIsEarly
+    case notesOutliveDoses
+    case acceptsAnyEarlyTime
 
     /// The function, a piece of its text, and what stands there instead.
     var change: (function: String, from: String, to: String) {
         switch self {
         case .forgetsKeys:
-            ("sync.apply", "where a.user_id = who and a.key = apply.key", "where false")
+            ("sync.settle", "where a.user_id = who and a.key = settle.key", "where false")
         case .takesLowNumbersForDone:
             (
-                "sync.apply", "if n <> coalesce(last, 0) + 1 then",
+                "sync.settle", "if n <> coalesce(last, 0) + 1 then",
                 """
                 if n <= last then
                     return query select 'noop', jsonb_build_object('key', key, 'status', 'noop')::text;
@@ -37,20 +41,24 @@ enum Mutant: CaseIterable, Sendable {
         case .undoIgnoresStatus: ("care.rule_undo", "d.status_rev <> i.status_rev or ", "")
         case .noteOverwrites:
             ("care.write_note", "(who, i.id, note_key, note, clock)", "(who, i.id, 'one', note, clock)")
-        case .keepLocalIgnoresRevisions: ("care.rule_resolve", "d.status_rev > i.rev and", "false and")
+        case .keepLocalIgnoresRevisions: ("care.rule_resolve", "(d.status_rev > i.rev or d.created_at <> i.born) and", "false and")
         case .repeatsBulkItems: ("care.bulk", "group by id", "group by id, place")
         case .undoesTwice: ("care.undo", "target.undone_by is not null or", "")
         case .rejectionTakesNoNumber:
             (
-                "sync.apply", "if n is not null then\n        insert",
+                "sync.settle", "if n is not null then\n        insert",
                 "if n is not null and verdict.status <> 'rejected' then\n        insert"
             )
-        case .streakStopsAtNextDay: ("care.carry_run", "exit when s.run = run and s.best = best;", "exit;")
+        case .streakStopsAtNextDay: ("care.carry_runs", "exit when s.date > last_day;", "exit;")
         case .undoIsNeverLate: ("care.undo", "interval '24 hours'", "interval '24 days'")
         case .digestForgetsBase:
-            ("sync.digest", "jsonb_build_array(type, doc, base_doc)", "jsonb_build_array(type, doc)")
+            ("sync.digest", "jsonb_build_array(type, doc, nullif(base_doc, 'null'))", "jsonb_build_array(type, doc)")
         case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
         case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
+        case .undoBlanksSharedNotes: ("care.rule_undo", "n.text = d.note", "false")
+        case .keepsWhatIsEarly: ("sync.settle", "if verdict.early and n is null then", "if false then")
+        case .notesOutliveDoses: ("care.forget_notes", "where n.user_id = gone.user_id", "where false")
+        case .acceptsAnyEarlyTime: ("care.early", "interval '12 hours'", "interval '9 years'")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
         }
     }

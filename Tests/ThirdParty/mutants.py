@@ -69,23 +69,24 @@ COUNT_AT_STATEMENT_TIME = """
     create trigger judge after insert or update or delete on care.dose_occurrence
         for each row execute function judge.count();
     create schema truth;
-    alter function care.sum_day(text, date, timestamptz) set schema truth;
-    create function care.sum_day(who text, day date, clock timestamptz) returns jsonb language plpgsql as $$
+    alter function care.count_day(text, date, timestamptz) set schema truth;
+    create function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
+    language plpgsql as $$
     declare
-        told jsonb := truth.sum_day(who, day, clock);
         early jsonb;
     begin
+        select c.summary, c.turned into summary, turned from truth.count_day(who, day, clock) as c;
         select e.counts into early from judge.early as e
-        where e.xid = pg_current_xact_id() and e.who = sum_day.who and e.day = sum_day.day;
+        where e.xid = pg_current_xact_id() and e.who = count_day.who and e.day = count_day.day;
         if early is null then
-            return told;
+            return;
         end if;
         update care.day_summary as s
         set scheduled_count = (early ->> 'scheduledCount')::int, taken_count = (early ->> 'takenCount')::int,
             missed_count = (early ->> 'missedCount')::int, skipped_count = (early ->> 'skippedCount')::int,
             pending_count = (early ->> 'pendingCount')::int
-        where s.user_id = who and s.date = sum_day.day;
-        return told || early;
+        where s.user_id = who and s.date = count_day.day;
+        summary := summary || early;
     end $$;
 """
 

@@ -100,8 +100,8 @@ static const char functions_52_care_before_write[] = {
 static const char functions_53_care_next_occurrences[] = {
 #embed "../functions/53_care_next_occurrences.sql" suffix(, )
     0};
-static const char functions_54_care_sum_day[] = {
-#embed "../functions/54_care_sum_day.sql" suffix(, )
+static const char functions_54_care_count_day[] = {
+#embed "../functions/54_care_count_day.sql" suffix(, )
     0};
 static const char functions_55_care_occurrence_events[] = {
 #embed "../functions/55_care_occurrence_events.sql" suffix(, )
@@ -205,7 +205,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
     {carillon_sql_function, 0, "53_care_next_occurrences.sql", functions_53_care_next_occurrences, sizeof functions_53_care_next_occurrences - 1},
-    {carillon_sql_function, 0, "54_care_sum_day.sql", functions_54_care_sum_day, sizeof functions_54_care_sum_day - 1},
+    {carillon_sql_function, 0, "54_care_count_day.sql", functions_54_care_count_day, sizeof functions_54_care_count_day - 1},
     {carillon_sql_function, 0, "55_care_occurrence_events.sql", functions_55_care_occurrence_events, sizeof functions_55_care_occurrence_events - 1},
     {carillon_sql_function, 0, "56_care_reminder_events.sql", functions_56_care_reminder_events, sizeof functions_56_care_reminder_events - 1},
     {carillon_sql_function, 0, "57_care_reminder_occurrence_events.sql", functions_57_care_reminder_occurrence_events, sizeof functions_57_care_reminder_occurrence_events - 1},

@@ -108,6 +108,30 @@ begin
 end
 $$;
 
+-- care.forget_notes: a dose that was deleted leaves no notes behind. Lock order: care.dose_note.
+create or replace function care.forget_notes() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    delete from care.dose_note as n using gone where n.user_id = gone.user_id and n.occurrence_id = gone.id;
+    return null;
+end
+$$;
+
+-- care.leave_notes: a dose that changes owner takes none along either. Lock order: care.dose_note.
+create or replace function care.leave_notes() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (new.user_id, new.id) is distinct from (old.user_id, old.id) then
+        delete from care.dose_note as n where n.user_id = old.user_id and n.occurrence_id = old.id;
+    end if;
+    return null;
+end
+$$;
+
 -- care.check_zone: a zone that PostgreSQL does not know is refused when written, not when an event is built. The column
 -- is the trigger's argument.
 create or replace function care.check_zone() returns trigger

@@ -81,9 +81,12 @@ declare
     clock timestamptz := sync.clock();
     one sync.change := changes[1];
     now_is care.dose_occurrence;
+    now_day date;
     day_before date;
-    told jsonb;
-    told_before jsonb;
+    turned date[];
+    told record;
+    told_before record;
+    summary_before jsonb;
     stats jsonb;
     draft sync.draft;
 begin
@@ -94,17 +97,28 @@ begin
             return;
         end if;
         day_before := one.context;
-        told := care.sum_day(one.user_id, coalesce(now_is.local_date, day_before), clock);
-        draft := care.occurrence_event(one, now_is, told);
+        now_day := coalesce(now_is.local_date, day_before);
+        told := care.count_day(one.user_id, now_day, clock);
+        draft := care.occurrence_event(one, now_is, told.summary);
         return next draft;
-        if day_before <> now_is.local_date then
-            told_before := care.sum_day(one.user_id, day_before, clock);
+        if told.turned then
+            turned := array[now_day];
+        end if;
+        if day_before <> now_day then
+            told_before := care.count_day(one.user_id, day_before, clock);
+            summary_before := told_before.summary;
+            if told_before.turned then
+                turned := turned || day_before;
+            end if;
+        end if;
+        if turned is not null then
+            perform care.carry_runs(one.user_id, least(turned[1], turned[2]), greatest(turned[1], turned[2]));
         end if;
         stats := care.stats_at(one.user_id, clock);
-        draft := care.summary_event(one.user_id, told, stats);
+        draft := care.summary_event(one.user_id, told.summary, stats);
         return next draft;
-        if told_before is not null then
-            draft := care.summary_event(one.user_id, told_before, stats);
+        if summary_before is not null then
+            draft := care.summary_event(one.user_id, summary_before, stats);
             return next draft;
         end if;
         return;
@@ -119,17 +133,23 @@ begin
         ) as r on true
         where (r.dose).id is not null or c.op <> 'I'
     ), day as materialized (
-        select d.user_id, d.date, care.sum_day(d.user_id, d.date, clock) as summary
+        select d.user_id, d.date, counted.summary, counted.turned
         from (
             select dose.user_id, dose.old_day as date from dose where dose.old_day is not null
             union
             select dose.user_id, dose.local_date from dose where dose.local_date is not null
             order by 1, 2
         ) as d
+        cross join lateral care.count_day(d.user_id, d.date, clock) as counted
     ), own as materialized (
-        -- The subquery takes all days first: statistics are of what has been written.
-        select u as user_id, care.stats_at(u, clock) as stats
-        from unnest((select array_agg(distinct day.user_id) from day)) as u
+        -- Grouping takes all days first, and the argument comes before its function: statistics are of what is written.
+        select o.user_id, care.stats_at(care.carry_runs(o.user_id, o.first_day, o.last_day), clock) as stats
+        from (
+            select day.user_id, min(day.date) filter (where day.turned) as first_day,
+                   max(day.date) filter (where day.turned) as last_day
+            from day group by day.user_id
+            offset 0
+        ) as o
     )
     select e.* from dose
     join day on day.user_id = dose.user_id and day.date = coalesce(dose.local_date, dose.old_day)

@@ -6,12 +6,13 @@ declare
     t record;
 begin
     for t in
-        select 'bump_rev' as name, 'BEFORE UPDATE' as event, place::text, 'bump_rev()' as call, 'A'::"char" as enabled
+        select 'bump_rev' as name, 'BEFORE UPDATE' as event, place::text, 'bump_rev()' as call, 'A'::"char" as enabled,
+               'FOR EACH ROW' as scope
         from unnest('{user_settings,product,stack,schedule,reminder_rule,reminder_occurrence}'::text[]) as place
         union all
-        select 'bump_rev', 'BEFORE UPDATE', 'dose_occurrence', 'bump_dose()', 'A'
+        select 'bump_rev', 'BEFORE UPDATE', 'dose_occurrence', 'bump_dose()', 'A', 'FOR EACH ROW'
         union all
-        select *, 'O' from (values
+        select *, 'O', 'FOR EACH ROW' from (values
             ('complete', 'BEFORE INSERT', 'dose_occurrence', 'complete_dose()'),
             ('zone', 'BEFORE UPDATE OF tz', 'dose_occurrence', $$check_zone('tz')$$),
             ('complete', 'BEFORE INSERT', 'reminder_rule', 'complete_reminder()'),
@@ -22,17 +23,22 @@ begin
             ('zone', 'BEFORE INSERT OR UPDATE OF zone', 'user_settings', $$check_zone('zone')$$),
             ('follow_zone', 'AFTER INSERT OR UPDATE OF zone', 'user_settings', 'follow_zone()')
         ) as own
+        union all
+        select 'leave_notes', 'AFTER UPDATE OF id, user_id', 'dose_occurrence', 'leave_notes()', 'A', 'FOR EACH ROW'
+        union all
+        select 'forget_notes', 'AFTER DELETE', 'dose_occurrence', 'forget_notes()', 'A',
+               'REFERENCING OLD TABLE AS gone FOR EACH STATEMENT'
     loop
         -- pg_get_triggerdef writes `care.` or not by the search path.
         if not exists (
             select from pg_catalog.pg_trigger
             where tgrelid = format('care.%I', t.place)::regclass and tgname = t.name and tgenabled = t.enabled
                 and replace(pg_catalog.pg_get_triggerdef(oid), 'care.', '')
-                    = format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s',
-                             t.name, t.event, t.place, t.call)
+                    = format('CREATE TRIGGER %s %s ON %s %s EXECUTE FUNCTION %s',
+                             t.name, t.event, t.place, t.scope, t.call)
         ) then
-            execute format('create or replace trigger %s %s on care.%s for each row execute function care.%s',
-                           t.name, t.event, t.place, t.call);
+            execute format('create or replace trigger %s %s on care.%s %s execute function care.%s',
+                           t.name, t.event, t.place, t.scope, t.call);
             execute format('alter table care.%s enable %s trigger %s',
                            t.place, case t.enabled when 'A' then 'always' else '' end, t.name);
         end if;

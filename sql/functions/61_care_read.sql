@@ -13,7 +13,7 @@ create or replace function care.invalid(path text, problem text) returns sync.ve
 language sql stable
 as $$
     select row('rejected', pg_catalog.jsonb_build_object('code', 'invalid', 'path', path, 'message', problem),
-               null)::sync.verdict
+               null, false)::sync.verdict
 $$;
 
 -- care.key_problem: ids and keys: 1 to 200 bytes.
@@ -175,12 +175,16 @@ begin
 end
 $$;
 
--- care.known_zone: whether a text is the name of a zone of the IANA database. PostgreSQL would take POSIX rules too.
+-- care.known_zone: whether a text is the name of a zone of the IANA database. PostgreSQL would take POSIX rules too, and
+-- names of the files beside the zones.
 create or replace function care.known_zone(zone text) returns boolean
 language plpgsql stable
 as $$
 begin
-    if zone collate "C" !~ '^([A-Za-z_]+(/[A-Za-z_]+(-[A-Za-z_]+)*){0,2}|Etc/GMT[-+]([0-9]|1[0-4]))$' then
+    if zone collate "C" !~ ('^([A-Za-z_]+(/[A-Za-z_]+(-[A-Za-z_]+)*){0,2}|Etc/GMT[-+]?([0-9]|1[0-4])|GMT[-+]?0'
+                           '|EST5EDT|CST6CDT|MST7MDT|PST8PDT|W-SU|NZ-CHAT|GB-Eire)$')
+        or zone in ('posixrules', 'localtime', 'Factory')
+    then
         return false;
     end if;
     begin

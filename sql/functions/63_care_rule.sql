@@ -1,11 +1,18 @@
 -- The tables of transitions: what becomes of an intent, by the dose as the server has it (all null: the user has none of
--- this id). Nothing is read or written here. No locks.
+-- this id). Nothing is written here. No locks.
 
 -- care.grace: how long after its window a dose may still be marked as taken.
 create or replace function care.grace() returns interval
 language sql immutable
 as $$
     select interval '30 minutes'
+$$;
+
+-- care.early: how long before its time a dose that counts as missed may have been taken.
+create or replace function care.early() returns interval
+language sql immutable
+as $$
+    select interval '12 hours'
 $$;
 
 -- care.rule_act: the five actions on a dose, and the items of bulkMarkAll (`due`). A note goes with a status that is
@@ -26,7 +33,8 @@ begin
             when i.status = 'taken' then
                 case d.status when 'scheduled' then 'applied'
                               when 'missed' then
-                                  case when i.taken_at <= d.window_end + care.grace() then 'applied' else 'late' end
+                                  case when i.taken_at between least(d.window_start, d.scheduled_at) - care.early()
+                                           and d.window_end + care.grace() then 'applied' else 'late' end
                               else 'state' end
             when i.status in ('missed', 'made_up') and d.status = 'scheduled' then
                 case when clock >= d.window_end then 'applied' else 'not_due' end
@@ -59,7 +67,8 @@ begin
 end
 $$;
 
--- care.rule_undo: each part comes back if nothing has touched it since, and both or none.
+-- care.rule_undo: each part comes back if nothing has touched it since, and both or none. A note that another action
+-- added too stays.
 create or replace function care.rule_undo(i care.intent, d care.dose_occurrence) returns care.ruling
 language plpgsql
 as $$
@@ -70,14 +79,17 @@ begin
     r.code := case
         when d.status = 'cancelled' then 'gone'
         when i.kind = 'late' then 'late'
-        when d.status_rev <> i.status_rev or d.note_rev <> i.note_rev then 'superseded' end;
+        when d.status_rev <> i.status_rev or d.note_rev <> i.note_rev or d.created_at <> i.born then 'superseded' end;
     r.status := case when r.code is null then 'applied' else 'conflict' end;
     if r.code is null and i.status_rev is not null then
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
         r.dose.reason := i.reason;
     end if;
-    if r.code is null and i.note_rev is not null then
+    if r.code is null and i.note_rev is not null and not exists (
+        select from care.dose_note as n
+        where n.user_id = d.user_id and n.occurrence_id = d.id and n.key <> i.note_key and n.text = d.note
+    ) then
         r.dose.note := i.note;
     end if;
     return r;
@@ -85,7 +97,7 @@ end
 $$;
 
 -- care.rule_resolve: keep: the intent, whatever the status is; merge: its note alone; edit: the fields the user chose. Only
--- if nobody has changed the status since `rev`, which is what the user saw.
+-- if nobody has changed the status since `rev`, which is what the user saw, and the dose is the one he saw.
 create or replace function care.rule_resolve(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
 language plpgsql
 as $$
@@ -93,7 +105,7 @@ declare
     r care.ruling;
 begin
     r.dose := d;
-    if d.status_rev > i.rev and (i.kind = 'keep' and i.status is not null
+    if (d.status_rev > i.rev or d.created_at <> i.born) and (i.kind = 'keep' and i.status is not null
                                  or i.kind = 'edit' and i.merged ?| array['status', 'takenAt', 'reason']) then
         r.status := 'conflict';
         r.code := 'state';

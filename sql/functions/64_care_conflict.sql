@@ -7,15 +7,15 @@ as $$
     select case code
         when 'state' then 'the dose has another status by now'
         when 'late' then case kind when 'late' then 'more than 24 hours ago: it cannot be undone any more'
-                                   else 'the window of this dose is over: makeUp is the way' end
+                                   else 'this time is outside the window of the dose: makeUp is the way' end
         when 'gone' then 'this dose is not there any more'
         when 'superseded' then 'the dose has been changed since'
         when 'not_due' then 'the time for this has not come yet'
     end
 $$;
 
--- care.seen_states: doses as the events with these revisions showed them, by id; those of which no event of the last days
--- is left, and those asked with null, are missing. One walk through the user's events, however many are asked.
+-- care.seen_states: doses as the events with these revisions showed them, by id; those asked with null, and those of which no
+-- event is among the last 5,000 of the stream, are missing. One walk through these, however many are asked.
 create or replace function care.seen_states(who text, ids text[], revs bigint[]) returns jsonb
 language plpgsql
 as $$
@@ -25,10 +25,13 @@ begin
     end if;
     return (
         select coalesce(jsonb_object_agg(asked.id, e.data -> 'updates' order by e.o), '{}')
-        from sync.event as e
+        from (
+            select v.o, v.name, v.data from sync.event as v
+            where v.user_id = who and v.topic = 'adherence' order by v.o desc limit 5000
+        ) as e
         join unnest(ids, revs) as asked(id, rev)
             on asked.id = e.data ->> 'occurrenceId' and asked.rev::text = e.data #>> '{updates,rev}'
-        where e.user_id = who and e.topic = 'adherence' and e.name like 'occurrence.%');
+        where e.name like 'occurrence.%');
 end
 $$;
 

@@ -15,7 +15,7 @@ begin
     if note is not null then
         entry := entry || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', was.note));
     end if;
-    return entry || jsonb_build_object('id', d.id);
+    return entry || jsonb_build_object('id', d.id, 'createdAt', d.created_at);
 end
 $$;
 
@@ -24,7 +24,7 @@ create or replace function care.pending_entry(i care.intent, d care.dose_occurre
 language plpgsql
 as $$
 declare
-    entry jsonb := jsonb_build_object('id', i.id, 'rev', coalesce(d.rev, 0));
+    entry jsonb := jsonb_build_object('id', i.id, 'rev', coalesce(d.rev, 0), 'createdAt', d.created_at);
 begin
     if i.status is not null then
         entry := entry || jsonb_build_object(
@@ -47,9 +47,10 @@ begin
 end
 $$;
 
--- care.intent_of: such an entry as an intent again, of the kind given; `rev`: what the device names as seen. An undo that
--- did not set the status leaves it alone.
-create or replace function care.intent_of(entry jsonb, kind text, rev bigint, merged jsonb) returns care.intent
+-- care.intent_of: such an entry as an intent again, of the kind given; `rev`: what the device names as seen; `note_key`: of
+-- an undo, the action it takes back. An undo that did not set the status leaves it alone.
+create or replace function care.intent_of(entry jsonb, kind text, rev bigint, merged jsonb, note_key text)
+returns care.intent
 language plpgsql
 as $$
 declare
@@ -59,6 +60,8 @@ begin
     i.id := entry ->> 'id';
     i.rev := rev;
     i.merged := merged;
+    i.born := (entry ->> 'createdAt')::timestamptz;
+    i.note_key := note_key;
     i.status := entry #>> '{set,status}';
     i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
     i.reason := entry #>> '{set,reason}';

@@ -32,14 +32,14 @@ begin
     r := care.rule(i, was, clock);
     if r.status = 'rejected' then
         return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)),
-                   null)::sync.verdict;
+                   null, false)::sync.verdict;
     elsif r.status = 'conflict' then
         return row(
             r.status,
             jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind),
                                'conflict', care.conflict(i, was, r.code,
                                    care.seen_states(who, array[i.id], array[i.rev]) -> i.id)),
-            care.memo(true, null, jsonb_build_array(care.pending_entry(i, was))))::sync.verdict;
+            care.memo(true, null, jsonb_build_array(care.pending_entry(i, was))), false)::sync.verdict;
     end if;
     d := was;
     if r.status = 'applied' then
@@ -57,7 +57,7 @@ begin
     return row(
         r.status,
         case when d.id is null then '{}'::jsonb else jsonb_build_object('result', care.dose_json(d)) end,
-        care.memo(true, undo, null))::sync.verdict;
+        care.memo(true, undo, null), false)::sync.verdict;
 end
 $$;
 
@@ -91,7 +91,7 @@ begin
         where e ->> 'status' = status order by place limit 1;
         answer := answer || jsonb_build_object('code', code, 'message', care.message(code, kind));
     end if;
-    return row(status, answer, care.memo(false, undo, pending))::sync.verdict;
+    return row(status, answer, care.memo(false, undo, pending), false)::sync.verdict;
 end
 $$;
 

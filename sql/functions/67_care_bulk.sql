@@ -47,7 +47,7 @@ begin
     end if;
     return care.carry_many(who, key, array(
         select row(case when future then 'act' else 'due' end, id, 'taken', taken_at, null, null,
-                   care.base_rev(base, id), null, null, null)::care.intent
+                   care.base_rev(base, id), null, null, null, null, null)::care.intent
         from unnest(ids) with ordinality as asked(id, place) order by place), clock);
 end
 $$;

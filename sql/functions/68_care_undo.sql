@@ -12,16 +12,18 @@ declare
 begin
     select * into target from sync.action as a where a.user_id = who and a.key = target_key;
     if not found then
-        return care.invalid('payload.targetKey', 'names no action');
+        verdict := care.invalid('payload.targetKey', 'names no action');
+        verdict.early := true;
+        return verdict;
     elsif target.type = 'undo' then
         return care.invalid('payload.targetKey', 'names an undo, which cannot be undone');
     elsif target.undone_by is not null or coalesce(jsonb_typeof(target.memo -> 'undo'), '') <> 'array' then
-        return row('noop', '{}'::jsonb, null)::sync.verdict;
+        return row('noop', '{}'::jsonb, null, false)::sync.verdict;
     elsif clock - target.created_at > interval '24 hours' then
         kind := 'late';
     end if;
     intents := array(
-        select care.intent_of(e, kind, care.base_rev(base, e ->> 'id'), null)
+        select care.intent_of(e, kind, care.base_rev(base, e ->> 'id'), null, target_key)
         from jsonb_array_elements(target.memo -> 'undo') with ordinality as t(e, place) order by place);
     if (target.memo -> 'single')::boolean then
         verdict := care.carry_one(who, target_key, intents[1], clock);

@@ -16,14 +16,16 @@ declare
 begin
     select * into target from sync.action as a where a.user_id = who and a.key = of;
     if not found then
-        return care.invalid('payload.of', 'names no action');
+        verdict := care.invalid('payload.of', 'names no action');
+        verdict.early := true;
+        return verdict;
     elsif coalesce(jsonb_typeof(target.memo -> 'pending'), '') <> 'array' then
         return care.invalid('payload.of', 'names an action without a conflict');
     elsif kind = 'edit' and not (target.memo -> 'single')::boolean then
         return care.invalid('payload.merged', 'is for an action on one dose');
     end if;
     intents := array(
-        select care.intent_of(e, kind, coalesce(care.base_rev(base, e ->> 'id'), (e ->> 'rev')::bigint), merged)
+        select care.intent_of(e, kind, coalesce(care.base_rev(base, e ->> 'id'), (e ->> 'rev')::bigint), merged, null)
         from jsonb_array_elements(target.memo -> 'pending') with ordinality as t(e, place) order by place);
     if (target.memo -> 'single')::boolean then
         verdict := care.carry_one(who, key, intents[1], clock);

@@ -1,29 +1,36 @@
--- sync.apply: one action of one user, once: what was decided is stored with it, and a repeat gets that. The only function
--- that a hub calls to write.
+-- sync.json_of: what a text says in JSON; null where it cannot be read: it is no JSON, or jsonb cannot hold it (NUL, lone
+-- surrogates, numbers and depths beyond its limits). The error is caught so that no log shows the text. No locks.
+create or replace function sync.json_of(spelled text) returns jsonb
+language plpgsql immutable strict
+as $$
+begin
+    return spelled::jsonb;
+exception when data_exception or statement_too_complex or program_limit_exceeded then
+    return null;
+end
+$$;
+
+-- sync.settle: one action of one user, once: what was decided is stored with it, and a repeat gets that.
 --
 --   who, key, device, n   whose it is; its key (1 to 200 bytes); the device's and its number there (null: no order asked)
 --   type, payload, base, client_time, tz   as the device sent them; payload, base and client_time as JSON texts
+--   refused               whether it is rejected whatever it says
 --
--- One row: the status, and the whole answer as JSON text. Answers that are not stored: `key_reused`, `out_of_order`, and
--- an envelope that cannot be kept. Nothing in a payload raises an error if it can be read as jsonb; what cannot (class 22,
--- 54001) is sent again with payload null, and is then a stored rejection.
+-- One row: the status, and the whole answer as JSON text. Answers that are not stored: `key_reused`, `out_of_order`, an
+-- envelope that cannot be kept, and one without a number that names an action which may still come. No text raises an
+-- error: what cannot be read is a stored rejection.
 --
 -- Lock order: the user's sync.account; sync.device under it; doses by id; streams and day summaries (sync.flush). Other
 -- writers of the same rows take no account: they may come between, and never half.
-create or replace function sync.apply(who text, key text, device text, n bigint, type text, payload text, base text,
-                                      client_time text, tz text)
+create or replace function sync.settle(who text, key text, device text, n bigint, type text, payload text, base text,
+                                       client_time text, tz text, refused boolean)
 returns table(status text, answer text)
-language plpgsql security definer rows 1
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set jit = off
-set plan_cache_mode = force_generic_plan
-set timezone = 'UTC'
+language plpgsql rows 1
 as $$
 declare
-    doc jsonb;
-    base_doc jsonb;
-    client jsonb;
+    doc jsonb := sync.json_of(payload);
+    base_doc jsonb := sync.json_of(base);
+    client jsonb := sync.json_of(client_time);
     digest bytea;
     known sync.action;
     last bigint;
@@ -34,11 +41,6 @@ declare
 begin
     whole := sync.unusable(key, device, n);
     if whole is null then
-        if payload is not null then
-            doc := payload::jsonb;
-            base_doc := nullif(base::jsonb, 'null');
-            client := nullif(client_time::jsonb, 'null');
-        end if;
         digest := sync.digest(coalesce(type, ''), payload, doc, base, base_doc);
         perform sync.raise_commit();
         perform from sync.account as a where a.user_id = who for update;
@@ -47,7 +49,7 @@ begin
             perform from sync.account as a where a.user_id = who for update;
         end if;
 
-        select * into known from sync.action as a where a.user_id = who and a.key = apply.key;
+        select * into known from sync.action as a where a.user_id = who and a.key = settle.key;
         if found and known.digest = digest then
             status := known.status;
             answer := sync.replayed(who, known.answer)::text;
@@ -74,7 +76,15 @@ begin
 
     -- What is written from here to the flush is this action's, and nothing else of the transaction.
     perform set_config('sync.key', key, true), set_config('sync.device', coalesce(device, ''), true);
-    verdict := care.act(who, key, type, doc, base_doc, client, tz);
+    if refused then
+        verdict.status := 'rejected';
+        verdict.answer := '{"code": "invalid", "message": "the database refused it"}';
+    else
+        -- A text in their place is as wrong as what cannot be read.
+        base_doc := case when base is not null and base_doc is null then '""' else nullif(base_doc, 'null') end;
+        client := case when client_time is not null and client is null then '""' else nullif(client, 'null') end;
+        verdict := care.act(who, key, type, doc, base_doc, client, tz);
+    end if;
     if verdict.status in ('applied', 'partial') then
         set constraints sync.flush immediate;
         set constraints sync.flush deferred;
@@ -85,15 +95,53 @@ begin
         whole := whole || jsonb_build_object('positions', jsonb_build_object(
             sync.channel(who, 'adherence'), sync.position(who, 'adherence')));
     end if;
+    status := verdict.status;
+    answer := whole::text;
+    return next;
+    if verdict.early and n is null then
+        return;
+    end if;
     insert into sync.action (user_id, key, device_id, n, type, digest, status, answer, memo, created_at)
     values (who, key, device, n, left(coalesce(type, ''), 64), digest, verdict.status, whole, verdict.memo, sync.clock());
     if n is not null then
         insert into sync.device as d (user_id, device_id, last_n) values (who, device, n)
         on conflict (user_id, device_id) do update set last_n = excluded.last_n;
     end if;
-    status := verdict.status;
-    answer := whole::text;
-    return next;
+end
+$$;
+
+-- sync.apply: decides and carries out; what hubs call to write. Locks: sync.settle.
+create or replace function sync.apply(who text, key text, device text, n bigint, type text, payload text, base text,
+                                      client_time text, tz text)
+returns table(status text, answer text)
+language plpgsql security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+begin
+    return query select s.status, s.answer
+    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, false) as s;
+end
+$$;
+
+-- sync.refuse: the same for an action that the database will not take (a trigger or constraint of the app's own says no):
+-- a stored rejection, so that the device's next one is not held up; a repeat gets what is stored. Locks: sync.settle.
+create or replace function sync.refuse(who text, key text, device text, n bigint, type text, payload text, base text,
+                                       client_time text, tz text)
+returns table(status text, answer text)
+language plpgsql security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+begin
+    return query select s.status, s.answer
+    from sync.settle(who, key, device, n, type, payload, base, client_time, tz, true) as s;
 end
 $$;
 

@@ -24,6 +24,7 @@ grant execute on function
     sync.repair_after_restore(),
     sync.retain(int, int),
     sync.apply(text, text, text, bigint, text, text, text, text, text),
+    sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),
     sync.check_published()
 to carillon_hub;

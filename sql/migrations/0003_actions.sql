@@ -15,7 +15,7 @@ create table sync.device (
 
 -- Each action that was decided, with the answer that its repeats get: 90 days. `digest` is over type, payload and base.
 -- `memo` is what undo and resolve need to know: {"single": bool, "undo": [{id, set?, statusRev?, note?, noteRev?}],
--- "pending": [{id, set?, note?, rev}]}, null where it has neither list.
+-- "pending": [{id, set?, note?, rev}]}, each with the dose's createdAt; null where it has neither list.
 create table sync.action (
     user_id text collate "C" not null,
     key text collate "C" not null,
@@ -33,9 +33,10 @@ create table sync.action (
 ) with (fillfactor = 90);
 create index action_created on sync.action (created_at);
 
--- What the domain says of an action: its status, the answer's further members, and the memo.
+-- What the domain says of an action: its status, the answer's further members, and the memo. `early`: it names an action
+-- that may still come, so that without a number this answer is not kept.
 create type sync.verdict as (
-    status text, answer jsonb, memo jsonb
+    status text, answer jsonb, memo jsonb, early boolean
 );
 
 -- All notes that actions ever added to a dose; dose_occurrence.note is the latest. By key, so that none is added twice.
@@ -50,6 +51,7 @@ create table care.dose_note (
 
 -- `status_rev` and `note_rev`: the rev with which (status, taken_at, reason) and the note came. `changed_key` and
 -- `changed_device`: of the action that changed the row last, null where no action did. None of these is in any event.
+-- Rows from before keep 1 and are not rewritten: what compares these revs (undo, resolve) knows only actions from now on.
 alter table care.dose_occurrence
     add column reason text,
     add column status_rev bigint not null default 1,
@@ -65,10 +67,11 @@ alter table care.day_summary
 -- What an action wants of one dose. `kind`: act; due (act, but not before its time); undo, late (an undo that comes too
 -- late); keep, accept, merge, edit (the choices of a resolve). `status` null: (status, taken_at, reason) are left alone.
 -- `note`: to be added, or of undo with a note_rev, to come back. `rev`: what the device had seen. `status_rev` and
--- `note_rev`: what undo must find. `merged`: the fields that the user chose himself.
+-- `note_rev`: what undo must find. `merged`: the fields that the user chose himself. `born`: created_at of the dose that was
+-- meant, where that is known: an id may come again. `note_key`: of undo, the action whose note goes.
 create type care.intent as (
     kind text, id text, status text, taken_at timestamptz, reason text, note text,
-    rev bigint, status_rev bigint, note_rev bigint, merged jsonb
+    rev bigint, status_rev bigint, note_rev bigint, merged jsonb, born timestamptz, note_key text
 );
 
 -- What becomes of it: applied, noop, conflict or rejected, and why; the dose as it is to be; the note to be added.
@@ -76,26 +79,7 @@ create type care.ruling as (
     status text, code text, dose care.dose_occurrence, note text
 );
 
--- Rows from before: no trigger may take this for a change, and each is as it was afterwards.
-do $$
-declare
-    names name[];
-    states "char"[];
-begin
-    select array_agg(tgname), array_agg(tgenabled) into names, states
-    from pg_catalog.pg_trigger
-    where tgrelid = 'care.dose_occurrence'::regclass and not tgisinternal and tgenabled <> 'D';
-    for place in 1 .. coalesce(cardinality(names), 0) loop
-        execute format('alter table care.dose_occurrence disable trigger %I', names[place]);
-    end loop;
-    update care.dose_occurrence set status_rev = rev, note_rev = rev where rev <> 1;
-    for place in 1 .. coalesce(cardinality(names), 0) loop
-        execute format('alter table care.dose_occurrence enable %s trigger %I',
-                       case states[place] when 'A' then 'always' when 'R' then 'replica' else '' end, names[place]);
-    end loop;
-end
-$$;
-
+-- The streaks of days from before, in one statement.
 update care.day_summary as s
 set run = r.run, best = r.best
 from (

@@ -7,6 +7,9 @@ insert into cell values
     ('markTaken', 'scheduled', '{}', 'applied taken 12:00'), ('markTaken', 'taken', '{}', 'noop taken 08:30'),
     ('markTaken', 'missed', '{"takenAt":"2025-11-20T11:30:00Z"}', 'applied taken 11:30'),
     ('markTaken', 'missed', '{"takenAt":"2025-11-20T11:30:01Z"}', 'conflict late missed'),
+    ('markTaken', 'missed', '{"takenAt":"2025-11-19T20:00:00Z"}', 'applied taken 20:00'),
+    ('markTaken', 'missed', '{"takenAt":"2025-11-19T19:59:59Z"}', 'conflict late missed'),
+    ('markTaken', 'scheduled', '{"takenAt":"2025-11-19T19:59:59Z"}', 'applied taken 19:59'),
     ('markTaken', 'made_up', '{}', 'conflict state made_up 08:30 why'), ('markTaken', 'skipped', '{}', 'conflict state skipped why'),
     ('markTaken', 'cancelled', '{}', 'conflict gone cancelled'),
     ('markTaken', 'scheduled', '{"takenAt":"2025-11-20T09:00+01:00"}', 'applied taken 08:00'),
@@ -27,6 +30,8 @@ insert into cell values
     ('addNote', 'skipped', '{"text":"n"}', 'applied skipped why n'), ('addNote', 'cancelled', '{"text":"n"}', 'applied cancelled n'),
     ('markTaken', 'taken', '{"note":"n"}', 'applied taken 08:30 n'), ('markTaken', 'skipped', '{"note":"n"}', 'conflict state skipped why'),
     ('markTaken', 'scheduled', '{"note":"n"}', 'applied taken 12:00 n'), ('skip', 'skipped', '{"note":"n"}', 'applied skipped why n');
+create function test.send(who text, key text, type text, payload text, base text default null, client_time text default null) returns text language sql as $$
+    select test.short(answer::jsonb) from sync.apply(who, key, null, null, type, payload, base, client_time, null) $$;
 create temp sequence place;
 create function test.cell(c cell) returns text language plpgsql as $$
 declare
@@ -113,13 +118,25 @@ select test.is('and nothing has changed', test.row('e1'), 'taken 09:10 2 2 1 3')
 select test.is('good edges of times', test.short(test.act('early', 'edge' || place, 'markTaken', jsonb_build_object('occurrenceId', 'e1', 'takenAt', t))), 'noop') from jsonb_array_elements(
     '["2000-01-01T00:00Z", "2024-02-29T08:00:00.123456-05:30", "2025-11-20T11:04:59+00:00", "2025-11-20T18:00+15:59", 946684800000, 1763636000000.0]') with ordinality as e(t, place);
 select test.is('other members are ignored, null is absent', test.short(test.act('early', 'ignored', 'markTaken', '{"occurrenceId":"e1","takenAt":null,"note":null,"_sync":{"o":1},"x":[[]]}', '{"rev":null,"y":true}', client_time => 'null')), 'noop');
-select test.is('zones', (select string_agg(z, ' ') from unnest('{UTC,Europe/Berlin,America/Argentina/Buenos_Aires,America/Port-au-Prince,Etc/GMT+12,GMT+3,Etc/GMT+15,X/Y-3,../UTC,Nowhere}'::text[]) as z where care.known_zone(z)), 'UTC Europe/Berlin America/Argentina/Buenos_Aires America/Port-au-Prince Etc/GMT+12');
+select test.is('zones', (select string_agg(z, ' ') from unnest('{UTC,Europe/Berlin,America/Argentina/Buenos_Aires,America/Port-au-Prince,Etc/GMT+12,EST5EDT,GMT0,GMT+3,EST6EDT,Etc/GMT+15,X/Y-3,../UTC,Nowhere,posixrules,localtime}'::text[]) as z where care.known_zone(z)), 'UTC Europe/Berlin America/Argentina/Buenos_Aires America/Port-au-Prince Etc/GMT+12 EST5EDT GMT0');
 
--- Whatever can be read as jsonb is judged, what cannot is of class 22.
-select test.fails('unreadable: ' || left(p, 20), format('select * from sync.apply(''early'', ''u'', null, null, ''skip'', %L, null, null, null)', p), state) from (values
-    ('{', '22P02'), ('{"a":"\u0000"}', '22P05'), ('{"a":"\ud800"}', '22P02'), ('{"a":1e999999}', '22003')) as t(p, state);
-select test.is('and sent again without: a stored rejection', (select test.short(answer::jsonb) from sync.apply('early', 'u', null, null, 'skip', null, '\u0000', '{', null)), 'rejected invalid payload');
-select test.is('which repeats', (select test.short(answer::jsonb) from sync.apply('early', 'u', null, null, 'skip', null, '\u0000', '{', null)), 'rejected invalid payload replayed');
+-- No text raises an error, and none comes into the server's log: what cannot be read is a stored rejection.
+create temp table unreadable as select place, spelled from (values (1, '{"canary":'), (2, '{"canary":"\u0000"}'), (3, '{"canary":"\ud800"}'), (4, '{"canary":1e400000}'),
+    (5, '{"canary":' || repeat('[', 100000) || repeat(']', 100000) || '}'), (6, '')) as t(place, spelled);
+select test.is('unreadable payload ' || place, test.send('early', 'up' || place, 'skip', spelled), 'rejected invalid payload') from unreadable;
+select test.is('unreadable base ' || place, test.send('early', 'ub' || place, 'skip', '{"occurrenceId":"e2"}', spelled), 'rejected invalid base') from unreadable;
+select test.is('unreadable clientTime ' || place, test.send('early', 'uc' || place, 'skip', '{"occurrenceId":"e2"}', null, spelled), 'rejected invalid clientTime') from unreadable;
+select test.is('which repeat', test.send('early', 'up2', 'skip', '{"canary":"\u0000"}') || ', ' || test.send('early', 'ub2', 'skip', '{"occurrenceId":"e2"}', '{"canary":"\u0000"}'), 'rejected invalid payload replayed, rejected invalid base replayed');
+select test.is('and are told apart as they are spelled', test.send('early', 'up2', 'skip', '{"canary":"\u0000 "}') || ', ' || test.send('early', 'ub2', 'skip', '{"occurrenceId":"e2"}', '{"canary":"\u0000 "}'), 'rejected key_reused, rejected key_reused');
+select test.is('base null is none', test.send('early', 'null', 'skip', '{"occurrenceId":"e2"}', 'null', 'null') || ', ' || test.send('early', 'null', 'skip', '{"occurrenceId":"e2"}'), 'conflict state, conflict state replayed');
+select test.is('the log says nothing of them', position('canary' in pg_read_file(log)), 0)
+from (select regexp_replace(current_setting('data_directory'), '[^/]*$', 'log') as log) as l where exists (select from pg_stat_file(log, true) as f where f.size is not null);
+
+-- What the database will not take.
+select test.plan('refuse', 'rf') \g /dev/null
+select test.is('refused', (select answer::jsonb from sync.refuse('refuse', 'a', 'phone', 1, 'skip', '{"occurrenceId":"rf"}', null, null, null)), '{"key": "a", "code": "invalid", "status": "rejected", "message": "the database refused it"}');
+select test.is('is stored, with its number, for the same action', test.short(test.act('refuse', 'a', 'skip', '{"occurrenceId":"rf"}', null, 'phone', 1)) || ', ' || test.short(test.act('refuse', 'a', 'skip', '{"occurrenceId":"x"}', null, 'phone', 1)) || ', ' || test.short(test.act('refuse', 'b', 'skip', '{"occurrenceId":"rf"}', null, 'phone', 2)), 'rejected invalid replayed, rejected key_reused, applied');
+select test.is('what is known, or out of order, is not refused', (select string_agg(test.short(answer::jsonb), ', ') from (values ('b', 2), ('c', 7)) as t(k, n) cross join lateral sync.refuse('refuse', k, 'phone', n, 'skip', '{"occurrenceId":"rf"}', null, null, null)), 'applied replayed, retry out_of_order 3');
 select test.is('numbers that would be written out with a hundred thousand digits each', (select test.short(answer::jsonb) from sync.apply('early', 'digits', null, null, 'skip', '{"occurrenceId":"e2","x":[' || repeat('1e131000,', 7000) || '1]}', null, null, null)), 'conflict state');
 
 -- Keys: a repeat gets what was stored.
@@ -172,12 +189,13 @@ update care.dose_occurrence set note = 'after' where id = 'k5';
 select test.is('after it the flush is at commit again', (select count(*) from sync.ticket where xid = pg_current_xact_id()), 1::bigint);
 commit;
 update sync.action set created_at = sync.clock() - interval '91 days' where user_id = 'cells';
-select test.is('actions stay ninety days', (select sync.retain(7, 5) || ' ' || count(*) from sync.action where user_id = 'cells'), '5 39');
-select test.is('and go', (select string_agg(sync.retain(7, 20)::text, ' ') from generate_series(1, 4)), '20 14 0 0');
+select test.is('actions stay ninety days', (select sync.retain(7, 5) || ' ' || count(*) from sync.action where user_id = 'cells'), '5 42');
+select test.is('and go', (select string_agg(sync.retain(7, 20)::text, ' ') from generate_series(1, 4)), '20 17 0 0');
 select test.is('nothing touched is left', (select count(*) from sync.touched) + (select count(*) from sync.ticket), 0::bigint);
 grant usage on schema test to public;
 grant execute on all functions in schema test to public;
 set role carillon_hub;
+select test.is('the hub may refuse', (select status from sync.refuse('keys', 'refuse', null, null, 'skip', '{}', null, null, null)), 'rejected');
 select test.is('the hub may call it', (select status from sync.apply('keys', 'hub', null, null, 'skip', '{}', null, null, null)), 'rejected');
 select sync.announce() \g /dev/null
 select test.fails('and nothing under it: ' || f, 'select ' || f, '42501') from unnest('{sync.clock(),care.stats(''u''),"sync.position(''u'',''adherence'')","care.undo(''u'',''k'',''t'',null,now())"}'::text[]) as f;

@@ -92,3 +92,43 @@ select test.plan('re', 'missing') \g /dev/null
 select test.is('a note for a dose that came to be', test.resolve('re', 'came', 'nothing', 'keep_local') || ' ' || test.row('missing'), 'applied scheduled n 2 1 2 came');
 select test.is('a resolve is stored and repeats', test.resolve('re', 'k2', 'c2', 'keep_local'), 'applied replayed');
 select test.is('streams are contiguous', (select count(*) from sync.event where user_id in ('re', 'su', 'un')) = test.top('re') + test.top('su') + test.top('un'), true);
+
+-- A note that two actions added stays until both are undone.
+select test.plan('two', 't' || n) from generate_series(1, 3) as n \g /dev/null
+select test.act('two', 'a1', 'addNote', '{"occurrenceId":"t1","text":"t"}'), test.act('two', 'b1', 'addNote', '{"occurrenceId":"t1","text":"t"}') \g /dev/null
+select test.is('undo of the first of two same notes: the note stays', test.undo('two', 'u1', 'a1') || ' ' || test.row('t1'), 'applied scheduled t 2 1 2 a1');
+select test.is('its row goes', (select string_agg(key, ' ') from care.dose_note where occurrence_id = 't1'), 'b1');
+
+-- What names an action that may still come is kept only with a number.
+select test.is('undo of what is not there yet', test.undo('two', 'early', 'a2') || ', ' || test.resolve('two', 'early2', 'c2', 'keep_local'), 'rejected invalid payload.targetKey, rejected invalid payload.of');
+select test.act('two', 'a2', 'skip', '{"occurrenceId":"t2"}') \g /dev/null
+select test.is('and once it is there', test.undo('two', 'early', 'a2') || ' ' || test.row('t2'), 'applied scheduled 3 3 1 early');
+select test.is('with a number it is kept', test.short(test.act('two', 'numbered', 'undo', '{"targetKey":"a3"}', null, 'phone', 1)) || ', ' || test.short(test.act('two', 'numbered', 'undo', '{"targetKey":"a3"}', null, 'phone', 1)), 'rejected invalid payload.targetKey, rejected invalid payload.targetKey replayed');
+
+-- Notes go with their dose.
+select test.act('two', 'n3', 'addNote', '{"occurrenceId":"t3","text":"n"}') \g /dev/null
+update care.dose_occurrence set user_id = user_id where id = 't3';
+select test.is('a dose that stays keeps its notes', (select string_agg(key, ' ') from care.dose_note where occurrence_id = 't3'), 'n3');
+update care.dose_occurrence set user_id = 'taker' where id = 't3';
+select test.is('one that changes owner has none', (select count(*) from care.dose_note where occurrence_id = 't3'), 0::bigint);
+delete from care.dose_occurrence where id in ('t1', 't2');
+select test.is('nor one that is deleted', (select count(*) from care.dose_note where user_id = 'two'), 0::bigint);
+
+-- A dose that is deleted and made again is another.
+select test.plan('life', 'f' || n) from generate_series(1, 3) as n \g /dev/null
+select test.act('life', 'a1', 'skip', '{"occurrenceId":"f1"}') \g /dev/null
+update care.dose_occurrence set status = 'skipped' where id = 'f2';
+select test.act('life', 'c2', 'markTaken', '{"occurrenceId":"f2","note":"n"}') \g /dev/null
+delete from care.dose_occurrence where id in ('f1', 'f2');
+select test.plan('life', 'f' || n) from generate_series(1, 2) as n \g /dev/null
+update care.dose_occurrence set status = 'skipped' where id in ('f1', 'f2');
+select test.is('undo of an earlier life', test.undo('life', 'u1', 'a1') || ' ' || test.row('f1'), 'conflict superseded skipped 2 2 1');
+select test.is('keep_local of one', test.resolve('life', 'k2', 'c2', 'keep_local') || ', ' || test.resolve('life', 'k3', 'k2', 'keep_local') || ' ' || test.row('f2'), 'conflict state, applied taken 12:00 n 3 3 3 k3');
+
+-- What the device had seen is looked for in the last 5,000 events.
+select test.plan('seen', 'seen') \g /dev/null
+update care.dose_occurrence set status = 'skipped' where id = 'seen';
+select test.is('what the device had seen', test.act('seen', '1', 'makeUp', '{"occurrenceId":"seen"}', '{"rev":1}') #>> '{conflict,base,status}', 'scheduled');
+insert into sync.event (user_id, topic, o, name, data) select 'seen', 'adherence', o, 'occurrence.updated', '{}' from generate_series((select top + 1 from sync.stream where user_id = 'seen' and topic = 'adherence'), 5001) as o;
+update sync.stream set top = 5001 where user_id = 'seen' and topic = 'adherence';
+select test.is('is no more', test.act('seen', '2', 'makeUp', '{"occurrenceId":"seen"}', '{"rev":1}') #>> '{conflict,base,status}', null);

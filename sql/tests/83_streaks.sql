@@ -95,20 +95,33 @@ end
 $$;
 select test.is('streaks are those of the rows, after every step and for everybody', test.streaks_hold(), true);
 
+-- Many days of a flush are one walk through the later ones: each row is written at most twice.
+insert into care.dose_occurrence (id, user_id, scheduled_at, window_end, local_date, status)
+select 'far' || n, 'far', day + time '08:00', day + time '11:00', day, case when n <= 400 and n % 2 = 0 then 'scheduled' else 'taken' end
+from generate_series(1, 1400) as n cross join lateral (select '2022-01-01'::date + n as day) as d;
+begin;
+select pg_stat_get_xact_tuples_updated('care.day_summary'::regclass) as updated \gset
+select test.is('two hundred days at once', test.short(test.act('far', 'all', 'bulkMarkAll', (select jsonb_build_object('occurrenceIds', jsonb_agg('far' || n)) from generate_series(2, 400, 2) as n))), 'applied');
+select test.is('before a thousand others', pg_stat_get_xact_tuples_updated('care.day_summary'::regclass) - :updated <= 1400 + 200, true);
+commit;
+select test.is('have the streaks they make', (select max(run) || ' ' || max(best) from care.day_summary where user_id = 'far'), '1400 1400');
+update care.dose_occurrence set status = 'missed' where user_id = 'far' and id in ('far7', 'far900');
+delete from care.dose_occurrence where user_id = 'far' and id in ('far1', 'far8', 'far1400');
+select test.is('and so do days far apart, some of which go', test.streaks_hold(), true);
+
 -- What the migration computes for rows from before is the same, and it tells nobody.
 create temp table computed as select user_id, date, run, best from care.day_summary;
 create temp table told as select count(*) as n from sync.event;
 create temp table doses as select id, rev, updated_at, note from care.dose_occurrence;
 create temp table triggers as select tgname, tgenabled from pg_trigger where tgrelid = 'care.dose_occurrence'::regclass;
 update care.day_summary set run = 0, best = 0;
-\set backfill `sed -n '/^-- Rows from before/,$p' :'sql'/migrations/0003_actions.sql`
+\set backfill `sed -n '/^-- The streaks of days from before/,$p' :'sql'/migrations/0003_actions.sql`
 begin;
 set local role carillon_owner;
 :backfill
 commit;
 select test.is('streaks of rows from before', (select count(*) from care.day_summary as s join computed as c using (user_id, date) where (s.run, s.best) = (c.run, c.best)) || ' of ' || (select count(*) from computed),
     (select count(*) || ' of ' || count(*) from computed));
-select test.is('revisions of doses from before', (select count(*) from care.dose_occurrence where status_rev <> rev or note_rev <> rev), 0::bigint);
 select test.is('no dose is changed by it', (select count(*) from care.dose_occurrence as d join doses as w using (id) where (d.rev, d.updated_at, d.note) is distinct from (w.rev, w.updated_at, w.note)), 0::bigint);
 select test.is('nobody is told', (select count(*) from sync.event) - n, 0::bigint) from told;
 select test.is('triggers are as they were', (select count(*) from pg_trigger as t join triggers as w using (tgname) where t.tgrelid = 'care.dose_occurrence'::regclass and t.tgenabled = w.tgenabled), (select count(*) from triggers));
