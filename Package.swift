@@ -107,7 +107,7 @@ let package = Package(
         .executableTarget(
             name: "loadtest",
             dependencies: [
-                "CLinux", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                "CLinux", "CPostgres", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],

@@ -123,7 +123,6 @@ struct ActionDecision {
         guard !stored.pending.isEmpty else {
             throw InvalidAction("payload.of", "names an action without a conflict")
         }
-        guard !stored.isResolved else { return }
         guard choice != .merge || merged == nil || stored.isSingle else {
             throw InvalidAction("payload.merged", "is for an action on one dose")
         }

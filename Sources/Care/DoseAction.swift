@@ -116,7 +116,7 @@ package enum DoseAction: Sendable {
         case (true, true): throw fields.invalid("criteria", "must not stand beside occurrenceIds")
         case (true, false): selection = .doses(try fields.identifiers("occurrenceIds", max: bulkMax))
         case (false, true):
-            let criteria = try fields.object("criteria")
+            let criteria = try fields.object("criteria", of: ["date", "productId", "scheduleId", "includeFuture"])
             let day = try criteria.day("date")
             let product = try criteria.string("productId")
             let schedule = try criteria.string("scheduleId")
@@ -137,7 +137,7 @@ package enum DoseAction: Sendable {
             throw fields.invalid("choice", "must be keep_local, accept_server or merge")
         }
         guard fields.has("merged") else { return .resolve(of: target, choice, merged: nil) }
-        let named = try fields.object("merged")
+        let named = try fields.object("merged", of: ["status", "takenAt", "reason", "note"])
         var merged = MergedFields()
         if let text = try named.string("status") {
             guard let status = DoseStatus(rawValue: text), status != .cancelled else {

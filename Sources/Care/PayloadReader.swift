@@ -16,8 +16,14 @@ struct PayloadReader {
 
     // MARK: Kinds
 
-    func object(_ name: String) throws(InvalidAction) -> PayloadReader {
-        guard let value = object[name], value.isObject else { throw invalid(name, "must be an object") }
+    /// An object of no members but these: a misspelt one would mean something else.
+    func object(_ name: String, of members: [String]) throws(InvalidAction) -> PayloadReader {
+        guard let value = object[name], case .object(let given) = value else {
+            throw invalid(name, "must be an object")
+        }
+        guard given.allSatisfy({ members.contains($0.name) }) else {
+            throw invalid(name, "may have \(members.joined(separator: ", ")), and no more")
+        }
         return PayloadReader(value, path: "\(path).\(name)", now: now)
     }
 

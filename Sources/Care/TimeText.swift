@@ -4,8 +4,8 @@ import Bytes
 package enum TimeText {
     // MARK: Reading
 
-    /// `YYYY-MM-DDTHH:MM[:SS[.f{1,6}]]` with `Z`, `+HH:MM` or `-HH:MM`; nil for all else. Hours to 23, seconds to 59,
-    /// offsets to 15:59.
+    /// `YYYY-MM-DDTHH:MM[:SS[.f{1,9}]]` with `Z` or an offset (`+HH:MM`, `+HHMM`, `+HH`); nil for all else. Hours to 23,
+    /// seconds to 59, offsets to 15:59; microseconds, and what is finer is cut off.
     package static func instant(_ text: String) -> Timestamp? {
         var reader = TimeReader(text)
         guard let date = reader.date(), reader.take("T"), let hour = reader.number(digits: 2, to: 23),
@@ -110,13 +110,13 @@ private struct TimeReader {
         return LocalDate(year: year, month: month, day: day)
     }
 
-    /// One to six digits as microseconds.
+    /// One to nine digits as microseconds.
     mutating func fraction() -> Int? {
         var value = 0
         var count = 0
         while let digit = number(digits: 1, to: 9) {
-            guard count < 6 else { return nil }
-            value = value * 10 + digit
+            guard count < 9 else { return nil }
+            if count < 6 { value = value * 10 + digit }
             count += 1
         }
         guard count > 0 else { return nil }
@@ -131,8 +131,12 @@ private struct TimeReader {
     mutating func offset() -> Int? {
         if take("Z") { return 0 }
         let sign = take("+") ? 1 : take("-") ? -1 : 0
-        guard sign != 0, let hours = number(digits: 2, to: 15), take(":"), let minutes = number(digits: 2, to: 59)
-        else { return nil }
+        guard sign != 0, let hours = number(digits: 2, to: 15) else { return nil }
+        var minutes = 0
+        if take(":") || !isAtEnd {
+            guard let given = number(digits: 2, to: 59) else { return nil }
+            minutes = given
+        }
         return sign * (hours * 3600 + minutes * 60)
     }
 }

@@ -10,6 +10,8 @@ package struct CStringList: Sendable {
 
     /// Strings in it, NULLs among them.
     package var count: Int { offsets.count }
+    /// Bytes of the strings, their ends included.
+    package var byteCount: Int { bytes.count }
 
     /// An empty list.
     package init() {}

@@ -3,57 +3,70 @@ import Reactor
 import Sync
 
 /// An action on its way, from `submit` to its answer.
+///
+/// The payload is held once: as the parameters, in which the envelope's texts were copied.
 final class Action {
-    /// `sync.apply`, its parameters in the order in which `parameters(of:)` puts them.
-    static let statement = PreparedStatement(
-        """
-        SELECT status, answer FROM sync.apply($1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::text, \
-        $8::text, $9::text)
-        """)
+    /// Carries the action out; its parameters in the order in which `parameters(of:)` puts them.
+    static let apply = PreparedStatement(call("sync.apply"))
+    /// Stores, under the same key and number, that the database refuses the action.
+    static let refuse = PreparedStatement(call("sync.refuse"))
 
     /// The user's queue: it stands there, or was taken from there.
     let line: UserLine
     /// When it is answered `retry` at the latest.
     let deadline: Instant
-    private(set) var parameters: CStringList
+    let key: String
+    /// The user's device, where it names one.
+    let device: TextKey?
+    let parameters: CStringList
+    /// What to execute.
+    private(set) var statement = Action.apply
     /// Executions that lost a race, or met an outdated plan.
     var races = 0
+    /// Executions that violated a constraint.
+    var violations = 0
     /// Connections that ended while it was under way on them.
     var losses = 0
     /// Whether it has its answer. It may be under way nevertheless.
     private(set) var isAnswered = false
-    private var isStripped = false
-    private let request: ActionRequest
+    private let answer: @Sendable (ActionAnswer) -> Void
 
     /// `nil` where a text holds a NUL, which PostgreSQL's cannot.
     init?(_ request: ActionRequest, line: UserLine, deadline: Instant) {
-        guard let parameters = Self.parameters(of: request, isStripped: false) else { return nil }
+        let envelope = request.envelope
+        guard let parameters = Self.parameters(of: request.user, envelope) else { return nil }
         self.parameters = parameters
-        self.request = request
         self.line = line
         self.deadline = deadline
+        key = envelope.key
+        device = envelope.deviceID.map { TextKey(request.user, $0) }
+        answer = request.answer
     }
 
-    var key: String { request.envelope.key }
+    /// Whether a refusal is to be stored of it.
+    var isRefused: Bool { statement === Self.refuse }
 
     /// Answers, unless it is answered.
     func finish(_ answer: ActionAnswer) {
         guard !isAnswered else { return }
         isAnswered = true
-        request.answer(answer)
+        self.answer(answer)
     }
 
-    /// Takes the payload away: the database cannot read it, but it can store a verdict about it, so that the device's
-    /// numbers go on. False where that was done before.
-    func strip() -> Bool {
-        guard !isStripped, let parameters = Self.parameters(of: request, isStripped: true) else { return false }
-        isStripped = true
-        self.parameters = parameters
-        return true
+    /// The database will not have it: what is executed next stores that, so that the device's numbers go on.
+    func beRefused() {
+        statement = Self.refuse
+        races = 0
     }
 
-    private static func parameters(of request: ActionRequest, isStripped: Bool) -> CStringList? {
-        let envelope = request.envelope
+    private static func call(_ function: String) -> String {
+        """
+        SELECT status, answer FROM \(function)($1::text, $2::text, $3::text, $4::bigint, $5::text, $6::text, $7::text, \
+        $8::text, $9::text)
+        """
+    }
+
+    private static func parameters(of user: String, _ envelope: ActionEnvelope) -> CStringList? {
         var list = CStringList()
         func append(_ text: String?) -> Bool {
             guard let text else {
@@ -69,9 +82,8 @@ final class Action {
             }
             return json.withUnsafeBytes { list.append($0) }
         }
-        guard append(request.user), append(envelope.key), append(envelope.deviceID),
-            append(envelope.number.map { String($0) }), append(envelope.type),
-            append(json: isStripped ? nil : envelope.payload),
+        guard append(user), append(envelope.key), append(envelope.deviceID),
+            append(envelope.number.map { String($0) }), append(envelope.type), append(json: envelope.payload),
             append(json: envelope.base), append(json: envelope.clientTime), append(envelope.timeZone)
         else { return nil }
         return list

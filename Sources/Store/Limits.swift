@@ -4,6 +4,23 @@ package enum StoreLimits {
     package static let waitingMax = 10_000
     /// The same of one user.
     package static let waitingPerUserMax = 1_000
+    /// Bytes of the actions that may wait unless configured otherwise: as many on their way to the store's thread, and
+    /// as many in its queue.
+    package static let waitingBytesMax = 64 << 20
+    /// Users of whom nothing waits find room for one more in so many actions and bytes when the queue is full.
+    static let newcomersShare = 4
+    /// Users remembered whose action met a lock or a failure; beyond them such users are not held.
+    static let suspectsMax = 10_000
+    /// The longest time that a user is held.
+    static let holdMax = Duration.seconds(5)
+    /// How long after that a user is remembered.
+    static let suspicionLasts = Duration.seconds(30)
+    /// Between two batches of old events: actions go first.
+    static let retainPause = Duration.milliseconds(50)
+    /// Looks for an idle connection before a busy one will do.
+    static let retainMissesMax = 60
+    /// How soon an idle connection is looked for again.
+    static let retainRetry = Duration.seconds(1)
     /// Connections that write.
     package static let connectionsMax = 64
     /// Senders of each kind whose rate is known.

@@ -18,23 +18,30 @@
 //   numbers stay in order; what is submitted meanwhile is answered `retry`, and is sent again behind them.
 // - An action passes its deadline while under way: answered `retry`, and its user's queue still waits for its end, so
 //   the next one cannot overtake it on another connection.
-// - A user is locked while others wait behind on the same connection: they wait one lock timeout at most, for nothing
-//   more of that user is sent: the rest of their queue is answered, and new ones are until the same time has passed.
+// - Many users are locked while others wait behind on the same connections: the rest of a locked user's queue is
+//   answered, and nothing of theirs is taken for a time that doubles with each lock timeout. Until the database has
+//   answered one of theirs they are suspects: one action of all suspects is under way at a time, on a connection that
+//   has nothing else. The same goes for users whose actions run out of time or fail in ways that decide nothing.
 // - The hub dies between commit and answer, or between answer and wake-up: the client repeats, and the tail's poll
 //   finds what nobody was told of.
 //
-// Depends on Postgres (pipelines on the loop) and on `sync.apply` and `sync.announce` of `sql/`.
+// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce` and `sync.retain` of
+// `sql/`.
 
 import Logging
 import Postgres
 import Reactor
 import Sync
+import Synchronization
 
 /// A running store. One for each hub.
 package final class Store: Sendable {
     private let messages: Mailbox<StoreMessage>
     private let thread: LoopThread
     private let waitingMax: Int
+    private let waitingBytesMax: Int
+    /// Bytes on their way to the store's thread.
+    private let postedBytes: PostedBytes
     /// Closed by `stop`: what is posted while open is before the `stop` in the mailbox, and so is answered.
     private let isOpen = Locked(true)
 
@@ -53,10 +60,14 @@ package final class Store: Sendable {
             defaults: ConnectionParameters.keepalive + ConnectionParameters.primaryOnly)
         let handle = try LoopHandle()
         let messages = Mailbox<StoreMessage>(handle)
+        let postedBytes = PostedBytes()
         let thread = try LoopThread(name: "store", handle: handle) { loop in
             do {
                 let store = try StoreLoop(loop, configuration, parameters, logger, committed: committed)
-                loop.attach(messages) { [weak store] in store?.received($0) }
+                loop.attach(messages) { [weak store] in
+                    postedBytes.took($0)
+                    store?.received($0)
+                }
                 return store
             } catch {
                 logger.critical("store: \(error)")
@@ -64,23 +75,31 @@ package final class Store: Sendable {
                 return nil
             }
         }
-        return Store(messages, thread, waitingMax: configuration.waitingMax)
+        return Store(messages, thread, configuration, postedBytes)
     }
 
-    private init(_ messages: Mailbox<StoreMessage>, _ thread: LoopThread, waitingMax: Int) {
+    private init(
+        _ messages: Mailbox<StoreMessage>, _ thread: LoopThread, _ configuration: StoreConfiguration,
+        _ postedBytes: PostedBytes
+    ) {
         self.messages = messages
         self.thread = thread
-        self.waitingMax = waitingMax
+        self.postedBytes = postedBytes
+        waitingMax = configuration.waitingMax
+        waitingBytesMax = configuration.waitingBytesMax
     }
 
     /// Takes an action; its answer comes by `ActionRequest.answer`. Any thread; never waits.
     package func submit(_ request: ActionRequest) {
-        guard messages.count <= waitingMax else {
+        guard messages.count <= waitingMax, postedBytes.count <= waitingBytesMax else {
             return request.answer(
                 .retry(key: request.envelope.key, .busy, after: .seconds(1), message: "too many actions wait"))
         }
         let isTaken = isOpen.withLock { isOpen in
-            if isOpen { messages.post(.submit(request)) }
+            if isOpen {
+                postedBytes.add(request)
+                messages.post(.submit(request))
+            }
             return isOpen
         }
         if !isTaken { request.answer(.stopping(key: request.envelope.key)) }
@@ -107,5 +126,26 @@ package final class Store: Sendable {
         case .stop:
             handle.stop()
         }
+    }
+}
+
+/// The bytes of the actions in the mailbox.
+private final class PostedBytes: Sendable {
+    private let bytes = Atomic<Int>(0)
+
+    var count: Int { bytes.load(ordering: .relaxed) }
+
+    func add(_ request: ActionRequest) {
+        bytes.add(Self.size(request), ordering: .relaxed)
+    }
+
+    func took(_ message: StoreMessage) {
+        guard case .submit(let request) = message else { return }
+        bytes.subtract(Self.size(request), ordering: .relaxed)
+    }
+
+    /// What can be long; all else of an envelope is within some hundred bytes.
+    private static func size(_ request: ActionRequest) -> Int {
+        request.envelope.payload.count + (request.envelope.base?.count ?? 0)
     }
 }

@@ -20,6 +20,16 @@ package struct StoreConfiguration: Sendable {
     package var waitingMax = StoreLimits.waitingMax
     /// Actions that may wait, of one user.
     package var waitingPerUserMax = StoreLimits.waitingPerUserMax
+    /// Bytes of actions that may wait, of all users together.
+    package var waitingBytesMax = StoreLimits.waitingBytesMax
+    /// Days after which events are deleted; 0 leaves that to somebody else.
+    package var retainDays = 7
+    /// Events deleted in one transaction.
+    package var retainBatch = 1_000
+    /// From the start to the first deletion, roughly.
+    package var retainDelay = Duration.seconds(60)
+    /// From one deletion to the next, roughly.
+    package var retainInterval = Duration.seconds(3_600)
     /// How fast one user may send.
     package var userRate = ActionRate(perSecond: 100, burst: 1_000)
     /// How fast one device may send.

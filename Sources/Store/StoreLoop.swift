@@ -31,6 +31,9 @@ final class StoreLoop: EventSource {
     private var sweep: Alarm?
     private var isSweepSet = false
     private var announcer: Announcer?
+    private var retention: Retention?
+    /// The connection that is kept for suspects, while there are any: nobody else waits behind them.
+    private var quarantine: Writer?
     private var hasCommitted = false
     /// Since when there is no connection, after one was lost or could not be made.
     private var awaySince: Instant?
@@ -47,7 +50,10 @@ final class StoreLoop: EventSource {
         self.configuration = configuration
         self.logger = logger
         self.committed = committed
-        queue = ActionQueue(waitingMax: configuration.waitingMax, waitingPerUserMax: configuration.waitingPerUserMax)
+        queue = ActionQueue(
+            QueueBounds(
+                actions: configuration.waitingMax, actionsPerUser: configuration.waitingPerUserMax,
+                bytes: configuration.waitingBytesMax))
         users = TokenBuckets(configuration.userRate)
         devices = TokenBuckets(configuration.deviceRate)
         super.init()
@@ -55,6 +61,9 @@ final class StoreLoop: EventSource {
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
         announcer = try Announcer(loop, configuration.announceInterval) { [weak self] in self?.announce() ?? false }
+        retention = try Retention(loop, configuration) { [weak self] in
+            self?.retain($0, below: $1) ?? false
+        }
         for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
             writers.append(
                 try Writer(
@@ -63,7 +72,8 @@ final class StoreLoop: EventSource {
                         up: { [weak self] in self?.up() },
                         answered: { [weak self] in self?.answered($0, $1, $2) },
                         lost: { [weak self] in self?.lost($0) },
-                        announced: { [weak self] in self?.announced($0) })))
+                        announced: { [weak self] in self?.announced($0) },
+                        retained: { [weak self] in self?.retained($0) })))
         }
         for writer in writers { writer.start() }
     }
@@ -104,10 +114,10 @@ final class StoreLoop: EventSource {
         switch queue.append(action, now: now) {
         case nil: break
         case .full: return action.finish(busy(key, after: spread(.seconds(1)), "too many actions wait"))
-        case .held(let end): return action.finish(locked(key, end.duration(since: now)))
+        case .held(let end, let reason): return action.finish(held(key, end.duration(since: now), reason))
         }
-        users.take(TextKey(request.user), now: now)
-        if let device = request.envelope.deviceID { devices.take(TextKey(request.user, device), now: now) }
+        users.take(action.line.user, now: now)
+        if let device = action.device { devices.take(device, now: now) }
     }
 
     private func refusal(_ request: ActionRequest, _ now: Instant) -> ActionAnswer? {
@@ -125,21 +135,34 @@ final class StoreLoop: EventSource {
     // MARK: Out
 
     private func pump() {
-        while let writer = freest(below: configuration.depth), let action = queue.next() {
-            if isCut(.beforeSend) {
-                queue.again(action)
-                writer.drop(.cut)
-                continue
-            }
-            writer.send(action)
-            if isCut(.afterSend) { writer.drop(.cut) }
+        if let writer = quarantined(), let action = queue.nextSuspect() { send(action, writer) }
+        while let writer = freest(below: configuration.depth), let action = queue.next() { send(action, writer) }
+    }
+
+    private func send(_ action: Action, _ writer: Writer) {
+        if isCut(.beforeSend) {
+            queue.again(action)
+            return writer.drop(.cut)
         }
+        writer.send(action)
+        if isCut(.afterSend) { writer.drop(.cut) }
+    }
+
+    /// The connection on which a suspect's action may be sent now: one with nothing else, where there are several.
+    private func quarantined() -> Writer? {
+        let isSeveral = writers.count(where: { $0.isUp }) > 1
+        if !queue.hasSuspect || !isSeveral || quarantine?.isUp != true { quarantine = nil }
+        guard queue.hasSuspect, !queue.isSuspectUnderWay else { return nil }
+        guard isSeveral else { return freest(below: configuration.depth) }
+        // Nothing more is sent on it from now on, so it is soon idle.
+        if quarantine == nil { quarantine = freest(below: .max) }
+        return quarantine?.load == 0 ? quarantine : nil
     }
 
     /// The writer with the least under way, which a locked user's or a slow one's is not for long.
     private func freest(below depth: Int) -> Writer? {
         var best: Writer?
-        for writer in writers where writer.isUp && writer.load < depth {
+        for writer in writers where writer.isUp && writer.load < depth && writer !== quarantine {
             if writer.load < best?.load ?? .max { best = writer }
         }
         return best
@@ -156,6 +179,23 @@ final class StoreLoop: EventSource {
         // The poll of other hubs makes up for one that the server refuses.
         announcer?.done(error?.kind != .lost)
         if let error, error.kind != .lost { complain(error) }
+        loop.markDirty(self)
+    }
+
+    private func retain(_ parameters: CStringList, below load: Int) -> Bool {
+        guard let writer = freest(below: load) else { return false }
+        writer.retain(parameters)
+        return true
+    }
+
+    private func retained(_ answer: Result<Rows, PostgresError>) {
+        switch answer {
+        case .success(let rows):
+            retention?.done(rows.count == 1 ? rows.string(0, 0).flatMap { Int($0) } : nil)
+        case .failure(let error):
+            retention?.done(nil)
+            if error.kind != .lost { complain(error) }
+        }
         loop.markDirty(self)
     }
 
@@ -187,27 +227,27 @@ final class StoreLoop: EventSource {
 
     private func answered(_ writer: Writer, _ action: Action, _ answer: Result<Rows, PostgresError>) {
         loop.markDirty(self)
-        if case .failure(let error) = answer { complain(error) }
-        switch Verdict(answer) {
+        let verdict = Verdict(answer)
+        if case .failure(let error) = answer { complain(error, verdict) }
+        switch verdict {
         case .decided(let answer):
             if isCut(.afterCommit) { return writer.drop(.cut, with: action) }
-            if answer.status == .applied || answer.status == .partial { hasCommitted = true }
-            done(action, answer)
+            decided(action, answer)
             if isCut(.afterReply) { writer.drop(.cut) }
         case .again:
             action.races += 1
             if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
             done(action, busy(action.key, after: spread(.milliseconds(100)), "others write the same rows"))
         case .locked:
-            let rest = queue.hold(action, until: loop.now.advanced(by: configuration.lockTimeout))
-            for action in [action] + rest { action.finish(locked(action.key, configuration.lockTimeout)) }
-        case .constraint where action.races == 0 && !isStopping:
-            action.races += 1
+            hold(action, .locked)
+        case .constraint where action.violations == 0 && !action.isRefused && !isStopping:
+            action.violations += 1
             queue.again(action)
-        case .constraint, .unreadable:
+        case .constraint, .refused:
             guard !isStopping else { return done(action, .stopping(key: action.key)) }
-            if action.strip() { return queue.again(action) }
-            done(action, .invalid(key: action.key, path: "payload", message: "the database cannot read it"))
+            guard !action.isRefused else { return hold(action, .failed) }
+            action.beRefused()
+            queue.again(action)
         case .readOnly:
             action.races += 1
             if isStopping || action.races > StoreLimits.lossesMax {
@@ -218,7 +258,20 @@ final class StoreLoop: EventSource {
             writer.leave(.readOnly)
         case .unavailable:
             done(action, unavailable(action.key))
+        case .failed:
+            hold(action, .failed)
         }
+    }
+
+    private func decided(_ action: Action, _ answer: ActionAnswer) {
+        if answer.status == .applied || answer.status == .partial { hasCommitted = true }
+        if answer.retry == .outOfOrder {
+            // What comes before its turn comes again, and nothing was asked of the database.
+            users.giveBack(action.line.user, now: loop.now)
+            if let device = action.device { devices.giveBack(device, now: loop.now) }
+        }
+        queue.done(action, isDecided: true)
+        action.finish(answer)
     }
 
     private func done(_ action: Action, _ answer: ActionAnswer) {
@@ -226,11 +279,22 @@ final class StoreLoop: EventSource {
         action.finish(answer)
     }
 
+    private func hold(_ action: Action, _ reason: HoldReason) {
+        let (pause, rest) = queue.hold(action, now: loop.now, pause: configuration.lockTimeout, reason)
+        for action in [action] + rest { action.finish(held(action.key, pause, reason)) }
+    }
+
     // MARK: Time
 
     private func sweepDue() {
         isSweepSet = false
-        for action in queue.expire(now: loop.now) { action.finish(unavailable(action.key)) }
+        for action in queue.expire(now: loop.now) {
+            // What was never sent to a database that is there has waited for others.
+            let isBusy = awaySince == nil && action.line.current !== action && action.losses == 0
+            action.finish(
+                isBusy
+                    ? busy(action.key, after: spread(.seconds(1)), "too many actions wait") : unavailable(action.key))
+        }
         if let awaySince, loop.now.duration(since: awaySince) >= Self.awayPatience {
             for action in queue.removeWaiting(keepingLost: true) { action.finish(unavailable(action.key)) }
         }
@@ -240,6 +304,7 @@ final class StoreLoop: EventSource {
     private func stop() {
         guard !isStopping else { return }
         isStopping = true
+        retention?.stop()
         for action in queue.removeWaiting() { action.finish(.stopping(key: action.key)) }
         stopLimit?.set(after: configuration.statementTimeout)
     }
@@ -263,8 +328,14 @@ final class StoreLoop: EventSource {
         return .retry(key: key, .unavailable, after: wait, message: "the database cannot be written to at the moment")
     }
 
-    private func locked(_ key: String, _ wait: Duration) -> ActionAnswer {
-        busy(key, after: spread(wait), "another writer has this user's rows locked")
+    private func held(_ key: String, _ wait: Duration, _ reason: HoldReason) -> ActionAnswer {
+        switch reason {
+        case .locked: busy(key, after: spread(wait), "another writer has this user's rows locked")
+        case .failed:
+            .retry(
+                key: key, .unavailable, after: spread(max(wait, .milliseconds(500))),
+                message: "the database could not carry it out")
+        }
     }
 
     private func busy(_ key: String, after wait: Duration, _ message: StaticString) -> ActionAnswer {
@@ -279,14 +350,20 @@ final class StoreLoop: EventSource {
 
     // MARK: Failures
 
+    private func complain(_ error: PostgresError, _ verdict: Verdict) {
+        switch verdict {
+        case .decided, .again, .locked: break
+        case .constraint, .refused: complain(error, .warning)
+        case .readOnly, .unavailable, .failed: complain(error)
+        }
+    }
+
     /// Tells what the operator should know, once a minute: never more than codes and our own words.
-    private func complain(_ error: PostgresError) {
-        guard error.advice != .retry else { return }
+    private func complain(_ error: PostgresError, _ level: Logger.Level = .error) {
         let complaint = error.description
         if let last = complaints[complaint], loop.now.duration(since: last) < .seconds(60) { return }
         guard complaints.count < StoreLimits.complaintsMax || complaints[complaint] != nil else { return }
         complaints[complaint] = loop.now
-        let level: Logger.Level = error.advice == .rejected ? .warning : .error
         logger.log(level: level, "store: a statement failed: \(complaint)")
     }
 

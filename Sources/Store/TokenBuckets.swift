@@ -50,6 +50,12 @@ struct TokenBuckets {
         buckets[sender] = Bucket(tokens: filled(bucket, now) - 1, filledAt: now)
     }
 
+    /// Gives one back.
+    mutating func giveBack(_ sender: TextKey, now: Instant) {
+        guard let bucket = buckets[sender] else { return }
+        buckets[sender] = Bucket(tokens: min(rate.burst, filled(bucket, now) + 1), filledAt: now)
+    }
+
     private func filled(_ bucket: Bucket, _ now: Instant) -> Double {
         let elapsed = now.duration(since: bucket.filledAt)
         let seconds = Double(elapsed.wholeNanoseconds) / 1_000_000_000

@@ -12,12 +12,15 @@ enum Verdict {
     case locked
     /// Nothing was done: a constraint was violated. Two at the same time may do that, and one alone would not.
     case constraint
-    /// Nothing was done: the server could not read or hold a value of it.
-    case unreadable
+    /// Nothing was done: a function or trigger of the application's says no, and would again.
+    case refused
     /// Nothing was done, and nothing can be on this connection: the server is read-only.
     case readOnly
-    /// Nothing was done: the server is in trouble, or is not the one that this program needs.
+    /// Nothing was done: the connection ends, or the server is going down.
     case unavailable
+    /// Nothing was done, and whose fault that is cannot be known: the statement took too long, the server is in
+    /// trouble, or something in the database is broken. Nobody's data may be judged by that.
+    case failed
 
     init(_ answer: Result<Rows, PostgresError>) {
         switch answer {
@@ -29,18 +32,21 @@ enum Verdict {
     private static func verdict(_ rows: Rows) -> Verdict {
         guard rows.count == 1, let status = rows.string(0, 0).flatMap({ ActionStatus(rawValue: $0) }),
             let json = rows.withBytes(0, 1, { SharedBytes.copy($0) })
-        else { return .unavailable }
+        else { return .failed }
         return .decided(ActionAnswer(status: status, json: json, retry: status == .retry ? .outOfOrder : nil))
     }
 
     private static func verdict(_ error: PostgresError) -> Verdict {
-        guard error.kind == .statement, let code = error.sqlstate else { return .unavailable }
+        guard error.kind == .statement else { return .unavailable }
+        guard let code = error.sqlstate else { return .failed }
         switch code {
         case "40001", "40P01", "26000", "0A000": return .again
         case "55P03": return .locked
         case "25006": return .readOnly
         case _ where code.code.hasPrefix("23"): return .constraint
-        default: return error.advice == .rejected ? .unreadable : .unavailable
+        case "P0001": return .refused
+        case _ where code.code.hasPrefix("08") || code.code.hasPrefix("57P"): return .unavailable
+        default: return .failed
         }
     }
 }

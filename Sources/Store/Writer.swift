@@ -15,6 +15,8 @@ final class Writer {
         let lost: ([Action]) -> Void
         /// The wake-up of the other hubs is sent, or failed.
         let announced: (PostgresError?) -> Void
+        /// A batch of old events is deleted: their number, or the failure.
+        let retained: (Result<Rows, PostgresError>) -> Void
     }
 
     private static let announcement = PreparedStatement("SELECT sync.announce()")
@@ -24,6 +26,7 @@ final class Writer {
     private var slot: ConnectionSlot?
     private var inFlight: ContiguousArray<Action> = []
     private var isAnnouncing = false
+    private var isRetaining = false
     /// Why the connection is given up once nothing is under way on it.
     private var reasonToLeave: PostgresError?
     /// Whether actions may be sent.
@@ -43,24 +46,25 @@ final class Writer {
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
     }
 
-    /// Actions under way.
-    var load: Int { inFlight.count }
+    /// Actions under way, and the deletion of old events as one.
+    var load: Int { inFlight.count + (isRetaining ? 1 : 0) }
 
     func start() {
         slot?.connect()
     }
 
     func send(_ action: Action) {
-        guard let connection = slot?.connection else { return }
         inFlight.append(action)
-        connection.execute(Action.statement, action.parameters, timeout: timeout) { [weak self] answer in
+        // What is not sent is as good as lost, and never left without an answer.
+        guard let connection = slot?.connection else { return wasLost() }
+        connection.execute(action.statement, action.parameters, timeout: timeout) { [weak self] answer in
             self?.answered(action, answer)
         }
     }
 
     /// Wakes the other hubs. `announced` is called once.
     func announce() {
-        guard let connection = slot?.connection else { return handlers.announced(.lostAnnouncement) }
+        guard let connection = slot?.connection else { return handlers.announced(.lostStatement) }
         isAnnouncing = true
         connection.execute(Self.announcement, CStringList(), timeout: timeout) { [weak self] answer in
             guard let self else { return }
@@ -69,6 +73,17 @@ final class Writer {
             case .success: handlers.announced(nil)
             case .failure(let error): handlers.announced(error)
             }
+        }
+    }
+
+    /// Deletes old events. `retained` is called once.
+    func retain(_ parameters: CStringList) {
+        guard let connection = slot?.connection else { return handlers.retained(.failure(.lostStatement)) }
+        isRetaining = true
+        connection.execute(Retention.statement, parameters, timeout: timeout) { [weak self] answer in
+            guard let self else { return }
+            isRetaining = false
+            handlers.retained(answer)
         }
     }
 
@@ -99,14 +114,15 @@ final class Writer {
             SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
                 set_config('statement_timeout', $2, false),
                 set_config('idle_in_transaction_session_timeout', '10s', false),
-                set_config('idle_session_timeout', '0', false)
+                set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
+                set_config('sync.system', '', false)
             """,
             [Self.milliseconds(configuration.lockTimeout), Self.milliseconds(configuration.statementTimeout)],
             timeout: timeout
         ) {
             if case .failure(let error) = $0 { failed(error) }
         }
-        connection.prepare(Action.statement, timeout: timeout) { [weak self] in
+        connection.prepare(Action.apply, timeout: timeout) { [weak self] in
             switch $0 {
             case .failure(let error): failed(error)
             case .success: self?.established()
@@ -122,7 +138,9 @@ final class Writer {
 
     private func answered(_ action: Action, _ answer: Result<Rows, PostgresError>) {
         // Answers come in the order in which actions were sent.
-        guard inFlight.first === action else { return }
+        guard inFlight.first === action else {
+            return drop(.outOfTurn, with: inFlight.contains { $0 === action } ? nil : action)
+        }
         inFlight.removeFirst()
         handlers.answered(self, action, answer)
         leaveWhereIdle()
@@ -135,7 +153,11 @@ final class Writer {
         inFlight = []
         if isAnnouncing {
             isAnnouncing = false
-            handlers.announced(.lostAnnouncement)
+            handlers.announced(.lostStatement)
+        }
+        if isRetaining {
+            isRetaining = false
+            handlers.retained(.failure(.lostStatement))
         }
         handlers.lost(Array(lost))
     }
@@ -149,5 +171,6 @@ final class Writer {
 }
 
 extension PostgresError {
-    fileprivate static let lostAnnouncement = PostgresError(.lost, "the connection was lost")
+    fileprivate static let lostStatement = PostgresError(.lost, "the connection was lost")
+    fileprivate static let outOfTurn = PostgresError(.unexpectedResult, "an action was answered out of its turn")
 }

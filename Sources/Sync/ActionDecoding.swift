@@ -15,7 +15,8 @@ package enum ActionShape: Sendable, Equatable, CaseIterable {
     case envelope
     /// `{idempotencyKey, actionType, payload, …}`: what the apps' REST clients send.
     case plain
-    /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients.
+    /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients, who may
+    /// also put those into a `payload`, as they are in their queues.
     case plainBulk
 }
 
@@ -161,7 +162,9 @@ private struct ActionMembers {
     }
 
     private func payload(_ shape: ActionShape) -> [UInt8]? {
-        if shape == .plainBulk { return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture]) }
+        if shape == .plainBulk, self[.payload] == nil {
+            return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture])
+        }
         guard let payload = self[.payload], payload.kind == .object else { return nil }
         return [UInt8](payload.bytes)
     }

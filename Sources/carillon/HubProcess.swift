@@ -161,6 +161,7 @@ extension StoreConfiguration {
         self.init(connectionString: url)
         connections = settings.store.connections
         lockTimeout = settings.store.lockTimeout
+        retainDays = settings.store.retainDays
         let limits = settings.limits
         userRate = ActionRate(
             perSecond: Double(limits.userActionsPerSecond), burst: Double(limits.userActionsBurst))

@@ -143,8 +143,11 @@ extension HistoryGenerator {
     private mutating func time(around time: Timestamp) -> JSONTree {
         let seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
         let at = time.adding(seconds: seconds)
-        switch Int.random(in: 0..<4, using: &random) {
+        switch Int.random(in: 0..<5, using: &random) {
         case 0: return .integer(at.microseconds / 1000)
+        case 3:
+            return .string(
+                String(TimeText.local(at, utcOffset: 0).prefix(19)) + ".9876543" + (pick(["+0000", "-00", "Z"]) ?? ""))
         case 1: return .string(TimeText.text(at))
         case 2: return .string(TimeText.local(at, utcOffset: pick([0, -18_000, 20_700, 50_400]) ?? 0))
         default: return .string(String(TimeText.local(at, utcOffset: 0).prefix(16)) + "Z")
@@ -189,6 +192,7 @@ extension HistoryGenerator {
                     pick(["criteria", "occurrenceIds", "takenAt", "merged", "note", "reason", "choice"]) ?? "note"
                 members.removeAll { $0.name == name }
                 members.append(.init(name, odd()))
+            case 2 where chance(0.5): members[place] = .init(member.name + "s", member.value)
             default:
                 let isDeep =
                     if case .object = member.value { true } else if case .array = member.value { true } else { false }

@@ -50,6 +50,7 @@ struct SettingsTests {
         let own = StoreConfiguration(connectionString: "host=h")
         #expect(store.connections == own.connections)
         #expect(store.lockTimeout == own.lockTimeout)
+        #expect(store.retainDays == own.retainDays)
         #expect(store.userRate == own.userRate)
         #expect(store.deviceRate == own.deviceRate)
         let bounds = ["0": 0, "1000000": 1_000_000]

@@ -83,6 +83,40 @@ import Testing
         #expect(try one("SELECT count(*) FROM sync.action") == "2")
     }
 
+    /// A role's preset would stand in every answer's positions.
+    @Test func aPresetOfTheRoleIsNotShown() throws {
+        let owner = "ALTER ROLE carillon_hub IN DATABASE \(database.name)"
+        try admin.execute("\(owner) SET sync.lineage = 'preset'; \(owner) SET sync.system = 'preset'")
+        let desk = try Desk(database)
+        desks.append(desk)
+        let answer = try desk.decide("u1", "k1", "markTaken", "{\"occurrenceId\":\"1-1\"}")
+        #expect(answer.status == .applied)
+        #expect(answer.json.string.contains("epoch"))
+        #expect(!answer.json.string.contains("preset"))
+    }
+
+    /// Batch after batch, until none is left.
+    @Test func oldEventsGo() throws {
+        let young = try #require(try one("SELECT count(*) FROM sync.event"))
+        try admin.execute(
+            """
+            INSERT INTO sync.event (user_id, topic, o, xid, name, data, created_at)
+            SELECT 'old', 'weight', n, '1', 'weight.created', '{}', now() - interval '8 days'
+            FROM generate_series(1, 250) AS n
+            """)
+        let desk = try Desk(database) {
+            $0.retainDelay = .zero
+            $0.retainBatch = 100
+        }
+        desks.append(desk)
+        let end = Instant.read().advanced(by: .seconds(30))
+        while try one("SELECT count(*) FROM sync.event WHERE user_id = 'old'") != "0" {
+            try #require(Instant.read() < end, "not in 30 s")
+        }
+        #expect(try one("SELECT count(*) FROM sync.event") == young)
+        #expect(try desk.decide("u1", "k1", "markTaken", "{\"occurrenceId\":\"1-1\"}").status == .applied)
+    }
+
     /// The transaction itself does not notify; the store wakes the other hubs.
     @Test func otherHubsAreWoken() throws {
         let loop = try EventLoop()

@@ -1,4 +1,5 @@
 import Bytes
+import Glibc
 import Postgres
 import Reactor
 import Store
@@ -104,28 +105,53 @@ import Testing
         #expect(answer.json.string.contains("\"key\":\"k\\u0000\",\"status\":\"rejected\",\"code\":\"invalid\""))
     }
 
-    /// JSON that PostgreSQL does not take: the verdict is stored, so that the device's numbers go on.
-    @Test(arguments: ["{\"a\":\"\\u0000\"}", "{\"a\":\"\\ud800\"}", "{\"a\":1e999999}", "{\"a\":", ""])
-    func anUnreadablePayloadIsRejectedForGood(payload: String) throws {
+    /// The application's own trigger or constraint says no: that is stored, so that the device's numbers go on.
+    @Test(arguments: [("P0001", 1), ("23514", 2), ("23505", 2)])
+    func aRefusalIsStored(code: String, executions: Int) throws {
         let desk = try open()
-        desk.submit("ann", "k1", n: 1, "mark", payload)
+        let payload = "{\"code\":\"\(code)\",\"times\":100}"
+        desk.submit("ann", "k1", n: 1, "raise", payload)
         desk.submit("ann", "k2", n: 2)
         let answer = try desk.take("ann", "k1")
         #expect(answer.status == .rejected)
-        #expect(answer.json.string.contains("\"path\": \"payload\""))
+        #expect(!answer.json.string.contains("aspirin"))
         #expect(try desk.take("ann", "k2").status == .applied)
-        desk.submit("ann", "k1", n: 1, "mark", payload)
+        desk.submit("ann", "k1", n: 1, "raise", payload)
         #expect(try desk.take("ann", "k1").isReplayed)
         #expect(try count("ann") == 2)
+        #expect(try admin.query("SELECT last_value FROM toy.failures") == [["\(executions)"]])
     }
 
-    @Test func whatFailsWhateverItHoldsIsRejectedUnstored() throws {
+    /// Two at the same time may violate a constraint, and one alone would not.
+    @Test func aConstraintViolatedOnceIsNoRefusal() throws {
         let desk = try open()
-        desk.submit("ann", "k1", "always")
-        let answer = try desk.take("ann", "k1")
-        #expect(answer.status == .rejected)
-        #expect(answer.json.string.contains("\"code\":\"invalid\",\"path\":\"payload\""))
-        #expect(!answer.json.string.contains("aspirin"))
+        desk.submit("ann", "k1", "raise", "{\"code\":\"23505\",\"times\":1}")
+        #expect(try desk.take("ann", "k1").status == .applied)
+    }
+
+    /// A broken trigger or function of the application's, or a value that it cannot hold: nobody's data are judged.
+    @Test(arguments: ["42703", "42P01", "22012", "22P02", "54001", "55000", "57014", "P0002", "XX000", "ZZ999"])
+    func whatIsBrokenDecidesNothing(code: String) throws {
+        let desk = try open()
+        let payload = "{\"code\":\"\(code)\",\"times\":1}"
+        desk.submit("ann", "k1", n: 1, "raise", payload)
+        desk.submit("ann", "k2", n: 2)
+        for key in ["k1", "k2"] {
+            let answer = try desk.take("ann", key)
+            #expect(answer.retry == .unavailable)
+            #expect(answer.retryAfter.map { $0 >= .milliseconds(500) && $0 <= .seconds(2) } == true)
+            #expect(!answer.json.string.contains("aspirin"))
+        }
+        #expect(try count("ann") == 0)
+        // Repaired, the same action is carried out.
+        #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .applied)
+        #expect(try desk.decide("ann", "k2", n: 2).status == .applied)
+    }
+
+    @Test(arguments: ["P0001", "23514", "42703"]) func aRefusalThatFailsDecidesNothing(code: String) throws {
+        let desk = try open()
+        desk.submit("ann", "k1", n: 1, "raise", "{\"code\":\"P0001\",\"times\":100,\"refusal\":\"\(code)\"}")
+        #expect(try desk.take("ann", "k1").retry == .unavailable)
         #expect(try count("ann") == 0)
     }
 
@@ -216,6 +242,48 @@ import Testing
         #expect(desk.complaints.isEmpty)
     }
 
+    /// Fifty users are locked and send again and again: the others' actions cost few lock timeouts.
+    @Test func manyLockedUsersStallNobody() throws {
+        let desk = try open {
+            $0.userRate.perSecond = 0
+            $0.lockTimeout = .milliseconds(200)
+            $0.actionTimeout = .seconds(60)
+        }
+        let locked = (0..<50).map { "locked\($0)" }
+        try admin.execute("INSERT INTO toy.account SELECT 'locked' || n FROM generate_series(0, 49) AS n")
+        let other = try database.admin()
+        try other.execute("BEGIN; UPDATE toy.account SET last_n = last_n WHERE user_id LIKE 'locked%'")
+        for user in locked { desk.submit(user, "k") }
+        let isOver = Locked(false)
+        let busy = Locked(0)
+        let senders = Thread {
+            while !isOver.withLock({ $0 }) {
+                for user in locked {
+                    guard let answer = try? desk.take(user, "k") else { return }
+                    if answer.retry == .busy { busy.withLock { $0 += 1 } }
+                    desk.submit(user, "k")
+                }
+                usleep(1_000)
+            }
+        }
+        for number in 0..<400 { desk.submit("u\(number % 20)", "\(number)") }
+        for number in 0..<400 { #expect(try desk.take("u\(number % 20)", "\(number)").status == .applied) }
+        let starts = try #require(
+            try admin.query("SELECT last_value FROM toy.starts")[0][0].flatMap { Int($0) })
+        isOver.withLock { $0 = true }
+        senders.join()
+        // Each locked user's first, and few more: one at a time, while the others' went on. (Served in turn, they cost
+        // fifty for each action of an innocent user's.)
+        #expect(starts <= 400 + 50 + 200, "\(starts - 400) lock timeouts")
+        #expect(busy.withLock { $0 } >= 50)
+        try other.execute("COMMIT")
+        for user in locked {
+            _ = try desk.take(user, "k")
+            #expect(try desk.decide(user, "k").status == .applied)
+        }
+        #expect(desk.complaints.isEmpty)
+    }
+
     @Test func whatWaitsTooLongIsARetry() throws {
         let desk = try open {
             $0.connections = 1
@@ -229,8 +297,8 @@ import Testing
         desk.submit("bob", "k1")
         // Under way, behind it, and waiting for the connection.
         #expect(try desk.take("ann", "k1").retry == .unavailable)
-        #expect(try desk.take("ann", "k2").retry == .unavailable)
-        #expect(try desk.take("bob", "k1").retry == .unavailable)
+        #expect(try desk.take("ann", "k2").retry == .busy)
+        #expect(try desk.take("bob", "k1").retry == .busy)
         #expect(try desk.decide("ann", "k1", "sleep", "{\"s\":1}").status == .applied)
         #expect(try count("ann") == 2)
         #expect(desk.complaints.isEmpty)
@@ -255,6 +323,24 @@ import Testing
         #expect(try desk.take("bob", "w1").status == .applied)
     }
 
+    /// What comes before its turn costs no tokens: the device sends it again.
+    @Test func whatIsOutOfOrderIsFree() throws {
+        let desk = try open {
+            $0.userRate = ActionRate(perSecond: 0.001, burst: 3)
+            $0.deviceRate = ActionRate(perSecond: 0.001, burst: 2)
+        }
+        for _ in 1...5 {
+            desk.submit("ann", "k9", n: 9)
+            #expect(try desk.take("ann", "k9").retry == .outOfOrder)
+        }
+        for n in 1...2 {
+            desk.submit("ann", "k\(n)", n: Int64(n))
+            #expect(try desk.take("ann", "k\(n)").status == .applied)
+        }
+        desk.submit("ann", "k3", n: 3)
+        #expect(try desk.take("ann", "k3").retry == .rateLimited)
+    }
+
     @Test func boundOnWaitingActions() throws {
         let desk = try open {
             $0.connections = 1
@@ -272,9 +358,12 @@ import Testing
         #expect(try desk.take("ann", "k4").retry == .busy)
         for key in ["k1", "k2"] { desk.submit("bob", key) }
         #expect(try desk.take("bob", "k2").retry == .busy)
+        // One who has nothing waiting finds room still, up to a second bound.
+        for user in ["carol", "dave"] { desk.submit(user, "k1") }
+        #expect(try desk.take("dave", "k1").retry == .busy)
         try other.execute("COMMIT")
         for key in ["k1", "k2", "k3"] { #expect(try desk.take("ann", key).status == .applied) }
-        #expect(try desk.take("bob", "k1").status == .applied)
+        for user in ["bob", "carol"] { #expect(try desk.take(user, "k1").status == .applied) }
     }
 
     private func waitForBlocked(_ count: Int) throws {

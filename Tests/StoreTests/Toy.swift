@@ -17,6 +17,7 @@ enum Toy {
             PRIMARY KEY (user_id, key));
         CREATE TABLE toy.item (id text PRIMARY KEY, n int NOT NULL DEFAULT 0, other text);
         ALTER TABLE toy.item ADD FOREIGN KEY (other) REFERENCES toy.item DEFERRABLE INITIALLY DEFERRED;
+        CREATE SEQUENCE toy.starts;
         CREATE SEQUENCE toy.failures;
         CREATE SEQUENCE toy.crossing;
         CREATE SEQUENCE toy.announced;
@@ -24,8 +25,7 @@ enum Toy {
 
     /// - `mark`: nothing more.
     /// - `sleep` `{s}`: takes that long.
-    /// - `raise` `{code, times}`: fails so, the first so many times.
-    /// - `always` : fails with class 22 whatever the payload.
+    /// - `raise` `{code, times, refusal}`: fails so, the first so many times; `refusal` is how its refusal fails.
     /// - `cross` `{first, second}`: writes the one row, waits until two have come so far, writes the other.
     /// - `late`: its commit fails.
     private static let functions = """
@@ -39,6 +39,7 @@ enum Toy {
             stored jsonb;
             p jsonb;
         BEGIN
+            PERFORM nextval('toy.starts');
             INSERT INTO toy.account AS a (user_id) VALUES (who) ON CONFLICT DO NOTHING;
             SELECT a.last_n INTO last FROM toy.account AS a WHERE a.user_id = who FOR UPDATE;
             SELECT d.answer INTO stored FROM toy.done AS d WHERE d.user_id = who AND d.key = apply.key;
@@ -53,11 +54,7 @@ enum Toy {
             END IF;
             stored := jsonb_build_object('key', key, 'status', 'applied', 'server', pg_backend_pid());
             p := payload::jsonb;
-            IF type = 'always' THEN
-                RAISE EXCEPTION 'aspirin' USING ERRCODE = '22023';
-            ELSIF p IS NULL THEN
-                stored := jsonb_build_object('key', key, 'status', 'rejected', 'code', 'invalid', 'path', 'payload');
-            ELSIF type = 'sleep' THEN
+            IF type = 'sleep' THEN
                 PERFORM pg_sleep((p->>'s')::float8);
             ELSIF type = 'raise' THEN
                 IF nextval('toy.failures') <= (p->>'times')::int THEN
@@ -80,12 +77,29 @@ enum Toy {
             RETURN QUERY SELECT stored->>'status', stored::text;
         END
         $$;
+        CREATE OR REPLACE FUNCTION sync.refuse(
+            who text, key text, device text, n bigint, type text, payload text, base text, client_time text, tz text)
+        RETURNS TABLE(status text, answer text) LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = pg_catalog, pg_temp AS $$
+        #variable_conflict use_variable
+        DECLARE
+            stored jsonb := jsonb_build_object('key', key, 'status', 'rejected', 'code', 'invalid');
+        BEGIN
+            IF payload::jsonb ? 'refusal' THEN
+                RAISE EXCEPTION 'aspirin' USING ERRCODE = payload::jsonb->>'refusal';
+            END IF;
+            INSERT INTO toy.account AS a (user_id) VALUES (who) ON CONFLICT DO NOTHING;
+            UPDATE toy.account AS a SET last_n = coalesce(n, a.last_n) WHERE a.user_id = who;
+            INSERT INTO toy.done (user_id, key, n, answer) VALUES (who, key, n, stored);
+            RETURN QUERY SELECT 'rejected', stored::text;
+        END
+        $$;
         CREATE OR REPLACE FUNCTION sync.announce() RETURNS void LANGUAGE sql SECURITY DEFINER
         SET search_path = pg_catalog, pg_temp AS $$
             SELECT nextval('toy.announced'), pg_notify('sync', '');
             SELECT NULL::void
         $$;
-        GRANT EXECUTE ON FUNCTION sync.apply(text, text, text, bigint, text, text, text, text, text), sync.announce()
-            TO carillon_hub
+        GRANT EXECUTE ON FUNCTION sync.apply(text, text, text, bigint, text, text, text, text, text),
+            sync.refuse(text, text, text, bigint, text, text, text, text, text), sync.announce() TO carillon_hub
         """
 }

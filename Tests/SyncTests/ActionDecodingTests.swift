@@ -164,6 +164,10 @@ import Testing
         let criteria = try read(#"{"idempotencyKey":"k","criteria":{},"includeFuture":true}"#, plain: .plainBulk)
             .envelope
         #expect(text(criteria.payload) == #"{"criteria":{},"includeFuture":true}"#)
+        let queued = try read(
+            #"{"idempotencyKey":"k","actionType":"bulkMarkAll","payload":{"occurrenceIds":["a"]}}"#, plain: .plainBulk)
+        #expect(queued.envelope.type == "bulkMarkAll")
+        #expect(text(queued.envelope.payload) == #"{"occurrenceIds":["a"]}"#)
         // Neither is the database's to reject.
         #expect(text(try read(#"{"idempotencyKey":"k"}"#, plain: .plainBulk).envelope.payload) == "{}")
     }

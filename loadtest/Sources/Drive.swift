@@ -15,6 +15,10 @@ final class Drive {
         var writers: Int
         var inFlight: Int
         var rowsPerTransaction: Int
+        var manner = Manner.update
+        var historyDays = 0
+        /// Statements that each writer sends when it has connected.
+        var session = ""
 
         var devices: Int { users * devicesPerUser }
 
@@ -50,10 +54,10 @@ final class Drive {
     let swarm: Swarm
     let ledger: Ledger
     let script: HubScript
-    private let plan: Plan
-    private let population: Population
-    private let connection: BlockingConnection
-    private let book: CommitBook
+    let plan: Plan
+    let population: Population
+    let connection: BlockingConnection
+    let book: CommitBook
     private let window: Window
     let writers: Writers
     private let progress: ProgressLine
@@ -66,7 +70,7 @@ final class Drive {
         let url = try options.databaseURL()
         population = Population(
             names: Names(run: String(seed, radix: 36), topics: plan.topics), kind: plan.kind, users: plan.users,
-            rowsPerUser: plan.rowsPerUser)
+            rowsPerUser: plan.rowsPerUser, manner: plan.manner, historyDays: plan.historyDays)
         connection = try BlockingConnection(url)
         script = HubScript(options.credentials, population.names)
         swarm = Swarm(
@@ -75,7 +79,7 @@ final class Drive {
         book = CommitBook(rows: population.rows, inFlight: plan.inFlight)
         window = Window(size: plan.inFlight)
         ledger = Ledger(population, devicesPerUser: plan.devicesPerUser, book: book, window: window)
-        writers = Writers(plan.writers, url, population, book, window)
+        writers = Writers(plan.writers, url, session: plan.session, population, book, window)
         script.arrived = { [unowned swarm, unowned ledger] arrival, device in
             ledger.received(arrival, by: device.recipient, at: swarm.receivedAt)
         }

@@ -10,6 +10,8 @@ enum HubMessage {
     /// The channel's events follow this offset.
     case subscribed(topic: Int, user: Int, offset: Int64)
     case event(Arrival)
+    /// The answer to an action.
+    case result(ActionResult)
     case ping
     /// A refusal or an error: its name.
     case refusal(String)
@@ -62,6 +64,7 @@ enum HubMessage {
             }
             self = .subscribed(topic: place.topic, user: place.user, offset: offset)
         case "pusher:ping": self = .ping
+        case "sync:result": self = .result(try ActionResult(data, names))
         case "pusher:error", "pusher:subscription_error": self = .refusal("\(name) \(data.string)")
         case _ where name.hasPrefix("pusher"): self = .other
         default:
@@ -70,6 +73,30 @@ enum HubMessage {
                 return
             }
             self = .event(try Arrival(place, data, names, checksum))
+        }
+    }
+}
+
+/// The answer to one action, as far as it matters here.
+struct ActionResult {
+    /// The device and the action's number there; nil where the key is of nobody's action here.
+    var action: (device: Int, number: Int)?
+    var status = ""
+    var code: String?
+}
+
+extension ActionResult {
+    /// Reads a `sync:result` object.
+    fileprivate init(_ data: UnsafeRawBufferPointer, _ names: Names) throws(JSONError) {
+        var members = try JSONObjectReader(data)
+        while let member = try members.next() {
+            if member.isNamed("key") {
+                action = (member.value.withCharacters { names.action(of: $0) } ?? nil).map { ($0.owner, $0.number) }
+            } else if member.isNamed("status") {
+                status = member.value.string ?? ""
+            } else if member.isNamed("code") {
+                code = member.value.string
+            }
         }
     }
 }

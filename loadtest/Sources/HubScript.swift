@@ -9,6 +9,8 @@ import Reactor
 final class HubScript: DeviceScript {
     /// Called with each event of a live device.
     var arrived: (Arrival, Device) -> Void = { _, _ in }
+    /// Called with each answer to an action.
+    var answered: (ActionResult, Device) -> Void = { _, _ in }
     /// Bytes of the event read last, without the frame's header.
     private(set) var lastEventBytes = 0
 
@@ -52,6 +54,7 @@ final class HubScript: DeviceScript {
             remember(text, arrival)
             lastEventBytes = text.count
             arrived(arrival, device)
+        case .result(let result): answered(result, device)
         case .ping:
             var pong = ByteWriter()
             pong.append(#"{"event":"pusher:pong","data":{}}"#)

@@ -11,7 +11,9 @@ enum Limits {
     /// Writers, each a thread with a connection to PostgreSQL.
     static let writersMax = 64
     /// Row changes committed and not yet with all their devices.
-    static let inFlightMax = 1024
+    static let inFlightMax = 4096
+    /// Actions of one device without an answer.
+    static let actionsPerDevice = 8
     /// Rows of one run.
     static let rowsMax = 100_000
     /// Events of a stream whose content is remembered, to compare what its devices get.

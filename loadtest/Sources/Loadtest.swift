@@ -9,7 +9,10 @@ import Foundation
     static let configuration = CommandConfiguration(
         commandName: "loadtest",
         abstract: "Load a hub with devices and row changes, and check and measure what arrives.",
-        subcommands: [FanoutCommand.self, IdleCommand.self, CPUCommand.self],
+        subcommands: [
+            FanoutCommand.self, IdleCommand.self, CPUCommand.self, ActionsCommand.self, LatencyCommand.self,
+            NotifyCommand.self,
+        ],
         defaultSubcommand: FanoutCommand.self)
 
     static func main() {

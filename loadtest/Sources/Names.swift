@@ -23,6 +23,17 @@ struct Names {
     /// The id of user or row `number`.
     func id(_ number: Int) -> String { "\(prefix)\(number)" }
 
+    /// The key of an action: the number of its device or row, and the action's own number there.
+    func key(_ owner: Int, _ number: Int) -> String { "\(prefix)\(owner)-\(number)" }
+
+    /// What `key` was made of; nil where it is not of this run.
+    func action(of key: UnsafeRawBufferPointer) -> (owner: Int, number: Int)? {
+        guard let dash = key.lastIndex(of: UInt8(ascii: "-")), let owner = number(in: key.part(0..<dash)),
+            let number = key.part(dash + 1..<key.count).decimalValue
+        else { return nil }
+        return (owner, number)
+    }
+
     /// The channel of a user's topic.
     func channel(_ topic: Int, of user: Int) -> String {
         StreamName(form: .user, stream: StreamID(user: id(user), topic: topics[topic])).format() ?? ""

@@ -18,15 +18,23 @@ struct Population {
     let kind: RowKind
     let users: Int
     let rowsPerUser: Int
+    var manner = Manner.update
+    /// Days before today on which each user took as many doses, so that statistics have something to count.
+    var historyDays = 0
 
     var rows: Int { users * rowsPerUser }
 
     /// The user who owns a row.
     func owner(of row: Int) -> Int { row / rowsPerUser }
 
-    /// Inserts the rows, at revision 1. Nobody has subscribed yet.
+    /// Inserts the rows, at revision 1, with statistics for the planner. Nobody has subscribed yet.
     func insert(_ connection: BlockingConnection) throws(StatementError) {
         guard rows > 0 else { return }
+        try insertRows(connection)
+        try connection.execute("analyze \(kind.table), care.day_summary, sync.event, sync.stream")
+    }
+
+    private func insertRows(_ connection: BlockingConnection) throws(StatementError) {
         let rowID = "'\(names.prefix)' || n"
         let userID = "'\(names.prefix)' || n / \(rowsPerUser)"
         let series = "from generate_series(0, \(rows - 1)) as n"
@@ -37,6 +45,14 @@ struct Population {
                 insert into care.dose_occurrence (id, user_id, scheduled_at)
                 select \(rowID), \(userID), date_trunc('day', now()) + interval '12 hours' \(series)
                 """)
+            guard historyDays > 0 else { return }
+            try connection.execute(
+                """
+                insert into care.dose_occurrence (id, user_id, scheduled_at, status, taken_at)
+                select '\(names.prefix)history-' || n || '-' || day, \(userID), at, 'taken', at \(series),
+                    generate_series(1, \(historyDays)) as day,
+                    lateral (select date_trunc('day', now()) + interval '12 hours' - make_interval(days => day) as at) as day_at
+                """)
         case .reminders:
             try connection.execute(
                 """
@@ -46,9 +62,30 @@ struct Population {
         }
     }
 
+    /// Makes a writer's connection ready for `beginChange`.
+    func prepare(_ connection: BlockingConnection) throws(StatementError) {
+        switch manner {
+        case .update: break
+        case .notifyingUpdate: try connection.execute("set sync.notify = 'off'")
+        case .action:
+            try connection.execute(
+                """
+                prepare act(text, text, text, bigint, text, text) as
+                select status from sync.apply($1, $2, $3, $4, $5, $6, null, null, null)
+                """)
+        }
+    }
+
     /// Begins a transaction and changes the rows, once each; the commit is left to the caller.
-    func beginChange(of rows: [Int], _ connection: BlockingConnection) throws(StatementError) {
-        let ids = rows.map { "'\(names.id($0))'" }.joined(separator: ",")
+    ///
+    /// - Parameter rows: with the revision that each has now.
+    func beginChange(of rows: [(row: Int, revision: Int64)], _ connection: BlockingConnection) throws {
+        if manner == .action {
+            try connection.execute("begin")
+            for row in rows { try act(row.row, Int(row.revision), connection) }
+            return
+        }
+        let ids = rows.map { "'\(names.id($0.row))'" }.joined(separator: ",")
         let change =
             switch kind {
             case .doses:
@@ -58,10 +95,29 @@ struct Population {
                 """
             case .reminders: "snooze_minutes = snooze_minutes % 240 + 1"
             }
-        try connection.execute("begin; update \(kind.table) set \(change) where id in (\(ids))")
+        let notify =
+            manner == .notifyingUpdate
+            ? rows.map { "select pg_notify('\(Manner.channel)', '\($0.row)');" }.joined() : ""
+        try connection.execute("begin; \(notify) update \(kind.table) set \(change) where id in (\(ids))")
     }
 
-    /// Removes rows, events and streams of the run. Nobody is subscribed any more.
+    /// The action that makes the row's next revision: each row is a device of its own, whose numbers are revisions.
+    private func act(_ row: Int, _ revision: Int, _ connection: BlockingConnection) throws {
+        let step = Step(revision, rows: 1)
+        let type = step.isUndo ? "undo" : "markTaken"
+        let payload =
+            step.isUndo
+            ? #"{"targetKey":"\#(names.key(row, revision - 1))"}"# : #"{"occurrenceId":"\#(names.id(row))"}"#
+        let answer = try connection.query(
+            """
+            execute act('\(names.id(owner(of: row)))', '\(names.key(row, revision))', '\(names.id(row))', \(revision),
+            '\(type)', '\(payload)')
+            """)
+        let status = answer.first?.first ?? nil
+        guard status == "applied" else { throw Failure("\(type) was answered \(status ?? "with nothing")") }
+    }
+
+    /// Removes rows, events, streams and actions of the run. Nobody is subscribed any more.
     func remove(_ connection: BlockingConnection) throws(StatementError) {
         try connection.execute(
             """
@@ -71,7 +127,10 @@ struct Population {
         try connection.execute(
             """
             delete from sync.event where starts_with(user_id, '\(names.prefix)');
-            delete from sync.stream where starts_with(user_id, '\(names.prefix)')
+            delete from sync.stream where starts_with(user_id, '\(names.prefix)');
+            delete from sync.action where starts_with(user_id, '\(names.prefix)');
+            delete from sync.device where starts_with(user_id, '\(names.prefix)');
+            delete from sync.account where starts_with(user_id, '\(names.prefix)')
             """)
     }
 

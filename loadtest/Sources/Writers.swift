@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import Histogram
 import Postgres
 import Reactor
@@ -23,6 +22,7 @@ final class Writers: Sendable {
     }
 
     private let url: String
+    private let session: String
     private let population: Population
     private let book: CommitBook
     private let window: Window
@@ -33,10 +33,14 @@ final class Writers: Sendable {
     private let complaint = Mutex<String?>(nil)
     private let answers = Mutex(Histogram<UInt64>(numberOfSignificantValueDigits: .three))
 
-    /// `count` writers, at most one for each row.
-    init(_ count: Int, _ url: String, _ population: Population, _ book: CommitBook, _ window: Window) {
+    /// `count` writers, at most one for each row; each sends the statements of `session` when it has connected.
+    init(
+        _ count: Int, _ url: String, session: String = "", _ population: Population, _ book: CommitBook,
+        _ window: Window
+    ) {
         self.count = min(count, population.rows)
         self.url = url
+        self.session = session
         self.population = population
         self.book = book
         self.window = window
@@ -80,6 +84,8 @@ final class Writers: Sendable {
 
     private func write(_ number: Int, _ pace: Pace) throws {
         let connection = try BlockingConnection(url)
+        try population.prepare(connection)
+        try connection.execute(session)
         let own = Array(stride(from: number, to: population.rows, by: count))
         let rowsEach = min(pace.rowsPerTransaction, own.count)
         let began = Instant.read()
@@ -89,7 +95,7 @@ final class Writers: Sendable {
         while takeOne() {
             if let rate = pace.rate {
                 // The schedule is fixed: a slow commit does not thin out those that follow.
-                let due = Double(made) / rate * Double(count)
+                let due = Double(made * count + number) / rate
                 sleep(until: began.advanced(by: .nanoseconds(Int64(min(due * 1e9, 1e18)))))
             }
             window.reserve(rowsEach)
@@ -98,7 +104,7 @@ final class Writers: Sendable {
             let rows = (0..<rowsEach).map { own[(next + $0) % own.count] }
             next = (next + rowsEach) % own.count
             made += 1
-            try population.beginChange(of: rows, connection)
+            try population.beginChange(of: rows.map { ($0, book.revision($0)) }, connection)
             let now = Instant.read()
             for row in rows { book.committing(row, at: now) }
             try connection.execute("commit")
@@ -110,14 +116,5 @@ final class Writers: Sendable {
 
     private func takeOne() -> Bool {
         remaining.subtract(1, ordering: .relaxed).newValue >= 0
-    }
-
-    private func sleep(until instant: Instant) {
-        let now = Instant.read()
-        guard instant > now else { return }
-        let nanoseconds = instant.nanoseconds - now.nanoseconds
-        var time = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
-        var rest = timespec()
-        while nanosleep(&time, &rest) != 0, errno == EINTR { time = rest }
     }
 }

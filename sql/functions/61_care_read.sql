@@ -88,13 +88,13 @@ begin
     elsif jsonb_typeof(v) <> 'string' then
         return 'must be a time: ISO 8601 with an offset, or epoch milliseconds';
     elsif spelled collate "C" !~
-        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?'
-        '(Z|[-+](0[0-9]|1[0-5]):[0-5][0-9])$'
+        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?'
+        '(Z|[-+](0[0-9]|1[0-5])(:?[0-5][0-9])?)$'
         or care.date_problem(left(spelled, 10)) is not null
     then
         return 'must be a time such as 2025-11-14T08:00:00-05:00';
     end if;
-    at := spelled::timestamptz;
+    at := care.time_of(v);
     if at < '2000-01-01T00:00:00Z' or at >= '2101-01-01T00:00:00Z' then
         return 'must be of the years 2000 to 2100';
     end if;
@@ -102,7 +102,7 @@ begin
 end
 $$;
 
--- care.time_of: the instant that such a value names; null for none.
+-- care.time_of: the instant that such a value names, microseconds and no more of it; null for none.
 create or replace function care.time_of(v jsonb) returns timestamptz
 language plpgsql stable
 as $$
@@ -110,7 +110,7 @@ begin
     if jsonb_typeof(v) = 'number' then
         return timestamptz 'epoch' + (v #>> '{}')::numeric::bigint * interval '1 millisecond';
     end if;
-    return (v #>> '{}')::timestamptz;
+    return regexp_replace(v #>> '{}', '(\.[0-9]{6})[0-9]+', '\1')::timestamptz;
 end
 $$;
 

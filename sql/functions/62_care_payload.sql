@@ -48,6 +48,9 @@ declare
 begin
     if jsonb_typeof(doc) <> 'object' then
         return care.invalid('payload.criteria', 'must be an object');
+    elsif doc - array['date', 'productId', 'scheduleId', 'includeFuture'] <> '{}' then
+        -- A misspelt filter would mark doses that nobody meant.
+        return care.invalid('payload.criteria', 'may have date, productId, scheduleId and includeFuture, and no more');
     end if;
     foreach field in array array['date', 'productId', 'scheduleId'] loop
         continue when care.given(doc, field) is null;
@@ -140,6 +143,8 @@ begin
         return null;
     elsif jsonb_typeof(merged) <> 'object' then
         return care.invalid('payload.merged', 'must be an object');
+    elsif merged - array['status', 'takenAt', 'reason', 'note'] <> '{}' then
+        return care.invalid('payload.merged', 'may have status, takenAt, reason and note, and no more');
     end if;
     foreach field in array array['status', 'takenAt', 'reason', 'note'] loop
         continue when care.given(merged, field) is null;

@@ -39,10 +39,12 @@ $$;
 
 -- care.memo: both lists; null where there is neither.
 create or replace function care.memo(single boolean, undo jsonb, pending jsonb) returns jsonb
-language sql stable
+language plpgsql
 as $$
-    select case when undo is not null or pending is not null
-                then pg_catalog.jsonb_build_object('single', single, 'undo', undo, 'pending', pending) end
+begin
+    return case when undo is not null or pending is not null
+                then jsonb_build_object('single', single, 'undo', undo, 'pending', pending) end;
+end
 $$;
 
 -- care.intent_of: such an entry as an intent again, of the kind given; `rev`: what the device names as seen; `note_key`: of

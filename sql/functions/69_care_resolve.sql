@@ -1,4 +1,5 @@
--- care.resolve: what the user chose of an action's conflicts. What is in conflict again is pending under the new key.
+-- care.resolve: what the user chose of an action's conflicts. What is in conflict again is pending under the new key. A
+-- conflict may be decided more than once, by two devices that both showed it: revisions tell what the second one saw.
 -- Lock order: the doses by id.
 create or replace function care.resolve(who text, key text, doc jsonb, base jsonb, clock timestamptz)
 returns sync.verdict
@@ -20,8 +21,6 @@ begin
         return verdict;
     elsif coalesce(jsonb_typeof(target.memo -> 'pending'), '') <> 'array' then
         return care.invalid('payload.of', 'names an action without a conflict');
-    elsif target.resolved_by is not null then
-        return row('noop', '{}'::jsonb, null, false)::sync.verdict;
     elsif kind = 'edit' and not (target.memo -> 'single')::boolean then
         return care.invalid('payload.merged', 'is for an action on one dose');
     end if;

@@ -20,24 +20,6 @@ begin
 end
 $$;
 
--- sync.lineage_here: sync.lineage, asked once in a session: it reads a file, and changes only with a restart or a
--- promotion. Not remembered before that. No locks.
-create or replace function sync.lineage_here() returns text
-language plpgsql
-as $$
-declare
-    lineage text := current_setting('sync.lineage', true);
-begin
-    if coalesce(lineage, '') = '' then
-        lineage := sync.lineage();
-        if not pg_is_in_recovery() then
-            perform set_config('sync.lineage', lineage, false);
-        end if;
-    end if;
-    return lineage;
-end
-$$;
-
 -- sync.position: where a stream stands now, as answers show it. No locks.
 create or replace function sync.position(who text, topic text) returns jsonb
 language plpgsql
@@ -47,7 +29,7 @@ declare
 begin
     select * into stream from sync.stream as s where s.user_id = who and s.topic = position.topic;
     return jsonb_build_object(
-        'epoch', coalesce(stream.epoch, (select m.epoch from sync.meta as m)) || '.' || sync.lineage_here(),
+        'epoch', coalesce(stream.epoch, (select m.epoch from sync.meta as m)) || '.' || sync.lineage(),
         'offset', coalesce(stream.top, 0));
 end
 $$;

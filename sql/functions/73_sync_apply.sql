@@ -164,9 +164,17 @@ end
 $$;
 
 -- sync.announce: wakes the other hubs, once for many actions; actions themselves do not (sync.notify is off). No locks.
+--
+-- A transaction that does nothing else need not wait for the disk: a wake that a crash loses wakes nobody. What is written
+-- after it in the same transaction raises synchronous_commit again (sync.raise_commit).
 create or replace function sync.announce() returns void
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select pg_notify('sync', '')
+begin
+    if pg_current_xact_id_if_assigned() is null then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    perform pg_notify('sync', '');
+end
 $$;

@@ -21,6 +21,7 @@ create function test.lineages() returns bigint language plpgsql as $$
 declare calls bigint;
 begin
     set local track_functions = 'all';
+    perform set_config('sync.lineage', '', false);
     calls := pg_stat_get_xact_function_calls('sync.timeline()'::regprocedure);
     perform from sync.positions(array(select 'a' || n from generate_series(1, 1000) as n), array_fill('things'::text, '{1000}'));
     return pg_stat_get_xact_function_calls('sync.timeline()'::regprocedure) - coalesce(calls, 0);

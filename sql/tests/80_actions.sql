@@ -94,18 +94,18 @@ insert into refused (type, payload, path) values
     ('resolve', '{"of":"x"}', 'payload.choice'), ('resolve', '{"of":"x","choice":"both"}', 'payload.choice'), ('resolve', '{"of":"x","choice":"merge"}', 'payload.of'),
     ('resolve', '{"of":"x","choice":"merge","merged":[]}', 'payload.merged'), ('resolve', '{"of":"x","choice":"merge","merged":{"status":"cancelled"}}', 'payload.merged.status'),
     ('resolve', '{"of":"x","choice":"merge","merged":{"takenAt":"x"}}', 'payload.merged.takenAt'), ('resolve', '{"of":"x","choice":"merge","merged":{"reason":""}}', 'payload.merged.reason'),
-    ('resolve', '{"of":"x","choice":"merge","merged":{"note":" "}}', 'payload.merged.note'),
+    ('resolve', '{"of":"x","choice":"merge","merged":{"note":" "}}', 'payload.merged.note'), ('resolve', '{"of":"x","choice":"merge","merged":{"state":"taken"}}', 'payload.merged'),
     ('bulkMarkAll', '{}', 'payload.occurrenceIds'), ('bulkMarkAll', '{"occurrenceIds":["a"],"criteria":{}}', 'payload.criteria'), ('bulkMarkAll', '{"occurrenceIds":{}}', 'payload.occurrenceIds'),
     ('bulkMarkAll', '{"occurrenceIds":[]}', 'payload.occurrenceIds'), ('bulkMarkAll', '{"occurrenceIds":["a","b",null]}', 'payload.occurrenceIds[2]'),
     ('bulkMarkAll', jsonb_build_object('occurrenceIds', (select jsonb_agg(n::text) from generate_series(1, 201) as n)), 'payload.occurrenceIds'),
     ('bulkMarkAll', '{"occurrenceIds":["a"],"takenAt":"x"}', 'payload.takenAt'), ('bulkMarkAll', '{"occurrenceIds":["a"],"includeFuture":"yes"}', 'payload.includeFuture'),
-    ('bulkMarkAll', '{"criteria":7}', 'payload.criteria'), ('bulkMarkAll', '{"criteria":{"date":"2025-02-29"}}', 'payload.criteria.date'), ('bulkMarkAll', '{"criteria":{"date":20250228}}', 'payload.criteria.date'),
+    ('bulkMarkAll', '{"criteria":7}', 'payload.criteria'), ('bulkMarkAll', '{"criteria":{"productID":"p"}}', 'payload.criteria'), ('bulkMarkAll', '{"criteria":{"date":"2025-02-29"}}', 'payload.criteria.date'), ('bulkMarkAll', '{"criteria":{"date":20250228}}', 'payload.criteria.date'),
     ('bulkMarkAll', '{"criteria":{"productId":7}}', 'payload.criteria.productId'), ('bulkMarkAll', '{"criteria":{"scheduleId":[]}}', 'payload.criteria.scheduleId'),
     ('bulkMarkAll', '{"criteria":{"includeFuture":1}}', 'payload.criteria.includeFuture');
 insert into refused (type, payload, path)
 select 'markTaken', jsonb_build_object('occurrenceId', 'e1', 'takenAt', t), 'payload.takenAt' from jsonb_array_elements(
     '["2025-11-20", "2025-11-20T08:00", "2025-11-20 08:00Z", "2025-11-20t08:00Z", "2025-11-20T08:00z", "2025-11-20T24:00Z", "2025-11-20T08:60Z", "2025-11-20T08:00:60Z", "2025-02-30T08:00Z", "2025-13-01T08:00Z", "0000-01-01T00:00Z",
-      "2025-11-20T08:00:00.Z", "2025-11-20T08:00:00.1234567Z", "2025-11-20T08:00+0100", "2025-11-20T08:00+16:00", "1999-12-31T23:59:59Z", "2000-01-01T00:00+00:01", "2101-01-01T00:00Z", "2025-11-20T11:05:00Z", 1.5, 946684799999, 4133980800000,
+      "2025-11-20T08:00:00.Z", "2025-11-20T08:00:00.1234567891Z", "2025-11-20T08:00+010", "2025-11-20T08:00+16:00", "1999-12-31T23:59:59Z", "2000-01-01T00:00+00:01", "2101-01-01T00:00Z", "2025-11-20T11:05:00Z", 1.5, 946684799999, 4133980800000,
       1e131000, -1e131000, 1e-16000, "", {}, [], true, "٢٠٢٥-11-20T08:00Z"]') as t;
 insert into refused (type, payload, path, base, client, tz) values
     ('skip', '{"occurrenceId":"e1"}', 'base', '[]', null, null), ('skip', '{"occurrenceId":"e1"}', 'base', '{"rev":-1}', null, null), ('skip', '{"occurrenceId":"e1"}', 'base', '{"rev":"1"}', '7', null),

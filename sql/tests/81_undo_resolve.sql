@@ -59,9 +59,10 @@ select test.plan('re', 're' || n) from generate_series(1, 20) as n \g /dev/null
 select test.clash('re', n) from generate_series(1, 20) as n \g /dev/null
 select test.is('keep_local while base is what the device had seen first: a conflict again', test.resolve('re', 'k1', 'c1', 'keep_local', null, '{"rev":1}'), 'conflict state');
 select test.is('its base is the event it saw', (select (answer #>> '{conflict,base,rev}') || (answer #>> '{conflict,base,status}') from sync.action where user_id = 're' and key = 'k1'), '1scheduled');
-select test.is('the first is resolved by it', test.resolve('re', 'k1b', 'c1', 'keep_local'), 'noop');
-select test.is('the chain goes on under the newest key', test.resolve('re', 'k1c', 'k1', 'keep_local') || ' ' || test.row('re1'), 'applied taken 12:00 mine 3 3 3 k1c');
-select test.is('an action without conflict', test.resolve('re', 'k1d', 'k1c', 'keep_local'), 'rejected invalid payload.of');
+select test.is('the first may still be decided, by who has seen what is there', test.resolve('re', 'k1b', 'c1', 'keep_local') || ' ' || test.row('re1'), 'applied taken 12:00 mine 3 3 3 k1b');
+select test.is('and the second, of what is there no more, is a conflict', test.resolve('re', 'k1c', 'k1', 'keep_local', null, '{"rev":2}'), 'conflict state');
+select test.is('what another device has decided is not dropped: accept_server', test.resolve('re', 'k1e', 'k1c', 'accept_server') || ' ' || test.resolve('re', 'k1f', 'k1c', 'keep_local'), 'noop applied');
+select test.is('an action without conflict', test.resolve('re', 'k1d', 'k1b', 'keep_local'), 'rejected invalid payload.of');
 select test.is('keep_local', test.resolve('re', 'k2', 'c2', 'keep_local') || ' ' || test.row('re2'), 'applied taken 12:00 mine 3 3 3 k2');
 select test.is('can be undone', test.undo('re', 'uk2', 'k2') || ' ' || test.row('re2'), 'applied skipped theirs 4 4 4 uk2');
 update care.dose_occurrence set status = 'missed', reason = null where id = 're3';
@@ -75,7 +76,7 @@ select test.is('a dose that is no more', test.resolve('re', 'k6', 'c6', 'keep_lo
 select test.is('accepted without a dose', (select answer ? 'result' from sync.action where user_id = 're' and key = 'a6'), false);
 select test.is('accept_server', test.resolve('re', 'a8', 'c8', 'accept_server') || ' ' || test.row('re8'), 'noop skipped theirs 2 2 1');
 select test.is('tells the dose', (select answer #>> '{result,status}' from sync.action where user_id = 're' and key = 'a8'), 'skipped');
-select test.is('and ends the conflict', test.resolve('re', 'a8b', 'c8', 'keep_local'), 'noop');
+select test.is('and ends no other device''s choice', test.resolve('re', 'a8b', 'c8', 'keep_local') || ' ' || test.resolve('re', 'a8c', 'c8', 'accept_server') || ' ' || test.row('re8'), 'applied noop taken 12:00 mine 3 3 3 a8b');
 select test.is('merge: the note alone', test.resolve('re', 'm9', 'c9', 'merge') || ' ' || test.row('re9'), 'applied skipped theirs mine 3 2 3 m9');
 select test.is(format('merge with %s', merged), test.resolve('re', 'e' || n, 'c' || n, 'merge', merged) || ' ' || test.row('re' || n), want) from (values
     (10, '{"status":"taken"}'::jsonb, 'applied taken 12:00 mine 3 3 3 e10'), (11, '{"status":"made_up","takenAt":"2025-11-20T09:00Z","reason":"r","note":"m"}', 'applied made_up 09:00 r m 3 3 3 e11'),

@@ -60,6 +60,8 @@ struct LimitSettings: Sendable, Hashable {
 struct StoreSettings: Sendable, Hashable {
     var connections: Int
     var lockTimeout: Duration
+    /// Days; 0 is never.
+    var retainDays: Int
 }
 
 /// How the database's changes are read.
@@ -88,7 +90,8 @@ extension Settings {
         limits = try LimitSettings(effective)
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
-            lockTimeout: try effective.required(SettingsTable.storeLockTimeout))
+            lockTimeout: try effective.required(SettingsTable.storeLockTimeout),
+            retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),

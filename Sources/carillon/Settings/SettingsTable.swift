@@ -125,6 +125,11 @@ enum SettingsTable {
         "Time an action waits for rows that another writer has locked, before its device is told to send it again.",
         parse: SettingValues.duration(.milliseconds(10) ... .seconds(5)))
 
+    static let storeRetainEvents = Setting(
+        "store.retainEvents", takes: "days", fallback: "7",
+        "Days after which events are deleted, in the hour that follows; 0 leaves that to a job of yours.",
+        parse: SettingValues.count(0...3650))
+
     static let pollInterval = Setting(
         "feed.pollInterval", takes: "time", fallback: "1.5s",
         "The database is asked this often even if no notification came.",
@@ -160,7 +165,7 @@ enum SettingsTable {
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
-        storeConnections.row, storeLockTimeout.row,
+        storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         logLevel.row, logFormat.row, strictProtocol.row,
     ]

@@ -1,0 +1,184 @@
+import Bytes
+import Histogram
+import Reactor
+
+/// Actions of all devices of a run, sent over their WebSockets, with the answers and what the devices then get.
+///
+/// Each device works on rows of its own, so that every action is to be applied: another answer ends the run. What
+/// arrives at the devices is judged by the run's ledger, as if writers had changed the rows.
+final class ActionDrive {
+    /// How fast, and how long.
+    struct Pace {
+        var seconds: Double
+        /// Actions without an answer at a time; the pace where no rate is given.
+        var inFlight: Int
+        /// Actions a second, at random times.
+        var rate: Double?
+    }
+
+    /// What one measurement gave.
+    struct Outcome {
+        /// Actions answered within the time.
+        var answered = 0
+        var seconds = 0.0
+        /// Nanoseconds from when an action was due to its answer.
+        var answers = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+        /// Nanoseconds from when an action was due to its event, at each of the user's devices.
+        var deliveries = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+        var serverCPUSeconds: Double?
+        var ownCPUSeconds = 0.0
+    }
+
+    private let drive: Drive
+    private var actors: ContiguousArray<Actor> = []
+    /// The devices' numbers in the order of their turns: neighbours are different users'.
+    private let turns: [Int]
+    private var turn = 0
+    private var waiting = 0
+    private var answeredCount = 0
+    private var answers = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+    private var complaint: String?
+    private var schedules: UInt64 = 0
+
+    /// Actions of the devices of `drive`, which has been opened and whose writers stay idle.
+    init(_ drive: Drive) {
+        self.drive = drive
+        let perUser = drive.plan.devicesPerUser
+        let rows = drive.plan.rowsPerUser
+        turns = (0..<perUser).flatMap { place in (0..<drive.plan.users).map { $0 * perUser + place } }
+        for device in 0..<drive.plan.devices {
+            let first = device / perUser * rows
+            actors.append(Actor(rows: stride(from: device % perUser, to: rows, by: perUser).map { first + $0 }))
+        }
+        drive.script.answered = { [unowned self] result, device in answered(result, device) }
+    }
+
+    /// Sends actions at that pace, and waits until all are answered and their events are with all devices.
+    func measure(_ pace: Pace, server: ProcessMeter?, progress: ProgressLine) throws -> Outcome {
+        drive.ledger.restart()
+        answers.reset()
+        answeredCount = 0
+        let serverBefore = server?.cpuSeconds()
+        let ownBefore = ProcessMeter.ownCPUSeconds()
+        let began = Instant.read()
+        let end = began.advanced(by: .nanoseconds(Int64(pace.seconds * 1e9)))
+        schedules += 1
+        var schedule = pace.rate.map { Schedule(rate: $0, start: began, seed: schedules) }
+        let metronome = try schedule.map { try Metronome($0, until: end, loop: drive.swarm.loop) }
+        defer { metronome?.stop() }
+        var outcome = Outcome()
+        var isOver = false
+        var watch = StallWatch()
+        while !isOver || waiting > 0 || drive.ledger.completed < drive.book.committed.load(ordering: .relaxed) {
+            let now = Instant.read()
+            if !isOver, now >= end {
+                isOver = true
+                outcome.answered = answeredCount
+                outcome.seconds = Double(now.nanoseconds - began.nanoseconds) / 1e9
+                outcome.serverCPUSeconds = serverBefore.flatMap { before in server?.cpuSeconds().map { $0 - before } }
+                outcome.ownCPUSeconds = ProcessMeter.ownCPUSeconds() - ownBefore
+            }
+            if !isOver { try send(pace, &schedule, now) }
+            drive.swarm.loop.tick(waitingAtMost: .milliseconds(20))
+            if let failure = complaint ?? drive.swarm.firstFailure { throw Failure(failure) }
+            guard watch.isMoving(answeredCount &+ drive.ledger.deliveries) else {
+                throw Failure("\(waiting) actions have no answer, and none comes")
+            }
+            progress.show("\(answeredCount) actions answered")
+        }
+        progress.clear()
+        outcome.answers = answers
+        outcome.deliveries = drive.ledger.latencies
+        return outcome
+    }
+
+    /// Holds what the database stored against what was sent.
+    func close() throws -> Ledger.Faults {
+        let prefix = drive.population.names.prefix
+        let rows = try drive.connection.query(
+            "select status, count(*) from sync.action where starts_with(user_id, '\(prefix)') group by status")
+        let sent = actors.reduce(0) { $0 + $1.sent }
+        guard rows == [["applied", "\(sent)"]] else {
+            throw Failure("\(sent) actions were sent, and stored are \(rows.map { $0.map { $0 ?? "" } })")
+        }
+        return try drive.close()
+    }
+
+    // MARK: Steps
+
+    /// Sends what is due, or what there is room for.
+    private func send(_ pace: Pace, _ schedule: inout Schedule?, _ now: Instant) throws {
+        guard schedule != nil else {
+            while waiting < pace.inFlight { try send(dueAt: now) }
+            return
+        }
+        while let due = schedule?.next, due <= now {
+            try send(dueAt: due)
+            schedule?.advance()
+        }
+    }
+
+    private func send(dueAt due: Instant) throws {
+        // A device that has too many of its own waiting is passed over; all of them cannot have.
+        for _ in turns {
+            let device = turns[turn]
+            turn = (turn + 1) % turns.count
+            guard actors[device].sent - actors[device].answered < Limits.actionsPerDevice else { continue }
+            return act(device, dueAt: due)
+        }
+        throw Failure("\(waiting) actions have no answer: the rate is more than the hub takes")
+    }
+
+    private func act(_ device: Int, dueAt due: Instant) {
+        actors[device].sent += 1
+        waiting += 1
+        let step = Step(actors[device].sent, rows: actors[device].rows.count)
+        actors[device].dueTimes[step.number % Limits.actionsPerDevice] = due
+        let row = actors[device].rows[step.row]
+        drive.book.committing(row, at: due)
+        drive.book.committed.add(1, ordering: .relaxed)
+        let names = drive.population.names
+        var action = ByteWriter(capacity: 256)
+        action.append(#"{"event":"sync:action","data":{"v":1,"key":""#)
+        action.append(names.key(device, step.number))
+        action.append(#"","deviceId":""#)
+        action.append(names.id(device))
+        action.append(#"","n":"#)
+        action.append(decimal: step.number)
+        if step.isUndo {
+            action.append(#","type":"undo","payload":{"targetKey":""#)
+            action.append(names.key(device, step.number - 1))
+        } else {
+            action.append(#","type":"markTaken","payload":{"occurrenceId":""#)
+            action.append(names.id(row))
+        }
+        action.append(#""}}}"#)
+        drive.swarm.devices[device].send(action)
+    }
+
+    private func answered(_ result: ActionResult, _ device: Device) {
+        let number = device.recipient.number
+        guard let action = result.action, action.device == number, action.number == actors[number].answered + 1 else {
+            complaint = complaint ?? "an answer came to the wrong device, again, or out of order"
+            return
+        }
+        guard result.status == "applied" else {
+            complaint = complaint ?? "an action was answered \(result.status) \(result.code ?? "")"
+            return
+        }
+        let due = actors[number].dueTimes[action.number % Limits.actionsPerDevice]
+        answers.record(max(1, drive.swarm.receivedAt.nanoseconds &- due.nanoseconds))
+        actors[number].answered += 1
+        answeredCount += 1
+        waiting -= 1
+    }
+}
+
+/// What a device has done.
+private struct Actor {
+    let rows: [Int]
+    var sent = 0
+    var answered = 0
+    /// Of those without an answer, by their number modulo the most there may be.
+    var dueTimes = ContiguousArray(repeating: Instant(nanoseconds: 0), count: Limits.actionsPerDevice)
+}

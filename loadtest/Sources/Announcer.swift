@@ -1,0 +1,34 @@
+import Foundation
+import Postgres
+import Reactor
+import Synchronization
+
+/// Wakes hubs from a session of its own, so often, whether or not there is news: the batched NOTIFY of one hub for all
+/// its commits, without the hub.
+final class Announcer: Sendable {
+    private let isStopping = Atomic<Bool>(false)
+    private let complaint = Mutex<String?>(nil)
+
+    /// Announces every `interval` from now on.
+    init(_ url: String, interval: Duration) {
+        Thread.detachNewThread { [self] in
+            do {
+                let connection = try BlockingConnection(url)
+                try connection.execute("prepare announce as select sync.announce()")
+                while !isStopping.load(ordering: .relaxed) {
+                    try connection.execute("execute announce")
+                    sleep(until: Instant.read().advanced(by: interval))
+                }
+            } catch {
+                complaint.withLock { $0 = "the announcer: \(error)" }
+            }
+        }
+    }
+
+    /// Ends it after the announcement it is at.
+    /// - Throws: `Failure` where it had ended before.
+    func stop() throws {
+        isStopping.store(true, ordering: .relaxed)
+        if let failure = complaint.withLock({ $0 }) { throw Failure(failure) }
+    }
+}
