@@ -31,10 +31,8 @@ package struct ActionEnvelope: Sendable {
         self.zone = zone
     }
 
-    /// What makes it the same action again: type, payload and base, however they are spelled. Without a payload, which is
-    /// how one comes that PostgreSQL cannot read, the base is not looked at either.
+    /// What makes it the same action again: type, payload and base, however they are spelled.
     var content: Identifier {
-        let base = payload == nil ? nil : base
-        return Identifier(JSONTree.array([.string(type), payload ?? .null, base ?? .null]).canonicalText)
+        Identifier(JSONTree.array([.string(type), payload ?? .null, base ?? .null]).canonicalText)
     }
 }
