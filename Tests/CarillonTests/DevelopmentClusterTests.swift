@@ -1,11 +1,10 @@
 import Foundation
 import Glibc
-import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
+@Suite(.serialized, .timeLimit(.minutes(3)))
 struct DevelopmentClusterTests {
     @Test func startsStopsAndKeepsItsData() throws {
         let place = try PrivateCluster()

@@ -1,12 +1,11 @@
 import Foundation
 import Postgres
 import Synchronization
-import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
+@Suite(.serialized, .timeLimit(.minutes(3)))
 struct MigratorTests {
     /// Two migrations and a function, small enough to see through.
     private func files() throws -> SQLFileSet {

@@ -1,11 +1,10 @@
 import Foundation
-import TestSupport
 import Testing
 
 @testable import carillon
 
 /// What the README tells people to type.
-@Suite(.ownThread, .timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(3)))
 struct ReadmeTests {
     @Test func publishesATableOfItsOwn() throws {
         let place = try PrivateCluster()

@@ -2,13 +2,12 @@ import Bytes
 import Foundation
 import Glibc
 import HTTP
-import TestSupport
 import Testing
 import WebSocket
 
 @testable import carillon
 
-@Suite(.ownThread, .timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(1)))
 struct TailTests {
     @Test(
         arguments: [

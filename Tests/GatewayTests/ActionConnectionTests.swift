@@ -1,10 +1,9 @@
 import Gateway
 import TestDatabase
-import TestSupport
 import Testing
 
 /// Actions from the socket to a real server and back.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionConnectionTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct ActionConnectionTests {
     private let toy: ToyActions
 
     init() throws {

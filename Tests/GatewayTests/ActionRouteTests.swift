@@ -1,10 +1,9 @@
 import Gateway
 import TestDatabase
-import TestSupport
 import Testing
 
 /// The same actions by HTTP.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionRouteTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct ActionRouteTests {
     private let toy: ToyActions
 
     init() throws {

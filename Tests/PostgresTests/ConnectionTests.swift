@@ -2,11 +2,10 @@ import Glibc
 import Postgres
 import Reactor
 import TestDatabase
-import TestSupport
 import Testing
 
 /// The connection on a loop, against a real server.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ConnectionTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct ConnectionTests {
     @Test func answersInOrder() throws {
         let client = try Client()
         var answers: [String?] = []
