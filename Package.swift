@@ -156,7 +156,7 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
+                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "Sync", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
