@@ -55,7 +55,7 @@ lint: ## Check the format of the Swift sources and the shell scripts
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure the release build with the load tester (about eleven minutes; `loadtest/bench ROUNDS SECTION…` for a part)
+bench: ## Measure the release build with the load tester (about thirteen minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench
 	swift build $(plain) -c release --product carillon
 	swift build $(plain) -c release --product loadtest
