@@ -155,5 +155,5 @@ class Stage:
     def start_database(self):
         cluster.start(self.folder)
 
-    def token(self, user):
-        return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=24 * 3600))
+    def token(self, user, lifetime=24 * 3600):
+        return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=lifetime))

@@ -46,7 +46,8 @@ class Traveller(Phone):
         self._prepare()
         self._joined = asyncio.get_running_loop().create_future()
         self._expected, self._asked, self.follower.is_resuming = None, [], False
-        token = self.storm.token(self.person.user)
+        # Soon to expire: it is told so in its time.
+        token = self.storm.stage.token(self.person.user, lifetime=self.dice.randrange(61, 120))
         with_upgrade = self.dice.random() < 0.3
         with_token = with_upgrade or not self.person.can_be_signed or self.dice.random() < 0.5
         moment = self.dice.choice(["before", "with", "after"])
@@ -194,6 +195,10 @@ class Traveller(Phone):
                 self._resumed(channel, told)
         elif frame.channel:
             self._event(frame)
+        elif frame.event == "sync:auth_expiring":
+            if self.dice.random() < 0.8:
+                self.ledger.counts["tokens renewed"] += 1
+                self._errand(self.socket.say("sync:auth", {"token": self.storm.token(self.person.user)}))
         elif frame.event == "sync:status":
             self.ledger.counts["told of an outage" if frame.data["degraded"] else "told of its end"] += 1
         elif frame.event not in ("pusher:pong", "sync:auth_ok"):
