@@ -57,6 +57,10 @@ class Serving:
             "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
             "DATABASE_URL": database_url, "CARILLON_LOG_FORMAT": "json", **settings}
 
+    def use(self, **settings):
+        """Variables of the lives to come."""
+        self._environment.update(settings)
+
     def start(self, failpoint=None):
         """Returns when it says ready. `failpoint`: where it shall die, as `after-commit:3`."""
         environment = {"CARILLON_FAILPOINT": failpoint} if failpoint else {}
