@@ -2,12 +2,13 @@ import Bytes
 import Foundation
 import Glibc
 import HTTP
+import TestSupport
 import Testing
 import WebSocket
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.ownThread, .timeLimit(.minutes(1)))
 struct TailTests {
     @Test(
         arguments: [
