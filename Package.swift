@@ -114,7 +114,8 @@ let package = Package(
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
         // Tests: one target for each of the above, in the same order
-        layer("TestSupport", path: "Tests/TestSupport", settings: mixedSettings),
+        .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
+        layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
         layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase", settings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),

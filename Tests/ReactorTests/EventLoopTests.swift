@@ -96,6 +96,26 @@ private final class Owner: EventSource {
         #expect(third.isAdded)
     }
 
+    /// libpq closes the socket of a broken connection itself, and the number is the next one's at once.
+    @Test func aNumberThatIsAnothersByNowIsNotTouched() throws {
+        let loop = try EventLoop()
+        let (ours, theirs) = makePair()
+        let (next, nextTheirs) = makePair()
+        defer { for end in [ours, theirs, next, nextTheirs] { close(end) } }
+        let broken = Witness()
+        try loop.add(broken, descriptor: ours, interest: .readable)
+        #expect(dup2(next, ours) == ours, "closes ours, and gives its number to the next")
+        loop.descriptorClosed(broken)
+        let successor = Witness()
+        try loop.add(successor, descriptor: ours, interest: .readable)
+        loop.setInterest(broken, .writable)
+        loop.remove(broken)
+        _ = write(nextTheirs, "x", 1)
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(successor.seen == ["ready 1"])
+        #expect(broken.seen.isEmpty)
+    }
+
     @Test func deadlinesFireOnceInOrder() throws {
         let loop = try EventLoop()
         let early = Witness()
