@@ -116,7 +116,9 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
-        layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase", settings: mixedSettings),
+        layer(
+            "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
+            settings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -156,7 +158,8 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket", "TestSupport",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store",
+                "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

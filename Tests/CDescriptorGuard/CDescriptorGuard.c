@@ -7,6 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+int cd_close_from(posix_spawn_file_actions_t *actions, int fd) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, fd);
+}
+
 // ThreadSanitizer has a close of its own, and follows descriptors by it.
 #if !__has_feature(thread_sanitizer)
 
