@@ -20,7 +20,8 @@ struct BearerUser: Sendable {
         _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
         then body: @escaping @Sendable (String) -> Void
     ) {
-        Task {
+        // Before anything else that the pool has to do: a client waits, with a deadline.
+        Task(priority: .high) {
             switch await verifier.verify(token) {
             case .success(let user): body(user.userID)
             case .failure(let rejection):
