@@ -128,7 +128,7 @@ let package = Package(
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",

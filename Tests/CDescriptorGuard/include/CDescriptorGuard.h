@@ -6,6 +6,10 @@
 #pragma once
 
 #include <spawn.h>
+#include <stdbool.h>
+
+// Whether close is guarded: not under ThreadSanitizer, which has a close of its own and follows descriptors by it.
+bool cd_is_guarding(void);
 
 // Has the child start without our descriptors from `fd` on: it would keep other tests' connections open.
 int cd_close_from(posix_spawn_file_actions_t *actions, int fd);
