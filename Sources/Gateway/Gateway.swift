@@ -161,6 +161,7 @@ extension FeedOutput {
         switch self {
         case .event(let event): event.stream
         case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): stream
+        case .page(let read, _), .unreadable(let read, _): read.stream
         case .status: nil
         }
     }
