@@ -166,14 +166,14 @@ extension Hub {
 
     // MARK: Live and behind
 
-    /// The channel's live subscriber at `index` takes what it is sent too slowly: it is fed by pages from here on. The
-    /// channel's last subscriber takes its place.
-    package func fellBehind(_ channel: Channel, at index: Int) {
-        guard channel.isStream, channel.subscribers.indices.contains(index), let position = channel.position,
-            let session = session(channel.subscribers[index]), let place = session.place(of: channel)
-        else { return }
-        remove(UInt32(truncatingIfNeeded: index), from: channel)
+    /// A live subscriber takes what it is sent too slowly: it is fed by pages from here on. False where it is gone.
+    package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
+        guard channel.isStream, let position = channel.position, let session = session(id),
+            let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
+        else { return false }
+        remove(index, from: channel)
         fallBehind(place, of: session, Replay(cursor: position, step: .waiting))
+        return true
     }
 
     /// The stream goes on at `position`, and what lies between is lost, for everybody who is in: all are live from there.

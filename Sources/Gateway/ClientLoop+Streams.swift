@@ -138,32 +138,26 @@ extension ClientLoop {
     /// pages from here on.
     func deliver(_ frame: SharedBytes, at offset: Int64, to name: String) {
         guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
-        var index = 0
-        while index < channel.subscribers.count {
-            let id = channel.subscribers[index]
+        var slow: [SessionID] = []
+        for id in channel.subscribers {
             // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
             // is compared although a session leaves its channels before its slot is free: what stands here is health
             // data, and a slip in that bookkeeping must not hand it to a stranger.
-            guard let source = loop.source(slot: id.slot, generation: id.generation) else {
-                index += 1
-                continue
-            }
+            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
             let connection = unsafeDowncast(source, to: Connection.self)
             if connection.isCrowded(limits), connection.isSlow(limits) {
-                // Somebody else stands here now, if anybody.
-                if connection.phase != .gone { fellBehind(connection, channel, at: index) }
-                continue
+                slow.append(id)
+            } else {
+                connection.queue(frame, on: loop)
             }
-            connection.queue(frame, on: loop)
-            index += 1
+        }
+        // Before the channel moves on: what they were handed last is the event before this one.
+        for id in slow {
+            guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
+            hubContext.pullModeEntries.add(1, ordering: .relaxed)
+            pull(connection)
         }
         channel.advanced(to: offset)
-    }
-
-    private func fellBehind(_ connection: Connection, _ channel: Channel, at index: Int) {
-        hub.fellBehind(channel, at: index)
-        hubContext.pullModeEntries.add(1, ordering: .relaxed)
-        pull(connection)
     }
 
     /// Tells everybody in the stream that it goes on at `position`.
