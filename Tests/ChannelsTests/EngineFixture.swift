@@ -15,9 +15,9 @@ struct EngineFixture {
         hub = Hub(appCount: 2, limits: limits)
     }
 
-    func session(_ slot: UInt32, app: App? = nil) -> Session {
+    func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
         let session = Session(
-            id: SessionID(slot: slot, generation: 1), app: app ?? self.app,
+            id: SessionID(slot: slot, generation: generation), app: app ?? self.app,
             socketID: SocketID(random: UInt64(slot + 1) << 11, 7 << 11))
         hub.opened(session)
         return session

@@ -37,6 +37,7 @@ final class LoopWorld {
     private(set) var wires: [Wire] = []
     let feed: ModelFeed
     private(set) var fellBehind = 0
+    private var lastGeneration: UInt32 = 0
     /// Time, for streams that linger.
     var now: UInt64 = 0
 
@@ -52,7 +53,8 @@ final class LoopWorld {
 
     /// A new connection of user `u`.
     func connect(_ loop: Int, slot: UInt32) -> Wire {
-        let wire = Wire(loop: loop, session: engines[loop].session(slot))
+        lastGeneration += 1
+        let wire = Wire(loop: loop, session: engines[loop].session(slot, generation: lastGeneration))
         wires.removeAll { $0.loop == loop && $0.session.id.slot == slot }
         wires.append(wire)
         return wire
