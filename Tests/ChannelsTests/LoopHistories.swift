@@ -95,7 +95,7 @@ import Testing
             let stream = LoopHistories.streams[Int.random(in: 0...1, using: &random)]
             let index = Int.random(in: devices.indices, using: &random)
             world.now += 1
-            switch Int.random(in: 0..<40, using: &random) {
+            switch Int.random(in: 0..<44, using: &random) {
             case 0..<8: world.feed.commit(stream)
             case 8: for _ in 0..<12 { world.feed.commit(stream) }
             case 9 where Int.random(in: 0..<6, using: &random) == 0:
@@ -113,11 +113,11 @@ import Testing
             case 19: world.sweep()
             case 20..<24: world.feedAnswers()
             case 24..<29: world.feedDelivers(stream)
-            case 29, 30:
+            case 29, 30, 31, 32:
                 let reads = world.feed.reads.count
                 guard reads > 0 else { return }
                 world.feedReads(
-                    Int.random(in: 0..<reads, using: &random), failing: Int.random(in: 0..<8, using: &random) == 0)
+                    Int.random(in: 0..<reads, using: &random), failing: Int.random(in: 0..<3, using: &random) == 0)
             default: world.look(at: Int.random(in: world.mailboxes.indices, using: &random))
             }
         }
@@ -129,7 +129,7 @@ import Testing
                 for index in devices.indices {
                     if devices[index].wire?.queue.isEmpty == false { isQuiet = false }
                     read(index, 1_000)
-                    for (channel, feed) in devices[index].feeds where feed.mustAskAgain {
+                    for channel in devices[index].channels where devices[index].feeds[channel]?.mustAskAgain == true {
                         isQuiet = false
                         try resume(channel, index)
                     }

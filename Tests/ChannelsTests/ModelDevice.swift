@@ -73,7 +73,8 @@ struct ModelDevice {
             if reason == "store_unavailable" {
                 feed.mustAskAgain = true
             } else {
-                feed = Feed(epoch: epoch, offset: offset)
+                feed.epoch = epoch
+                feed.offset = offset
             }
         }
         feeds[channel] = feed
