@@ -8,6 +8,9 @@ package enum FeedRequest: Sendable {
     case watch(StreamID, serial: UInt32)
     /// Hand over no more of the stream.
     case unwatch(StreamID)
+    /// Answer with a page of the log of a watched stream, by `page` or `unreadable`. Answers may come in another order
+    /// than requests; a read that meets a lost connection waits for the next one.
+    case read(StreamRead)
     /// This process has committed events, and told no listening connection of them: look now.
     case wake
 }
@@ -24,6 +27,10 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
+    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`.
+    case page(StreamRead, [StreamEvent])
+    /// A read that has no answer.
+    case unreadable(StreamRead, StreamReadFailure)
     /// The feed's own state has changed.
     case status(FeedStatus)
 }

@@ -19,6 +19,8 @@ final class HubContext: Sendable {
     let census: ConnectionCensus
     /// The feed's outputs that the loops have before them: the feed waits while they are many.
     let backlog: EventBacklog
+    /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
+    let pullModeEntries = Atomic<Int>(0)
     let verifier: TokenVerifier
     let routes: any HTTPRoutes
     /// Nil without a database.
@@ -112,6 +114,9 @@ package final class Gateway: Sendable {
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
 
+    /// How often a connection was too slow for one of its streams, which was fed by pages from there on.
+    package var pullModeEntryCount: Int { context.pullModeEntries.load(ordering: .relaxed) }
+
     /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.
     package func stop() {
@@ -161,6 +166,7 @@ extension FeedOutput {
         switch self {
         case .event(let event): event.stream
         case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): stream
+        case .page(let read, _), .unreadable(let read, _): read.stream
         case .status: nil
         }
     }
