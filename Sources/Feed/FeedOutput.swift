@@ -24,6 +24,9 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
+    /// These users' access has been revoked. All that stands comes on every connect, and then what is new. Of no
+    /// stream: for every loop.
+    case revoked([Revocation])
     /// The feed's own state has changed.
     case status(FeedStatus)
 }

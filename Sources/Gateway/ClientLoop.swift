@@ -158,7 +158,7 @@ final class ClientLoop {
                 atHome { $0.refused(stream, watch: serial, &$1) }
             case .reset(let stream, let position):
                 atHome { $0.reset(stream, to: position, &$1) }
-            case .status:
+            case .revoked, .status:
                 break
             }
         }

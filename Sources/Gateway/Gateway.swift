@@ -123,14 +123,23 @@ package final class Gateway: Sendable {
         feed?.stop()
     }
 
-    /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
+    /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
+    /// one message a loop.
     private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
-                    guard let stream = output.stream else { continue }
-                    perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
+                    switch output {
+                    case .event(let event):
+                        perLoop[HubContext.home(of: event.stream, loops: mailboxes.count)].append(output)
+                    case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _):
+                        perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
+                    case .revoked:
+                        for loop in perLoop.indices { perLoop[loop].append(output) }
+                    case .status:
+                        break
+                    }
                 }
                 for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
                     backlog.add(outputs.count)
@@ -153,15 +162,5 @@ final class EventBacklog: Sendable {
 
     func subtract(_ count: Int) {
         outputs.subtract(count, ordering: .relaxed)
-    }
-}
-
-extension FeedOutput {
-    fileprivate var stream: StreamID? {
-        switch self {
-        case .event(let event): event.stream
-        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): stream
-        case .status: nil
-        }
     }
 }
