@@ -147,7 +147,7 @@ final class ClientLoop {
     }
 
     private func received(_ outputs: [FeedOutput]) {
-        defer { hubContext.backlog.subtract(outputs.count) }
+        defer { hubContext.backlog.subtract(outputs) }
         for output in outputs {
             switch output {
             case .event(let event):
@@ -158,7 +158,7 @@ final class ClientLoop {
                 atHome { $0.refused(stream, watch: serial, &$1) }
             case .reset(let stream, let position):
                 atHome { $0.reset(stream, to: position, &$1) }
-            case .page, .unreadable, .status:
+            case .page, .unreadable, .revoked, .degraded, .status:
                 break
             }
         }
