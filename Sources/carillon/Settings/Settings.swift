@@ -67,6 +67,7 @@ struct StoreSettings: Sendable, Hashable {
 /// How the database's changes are read.
 struct FeedSettings: Sendable, Hashable {
     var pollInterval: Duration
+    var positionCheckInterval: Duration
     var heartbeatInterval: Duration
     var heartbeatTimeout: Duration
 }
@@ -94,6 +95,7 @@ extension Settings {
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
+            positionCheckInterval: try effective.required(SettingsTable.positionCheckInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
         logLevel = try effective.required(SettingsTable.logLevel)
