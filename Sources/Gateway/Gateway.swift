@@ -79,7 +79,7 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
-        let feed = try startFeed?(Self.sink(to: mailboxes, backlog))
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog))
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -125,7 +125,9 @@ package final class Gateway: Sendable {
 
     /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
     /// one message a loop.
-    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog) -> FeedSink {
+    private static func sink(
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog
+    ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
@@ -135,7 +137,9 @@ package final class Gateway: Sendable {
                         perLoop[HubContext.home(of: event.stream, loops: mailboxes.count)].append(output)
                     case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _):
                         perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
-                    case .revoked:
+                    case .revoked(let revoked):
+                        // Before the loops hear of it, which judge once more what was verified before.
+                        revocations.insert(revoked)
                         for loop in perLoop.indices { perLoop[loop].append(output) }
                     case .status:
                         break
