@@ -153,7 +153,7 @@ let package = Package(
             [
                 "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
                 "Store",
-                "Sync", "TestDatabase", "WebSocket",
+                "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
