@@ -158,7 +158,7 @@ final class ClientLoop {
     }
 
     private func received(_ outputs: [FeedOutput]) {
-        defer { hubContext.backlog.subtract(outputs.count) }
+        defer { hubContext.backlog.subtract(outputs) }
         for output in outputs {
             switch output {
             case .event(let event):
@@ -171,7 +171,7 @@ final class ClientLoop {
                 atHome { $0.reset(stream, to: position, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
-            case .status:
+            case .page, .unreadable, .degraded, .status:
                 break
             }
         }

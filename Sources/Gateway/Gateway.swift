@@ -132,21 +132,19 @@ package final class Gateway: Sendable {
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
-                    switch output {
-                    case .event(let event):
-                        perLoop[HubContext.home(of: event.stream, loops: mailboxes.count)].append(output)
-                    case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _):
+                    // Before the loops hear of it, which judge once more what was verified before.
+                    if case .revoked(let revoked) = output { revocations.insert(revoked) }
+                    switch output.receiver {
+                    case .home(let stream):
                         perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
-                    case .revoked(let revoked):
-                        // Before the loops hear of it, which judge once more what was verified before.
-                        revocations.insert(revoked)
+                    case .everyLoop:
                         for loop in perLoop.indices { perLoop[loop].append(output) }
-                    case .status:
+                    case .nobody:
                         break
                     }
                 }
                 for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
-                    backlog.add(outputs.count)
+                    backlog.add(outputs)
                     mailbox.post(.feed(outputs))
                 }
             },
@@ -154,17 +152,23 @@ package final class Gateway: Sendable {
     }
 }
 
-/// How many of the feed's outputs the loops have still to look at.
+/// How many events and other outputs of the feed the loops have still to look at.
 final class EventBacklog: Sendable {
     private let outputs = Atomic<Int>(0)
 
     var count: Int { outputs.load(ordering: .relaxed) }
 
-    func add(_ count: Int) {
-        outputs.add(count, ordering: .relaxed)
+    func add(_ added: [FeedOutput]) {
+        outputs.add(Self.weight(of: added), ordering: .relaxed)
     }
 
-    func subtract(_ count: Int) {
-        outputs.subtract(count, ordering: .relaxed)
+    func subtract(_ done: [FeedOutput]) {
+        outputs.subtract(Self.weight(of: done), ordering: .relaxed)
+    }
+
+    private static func weight(of outputs: [FeedOutput]) -> Int {
+        var weight = 0
+        for output in outputs { weight += output.weight }
+        return weight
     }
 }
