@@ -36,7 +36,8 @@ package struct VerifiedToken: Sendable, Equatable {
 
 /// Why a token was refused.
 package enum TokenRejection: Error, Sendable {
-    case malformed, algorithm, unknownKey, signature, expired, notYetValid, issuer, audience, claims, revoked, notConfigured
+    case malformed, algorithm, unknownKey, signature, expired, notYetValid, issuer, audience, claims, revoked
+    case notConfigured
 
     /// A sentence for the app's developer, with nothing of the token in it.
     package var message: StaticString {
