@@ -72,7 +72,10 @@ let package = Package(
             settings: hubSettings),
         layer(
             "Identity",
-            [.product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
+            [
+                "Sync", "Reactor",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
 
         // 5: connections and routes
         layer(
@@ -145,7 +148,7 @@ let package = Package(
         tests(
             "IdentityTests",
             [
-                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

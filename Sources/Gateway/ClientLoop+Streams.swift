@@ -64,7 +64,9 @@ extension ClientLoop {
                 atHome { $0.page(read, events, &$1) }
             case .unreadable(let read, let failure):
                 atHome { $0.unreadable(read, failure, &$1) }
-            case .revoked, .degraded, .status:
+            case .revoked(let revocations):
+                revoked(revocations)
+            case .degraded, .status:
                 break
             }
         }

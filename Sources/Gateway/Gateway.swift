@@ -81,7 +81,7 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
-        let feed = try startFeed?(Self.sink(to: mailboxes, backlog))
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog))
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -130,11 +130,15 @@ package final class Gateway: Sendable {
 
     /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
     /// one message a loop.
-    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog) -> FeedSink {
+    private static func sink(
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog
+    ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
+                    // Before the loops hear of it, which judge once more what was verified before.
+                    if case .revoked(let revoked) = output { revocations.insert(revoked) }
                     switch output.receiver {
                     case .home(let stream):
                         perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
