@@ -82,7 +82,7 @@ let package = Package(
                 "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+        layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
 
         // 6: the command
         .target(

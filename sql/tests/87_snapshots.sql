@@ -76,7 +76,7 @@ $$;
 begin;
 alter table care.dose_occurrence disable trigger user;
 insert into care.dose_occurrence (id, user_id, scheduled_at, tz, local_date, local_time, window_end)
-select 'many' || n, 'many' || n % 1000, '2025-11-20 08:00Z', 'UTC', '2025-11-20', '08:00', '2025-11-20 12:00Z' from generate_series(1, 100000) as n;
+select 'crowd' || n, 'crowd' || n % 1000, '2025-11-20 08:00Z', 'UTC', '2025-11-20', '08:00', '2025-11-20 12:00Z' from generate_series(1, 100000) as n;
 select test.reads(c) from unnest('{"sync.adherence_day(''sn'', null)","sync.adherence_month(''sn'', ''2025-11-01'')","sync.adherence_occurrence(''sn'', ''sn-1'')","sync.reminders(''sn'')"}'::text[]) as c \g /dev/null
 select test.is('snapshots beside 100,000 doses touch few pages', (select max(test.reads(c)) from unnest('{"sync.adherence_day(''sn'', null)","sync.adherence_month(''sn'', ''2025-11-01'')","sync.adherence_occurrence(''sn'', ''sn-1'')","sync.reminders(''sn'')"}'::text[]) as c) < 250, true);
 rollback;
