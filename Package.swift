@@ -85,7 +85,7 @@ let package = Package(
                 "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+        layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
 
         // 6: the command
         .target(
@@ -154,8 +154,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
-                "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher",
+                "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
