@@ -23,8 +23,8 @@ class Client:
         self.on_event = lambda event, data, channel: None
         self._connected = threading.Event()
         for event in ("pusher:connection_established", "pusher:error", "pusher:pong", "pusher:signin_success",
-                      "sync:auth_ok"):
-            self.pusher.connection.bind(event, lambda data, event=event: self.heard.append((None, event, data)))
+                      "sync:auth_ok", "sync:resumed"):
+            self.pusher.connection.bind(event, lambda data, event=event: self._hear(event, data))
         self.pusher.connection.bind("pusher:connection_established", lambda _: self._connected.set())
         # Pysher makes a channel after it has sent the subscribe: an answer may be faster, and is taken from here.
         forward = self.pusher.connection.event_handler
@@ -36,6 +36,10 @@ class Client:
             self.on_event(event, data, channel)
 
         self.pusher.connection.event_handler = handle
+
+    def _hear(self, event, data):
+        self.heard.append((None, event, data))
+        self.on_event(event, data, None)
 
     def __enter__(self):
         self.pusher.connect()

@@ -126,8 +126,8 @@ def test_what_happens_while_the_line_is_down_comes_afterwards(user):
                 # The hub itself, killed, with events that no hub has ever seen.
                 hub.listen = f"127.0.0.1:{hub.port}"
                 hub.program.kill()
-                if cluster.process_id(hub.folder) is None:
-                    cluster.start(hub.folder)
+                cluster.stop_if_running(hub.folder)
+                cluster.start(hub.folder)
                 write(hub, who, 10)
                 hub.start()
                 app.arrives()
