@@ -148,7 +148,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher",
+                "Reactor",
                 "Store",
                 "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
