@@ -72,7 +72,10 @@ let package = Package(
             settings: hubSettings),
         layer(
             "Identity",
-            [.product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
+            [
+                "Sync", "Reactor",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
 
         // 5: connections and routes
         layer(
@@ -82,7 +85,7 @@ let package = Package(
                 "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+        layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
 
         // 6: the command
         .target(
@@ -114,8 +117,11 @@ let package = Package(
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
         // Tests: one target for each of the above, in the same order
-        layer("TestSupport", path: "Tests/TestSupport", settings: mixedSettings),
-        layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase", settings: mixedSettings),
+        .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
+        layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
+        layer(
+            "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
+            settings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -125,7 +131,7 @@ let package = Package(
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",
@@ -142,21 +148,21 @@ let package = Package(
         tests(
             "IdentityTests",
             [
-                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
-                "Store",
-                "Sync", "TestDatabase", "WebSocket",
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher",
+                "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store",
+                "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

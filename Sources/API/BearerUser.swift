@@ -20,9 +20,18 @@ struct BearerUser: Sendable {
         _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
         then body: @escaping @Sendable (String) -> Void
     ) {
-        Task {
+        verifyToken(token, refuse: refuse) { body($0.userID) }
+    }
+
+    /// The same, for a body that asks for the token's times as well.
+    func verifyToken(
+        _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
+        then body: @escaping @Sendable (VerifiedToken) -> Void
+    ) {
+        // Before anything else that the pool has to do: a client waits, with a deadline.
+        Task(priority: .high) {
             switch await verifier.verify(token) {
-            case .success(let user): body(user.userID)
+            case .success(let token): body(token)
             case .failure(let rejection):
                 refuse(
                     .problem(.unauthorized, rejection.message)

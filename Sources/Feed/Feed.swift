@@ -1,7 +1,7 @@
 // Feed: what PostgreSQL commits, handed to the hub in order, once, without a gap.
 //
-// Lifecycle: `Feed.start` makes a thread with two connections, one that listens and one that reads, and keeps them up
-// until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
+// Lifecycle: `Feed.start` makes a thread with three connections, one that listens, one that reads what is new and one for
+// those who are behind, and keeps them up until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
 // Invariants: those of `Tail`, which decides everything; the rest carries out.
 // NOTIFY is only a wake-up: with all of them lost, the poll delivers.
 // Depends on Postgres (libpq on the loop) and on the hub functions of `sql/`.
@@ -9,12 +9,14 @@
 import Logging
 import Postgres
 import Reactor
+import Synchronization
 
 /// A running feed. One for each hub.
 package final class Feed: Sendable {
     /// Where home loops post their requests.
     package let requests: Mailbox<FeedRequest>
     private let thread: LoopThread
+    private let counters: FeedCounters
 
     /// Starts the feed's thread. The database need not be there: the feed tries until it is.
     ///
@@ -28,11 +30,12 @@ package final class Feed: Sendable {
         let listening = try ConnectionParameters(
             configuration.notifyConnectionString ?? configuration.connectionString, defaults: defaults)
         let handle = try LoopHandle()
+        let counters = FeedCounters()
         let requests = Mailbox<FeedRequest>(handle)
         let thread = try LoopThread(name: "feed", handle: handle) { loop in
             do {
                 let feed = try FeedLoop(
-                    loop, configuration, reading: reading, listening: listening, sink, logger)
+                    loop, configuration, reading: reading, listening: listening, sink, counters, logger)
                 loop.attach(requests) { [weak feed] in feed?.received($0) }
                 return feed
             } catch {
@@ -40,16 +43,25 @@ package final class Feed: Sendable {
                 return nil
             }
         }
-        return Feed(requests, thread)
+        return Feed(requests, thread, counters)
     }
 
-    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread) {
+    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ counters: FeedCounters) {
         self.requests = requests
         self.thread = thread
+        self.counters = counters
     }
 
-    /// Closes both connections and ends the thread. No output comes after it.
+    /// Streams that were found behind their position, and healed, since the start. Should stay 0.
+    package var gapCount: Int { counters.gaps.load(ordering: .relaxed) }
+
+    /// Closes the connections and ends the thread. No output comes after it.
     package func stop() {
         thread.stopAndJoin()
     }
+}
+
+/// What the feed's loop counts for others to read.
+final class FeedCounters: Sendable {
+    let gaps = Atomic<Int>(0)
 }

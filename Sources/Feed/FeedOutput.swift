@@ -31,8 +31,43 @@ package enum FeedOutput: Sendable, Equatable {
     case page(StreamRead, [StreamEvent])
     /// A read that has no answer.
     case unreadable(StreamRead, StreamReadFailure)
-    /// The feed's own state has changed.
+    /// These users' access has been revoked. All that stands comes on every connect, and then what is new. Of no
+    /// stream: for every loop.
+    case revoked([Revocation])
+    /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
+    /// where that changes, and false before. Of no stream: for every loop.
+    case degraded(Bool)
+    /// The feed's own state has changed. Told to the sink, and to no loop.
     case status(FeedStatus)
+}
+
+extension FeedOutput {
+    /// Whom an output is for.
+    package enum Receiver: Sendable, Equatable {
+        /// The home of the stream.
+        case home(StreamID)
+        /// Every loop.
+        case everyLoop
+        /// Nobody beyond the sink.
+        case nobody
+    }
+
+    /// Whom it is for.
+    package var receiver: Receiver {
+        switch self {
+        case .event(let event): .home(event.stream)
+        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): .home(stream)
+        case .page(let read, _), .unreadable(let read, _): .home(read.stream)
+        case .revoked, .degraded: .everyLoop
+        case .status: .nobody
+        }
+    }
+
+    /// How much it adds to the receivers' backlog: a page as much as the events in it.
+    package var weight: Int {
+        guard case .page(_, let events) = self else { return 1 }
+        return events.count
+    }
 }
 
 /// How the feed is doing.

@@ -59,7 +59,7 @@ final class Reader {
     /// Sends what the tail asks. `answered` is called at most once, and not after `lost`.
     func send(_ query: Tail.Query, answered: @escaping (Answer) -> Void) {
         switch query {
-        case .positions(let tickets):
+        case .positions(let tickets), .check(let tickets):
             var users = TextArray()
             var topics = TextArray()
             for ticket in tickets {

@@ -49,7 +49,7 @@ extension ClientLoop {
     }
 
     func received(_ outputs: [FeedOutput]) {
-        defer { hubContext.backlog.subtract(outputs.count) }
+        defer { hubContext.backlog.subtract(outputs) }
         for output in outputs {
             switch output {
             case .event(let event):
@@ -64,7 +64,9 @@ extension ClientLoop {
                 atHome { $0.page(read, events, &$1) }
             case .unreadable(let read, let failure):
                 atHome { $0.unreadable(read, failure, &$1) }
-            case .status:
+            case .revoked(let revocations):
+                revoked(revocations)
+            case .degraded, .status:
                 break
             }
         }

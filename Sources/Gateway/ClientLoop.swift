@@ -32,6 +32,9 @@ final class ClientLoop {
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
     private var acceptor: Acceptor?
+    /// When whose identity is to be looked at, and what rings then.
+    var identityQueue = IdentityQueue()
+    private(set) var identityAlarm: Alarm?
     /// The app whose channels the streams are.
     let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
@@ -56,7 +59,9 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
-        hub = Hub(appCount: configuration.apps.count, limits: configuration.channelLimits)
+        hub = Hub(
+            appCount: configuration.apps.count, limits: configuration.channelLimits,
+            identityTimes: configuration.timeouts.identity, now: UnixTime.read)
         streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
@@ -69,6 +74,11 @@ final class ClientLoop {
         pingFrame = writer.finish()
         sweep = try? Alarm(loop) { [unowned self] in swept() }
         loop.attach(mailbox) { [unowned self] in received($0) }
+        do throws(ReactorError) {
+            identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+        } catch {
+            preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
+        }
     }
 
     deinit {
@@ -128,6 +138,7 @@ final class ClientLoop {
 
     /// A connection is gone.
     func left(_ connection: Connection) {
+        unwatchIdentity(of: connection)
         hubContext.census.left(connection.address, loop: number)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
@@ -156,7 +167,8 @@ final class ClientLoop {
     func verify(_ token: String, for id: SessionID) {
         let mailbox = mailbox
         let verifier = hubContext.verifier
-        Task { mailbox.post(.verified(id, await verifier.verify(token))) }
+        // Before anything else that the pool has to do: a client waits, with a deadline.
+        Task(priority: .high) { mailbox.post(.verified(id, await verifier.verify(token))) }
     }
 
     // MARK: Ending
@@ -175,6 +187,10 @@ final class ClientLoop {
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }
+        }
+        if let identityAlarm {
+            loop.remove(identityAlarm)
+            self.identityAlarm = nil
         }
         loop.forEachSource { source in
             (source as? Connection)?.hubEnds()

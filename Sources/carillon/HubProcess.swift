@@ -151,6 +151,7 @@ extension FeedConfiguration {
         self.init(connectionString: url)
         schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
         pollInterval = settings.pollInterval
+        positionCheckInterval = settings.positionCheckInterval
         heartbeatInterval = settings.heartbeatInterval
         heartbeatTimeout = settings.heartbeatTimeout
     }
@@ -160,6 +161,7 @@ extension StoreConfiguration {
     init(_ settings: Settings, _ url: String) {
         self.init(connectionString: url)
         connections = settings.store.connections
+        queryConnections = settings.store.queryConnections
         lockTimeout = settings.store.lockTimeout
         retainDays = settings.store.retainDays
         let limits = settings.limits

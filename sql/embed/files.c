@@ -19,6 +19,9 @@ static const char migrations_0002_care[] = {
 static const char migrations_0003_actions[] = {
 #embed "../migrations/0003_actions.sql" suffix(, )
     0};
+static const char migrations_0004_resume[] = {
+#embed "../migrations/0004_resume.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -87,6 +90,12 @@ static const char functions_45_sync_new_epoch[] = {
     0};
 static const char functions_46_sync_retain[] = {
 #embed "../functions/46_sync_retain.sql" suffix(, )
+    0};
+static const char functions_47_sync_read_log[] = {
+#embed "../functions/47_sync_read_log.sql" suffix(, )
+    0};
+static const char functions_48_sync_revoke[] = {
+#embed "../functions/48_sync_revoke.sql" suffix(, )
     0};
 static const char functions_50_care_zone[] = {
 #embed "../functions/50_care_zone.sql" suffix(, )
@@ -160,6 +169,18 @@ static const char functions_72_sync_digest[] = {
 static const char functions_73_sync_apply[] = {
 #embed "../functions/73_sync_apply.sql" suffix(, )
     0};
+static const char functions_75_sync_adherence_day[] = {
+#embed "../functions/75_sync_adherence_day.sql" suffix(, )
+    0};
+static const char functions_76_sync_adherence_month[] = {
+#embed "../functions/76_sync_adherence_month.sql" suffix(, )
+    0};
+static const char functions_77_sync_adherence_occurrence[] = {
+#embed "../functions/77_sync_adherence_occurrence.sql" suffix(, )
+    0};
+static const char functions_78_sync_reminders[] = {
+#embed "../functions/78_sync_reminders.sql" suffix(, )
+    0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
@@ -178,6 +199,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
     {carillon_sql_migration, 2, "0002_care.sql", migrations_0002_care, sizeof migrations_0002_care - 1},
     {carillon_sql_migration, 3, "0003_actions.sql", migrations_0003_actions, sizeof migrations_0003_actions - 1},
+    {carillon_sql_migration, 4, "0004_resume.sql", migrations_0004_resume, sizeof migrations_0004_resume - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
@@ -201,6 +223,8 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "44_sync_hub_hello.sql", functions_44_sync_hub_hello, sizeof functions_44_sync_hub_hello - 1},
     {carillon_sql_function, 0, "45_sync_new_epoch.sql", functions_45_sync_new_epoch, sizeof functions_45_sync_new_epoch - 1},
     {carillon_sql_function, 0, "46_sync_retain.sql", functions_46_sync_retain, sizeof functions_46_sync_retain - 1},
+    {carillon_sql_function, 0, "47_sync_read_log.sql", functions_47_sync_read_log, sizeof functions_47_sync_read_log - 1},
+    {carillon_sql_function, 0, "48_sync_revoke.sql", functions_48_sync_revoke, sizeof functions_48_sync_revoke - 1},
     {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},
@@ -225,6 +249,10 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
     {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
+    {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},
+    {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},
+    {carillon_sql_function, 0, "77_sync_adherence_occurrence.sql", functions_77_sync_adherence_occurrence, sizeof functions_77_sync_adherence_occurrence - 1},
+    {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

@@ -21,10 +21,16 @@ grant execute on function
     sync.positions(text[], text[]),
     sync.replay(text, text, bigint, int),
     sync.hub_hello(),
+    sync.read_log(text, text, bigint, bigint, int, int),
+    sync.revocations(pg_snapshot, text, int),
     sync.repair_after_restore(),
     sync.retain(int, int),
     sync.apply(text, text, text, bigint, text, text, text, text, text),
     sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),
-    sync.check_published()
+    sync.check_published(),
+    sync.adherence_day(text, date),
+    sync.adherence_month(text, date),
+    sync.adherence_occurrence(text, text),
+    sync.reminders(text)
 to carillon_hub;

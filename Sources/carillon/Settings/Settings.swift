@@ -56,9 +56,10 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
-/// How actions are written to the database.
+/// How actions are written to the database, and snapshots read.
 struct StoreSettings: Sendable, Hashable {
     var connections: Int
+    var queryConnections: Int
     var lockTimeout: Duration
     /// Days; 0 is never.
     var retainDays: Int
@@ -67,6 +68,7 @@ struct StoreSettings: Sendable, Hashable {
 /// How the database's changes are read.
 struct FeedSettings: Sendable, Hashable {
     var pollInterval: Duration
+    var positionCheckInterval: Duration
     var heartbeatInterval: Duration
     var heartbeatTimeout: Duration
 }
@@ -90,10 +92,12 @@ extension Settings {
         limits = try LimitSettings(effective)
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
+            queryConnections: try effective.required(SettingsTable.storeQueryConnections),
             lockTimeout: try effective.required(SettingsTable.storeLockTimeout),
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
+            positionCheckInterval: try effective.required(SettingsTable.positionCheckInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
         logLevel = try effective.required(SettingsTable.logLevel)

@@ -120,6 +120,10 @@ enum SettingsTable {
         "store.connections", takes: "count", fallback: "4",
         "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
 
+    static let storeQueryConnections = Setting(
+        "store.queryConnections", takes: "count", fallback: "2",
+        "Connections to the database on which snapshots are read.", parse: SettingValues.count(1...16))
+
     static let storeLockTimeout = Setting(
         "store.lockTimeout", takes: "time", fallback: "300ms",
         "Time an action waits for rows that another writer has locked, before its device is told to send it again.",
@@ -134,6 +138,11 @@ enum SettingsTable {
         "feed.pollInterval", takes: "time", fallback: "1.5s",
         "The database is asked this often even if no notification came.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(60)))
+
+    static let positionCheckInterval = Setting(
+        "feed.positionCheckInterval", takes: "time", fallback: "30s",
+        "In this time every watched stream is compared with the database once.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
 
     static let heartbeatInterval = Setting(
         "feed.heartbeatInterval", takes: "time", fallback: "10s", "How often the listening connection is checked.",
@@ -165,8 +174,8 @@ enum SettingsTable {
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
-        storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
-        pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
+        storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
+        pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         logLevel.row, logFormat.row, strictProtocol.row,
     ]
 
