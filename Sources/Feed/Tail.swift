@@ -123,7 +123,7 @@ package struct Tail {
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
-    /// Tickets drawn and not yet asked about, those of ended watches among them.
+    /// Tickets waiting for their turn, those of ended watches among them.
     package var waitingTickets: Int { toPosition.count + toHeal.count + rota.count }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }

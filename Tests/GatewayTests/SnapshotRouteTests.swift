@@ -178,7 +178,7 @@ import Testing
         #expect(try await status("/users/u2/adherence/month?month=13", token) == "403")
         #expect(try await status("/users/a.b%2F%C3%BC/adherence/occurrence/o1", odd) == "200")
         #expect(try await status("/users/%75%31/reminders", token) == "200")
-        for id in ["e1", "nothing", "d1%00", "%00", "D1", "d1%20", "o1", String(repeating: "x", count: 5000)] {
+        for id in ["e1", "nothing", "d1%00", "%00", "D1", "d1%20", "o1", String(repeating: "x", count: 1000)] {
             #expect(try await status("/users/u1/adherence/occurrence/\(id)", token) == "404", "\(id)")
         }
     }
@@ -206,7 +206,8 @@ import Testing
     @Test(arguments: [
         "/users/u1/adherence/today/", "/users/u1/adherence/Today", "/users//adherence/today", "/users/u1/reminders/r1",
         "/users/u1/adherence/occurrence", "/users/u1/adherence/occurrence/", "/users/u1/adherence/occurrence/a/b",
-        "/users/u1/adherence/occurrence/%zz", "/users/u1/adherence/occurrence/%FF", "/users/%FF/reminders", "/reminders",
+        "/users/u1/adherence/occurrence/%zz", "/users/u1/adherence/occurrence/%FF", "/users/%FF/reminders",
+        "/reminders",
     ])
     func otherPathsAreNothing(_ path: String) async throws {
         let fixture = try await GatewayFixture(ownsDatabase: true)

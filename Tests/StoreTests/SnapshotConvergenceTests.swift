@@ -100,22 +100,30 @@ private struct RandomWriter {
         let dose = "SELECT id FROM care.dose_occurrence WHERE user_id = '\(user)' ORDER BY md5(id || '\(id)') LIMIT 1"
         let rule = "SELECT id FROM care.reminder_rule WHERE user_id = '\(user)' ORDER BY md5(id || '\(id)') LIMIT 1"
         switch Int.random(in: 0..<14, using: &random) {
-        case 0...2: return "INSERT INTO care.dose_occurrence (id, user_id, scheduled_at) VALUES ('\(id)', '\(user)', '\(at)')"
-        case 3...5: return "UPDATE care.dose_occurrence SET status = '\(status ?? "taken")' WHERE id = (\(dose))"
-        case 6: return "UPDATE care.dose_occurrence SET scheduled_at = '\(at)', local_date = '\(at.prefix(10))' WHERE id = (\(dose))"
-        case 7: return "UPDATE care.dose_occurrence SET user_id = '\(user == "ann" ? "bob" : "ann")' WHERE id = (\(dose))"
-        case 8: return "UPDATE care.dose_occurrence SET note = '\(id)' WHERE id = (\(dose))"
+        case 0...2:
+            return "INSERT INTO care.dose_occurrence (id, user_id, scheduled_at) VALUES ('\(id)', '\(user)', '\(at)')"
+        case 3...5: return update("status = '\(status ?? "taken")'", dose)
+        case 6: return update("scheduled_at = '\(at)', local_date = '\(at.prefix(10))'", dose)
+        case 7: return update("user_id = '\(user == "ann" ? "bob" : "ann")'", dose)
+        case 8: return update("note = '\(id)'", dose)
         case 9: return "DELETE FROM care.dose_occurrence WHERE id = (\(dose))"
         case 10:
-            return "INSERT INTO care.reminder_rule (id, user_id, time, timezone) VALUES ('\(id)', '\(user)', '08:00', 'UTC')"
+            return """
+                INSERT INTO care.reminder_rule (id, user_id, time, timezone)
+                VALUES ('\(id)', '\(user)', '08:00', 'UTC')
+                """
         case 11: return "UPDATE care.reminder_rule SET label = '\(id)', enabled = NOT enabled WHERE id = (\(rule))"
         case 12: return "DELETE FROM care.reminder_rule WHERE id = (\(rule))"
         default:
             return """
                 INSERT INTO care.reminder_occurrence (rule_id, user_id, original_local, status)
                 SELECT id, '\(user)', '2025-11-25 08:00', 'cancelled' FROM (\(rule)) AS r
-                ON CONFLICT (rule_id, original_local) DO UPDATE SET snooze_count = reminder_occurrence.snooze_count + 1
+                ON CONFLICT (rule_id, original_local)
+                    DO UPDATE SET snooze_count = reminder_occurrence.snooze_count + 1
                 """
         }
+    }
+    private func update(_ assignments: String, _ dose: String) -> String {
+        "UPDATE care.dose_occurrence SET \(assignments) WHERE id = (\(dose))"
     }
 }

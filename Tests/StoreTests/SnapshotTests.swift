@@ -88,7 +88,8 @@ import Testing
         _ = try kiosk.found("u", .reminders)
         let holder = try Self.pause(database)
         let admin = try database.admin()
-        let readers = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        let readers =
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             + " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
         let saved = kiosk.ask("u", .day(nil))
         try Self.awaitPaused(holder)
@@ -158,7 +159,7 @@ import Testing
         }
         kiosk.stop()
         kiosks.removeAll()
-        for pending in waiting { _ = try pending.take() }
+        for pending in waiting.dropFirst(100) { _ = try pending.take() }
         #expect(try kiosk.ask("u", .reminders).take().isUnavailable)
     }
 

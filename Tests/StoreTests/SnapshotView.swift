@@ -83,7 +83,7 @@ struct SnapshotView: Equatable {
         guard case .day(let day) = subject, let id = event.data["occurrenceId"] as? String,
             var state = event.data["updates"] as? [String: Any]
         else { return }
-        guard event.name != "occurrence.cancelled", state["localDate"] as? String == day else {
+        guard state["status"] as? String != "cancelled", state["localDate"] as? String == day else {
             doses[id] = nil
             return
         }
