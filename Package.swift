@@ -53,6 +53,7 @@ let package = Package(
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
+        layer("Metrics", ["Bytes"]),
 
         // 2: the engine
         layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
@@ -83,6 +84,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+        layer(
+            "Operations",
+            ["Bytes", "HTTP", "Metrics", "CLinux", "Reactor", .product(name: "Logging", package: "swift-log")]),
 
         // 6: the command
         .target(
@@ -94,8 +98,8 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
-                "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres", "Reactor",
+                "SQLFiles", "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
@@ -124,6 +128,7 @@ let package = Package(
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
+        tests("MetricsTests", ["Metrics"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
@@ -153,6 +158,7 @@ let package = Package(
                 "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
+        tests("OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
         tests(
             "CarillonTests",
             [

@@ -15,6 +15,8 @@ package final class Feed: Sendable {
     /// Where home loops post their requests.
     package let requests: Mailbox<FeedRequest>
     private let thread: LoopThread
+    /// What other threads may hold of the feed's loop.
+    package var handle: LoopHandle { thread.handle }
 
     /// Starts the feed's thread. The database need not be there: the feed tries until it is.
     ///

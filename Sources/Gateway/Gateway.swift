@@ -60,6 +60,7 @@ package final class Gateway: Sendable {
     package let port: UInt16
     private let threads: [LoopThread]
     private let context: HubContext
+    private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
 
@@ -79,7 +80,9 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
-        let feed = try startFeed?(Self.sink(to: mailboxes, backlog))
+        let feedWatch = FeedWatch(isDone: startFeed == nil)
+        let feed = try startFeed?(Self.sink(to: mailboxes, backlog, feedWatch))
+        self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -111,6 +114,18 @@ package final class Gateway: Sendable {
 
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
+    /// The loops that serve clients.
+    package var clientLoops: [LoopHandle] { threads.map(\.handle) }
+    /// All threads, by name.
+    package var handles: [(name: String, handle: LoopHandle)] {
+        var all = clientLoops.enumerated().map { (name: "\($0)", handle: $1) }
+        if let feed { all.append(("feed", feed.handle)) }
+        if let store { all.append(("store", store.handle)) }
+        return all
+    }
+    /// Whether all that was committed before the hub came has been read, and notifications are listened for: at the
+    /// first time, whatever the database does later. True without a database.
+    package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
 
     /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.
@@ -124,11 +139,12 @@ package final class Gateway: Sendable {
     }
 
     /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
-    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog) -> FeedSink {
+    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog, _ watch: FeedWatch) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
+                    if case .status(let status) = output { watch.changed(to: status) }
                     guard let stream = output.stream else { continue }
                     perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
                 }

@@ -38,6 +38,8 @@ import Synchronization
 package final class Store: Sendable {
     private let messages: Mailbox<StoreMessage>
     private let thread: LoopThread
+    /// What other threads may hold of the store's loop.
+    package var handle: LoopHandle { thread.handle }
     private let waitingMax: Int
     private let waitingBytesMax: Int
     /// Bytes on their way to the store's thread.
