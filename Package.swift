@@ -61,26 +61,31 @@ let package = Package(
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
         layer(
-            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(
-            "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            "Feed",
+            ["Bytes", "Metrics", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
-            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            "Store",
+            [
+                "Bytes", "JSON", "Metrics", "Sync", "Reactor", "Postgres",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             settings: hubSettings),
         layer(
             "Identity",
-            [.product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
+            ["Metrics", .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
 
         // 5: connections and routes
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store",
-                "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Feed",
+                "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
@@ -158,7 +163,8 @@ let package = Package(
                 "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
-        tests("OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
+        tests(
+            "OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
         tests(
             "CarillonTests",
             [

@@ -23,7 +23,8 @@ package final class Feed: Sendable {
     /// - Throws: `PostgresError` for a connection string that cannot be read, `ReactorError` where the system has no
     ///   thread or descriptor left.
     package static func start(
-        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger
+        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger, metrics: FeedMetrics = FeedMetrics(),
+        postgres: PostgresMetrics = PostgresMetrics()
     ) throws -> Feed {
         let defaults = ConnectionParameters.keepalive + ConnectionParameters.primaryOnly
         let reading = try ConnectionParameters(configuration.connectionString, defaults: defaults)
@@ -34,7 +35,7 @@ package final class Feed: Sendable {
         let thread = try LoopThread(name: "feed", handle: handle) { loop in
             do {
                 let feed = try FeedLoop(
-                    loop, configuration, reading: reading, listening: listening, sink, logger)
+                    loop, configuration, reading: reading, listening: listening, sink, logger, metrics, postgres)
                 loop.attach(requests) { [weak feed] in feed?.received($0) }
                 return feed
             } catch {

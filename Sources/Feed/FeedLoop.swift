@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
@@ -15,6 +16,7 @@ final class FeedLoop: EventSource {
     private let configuration: FeedConfiguration
     private let sink: FeedSink
     private let logger: Logger
+    private let metrics: FeedMetrics
     private var tail: Tail
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
@@ -29,20 +31,24 @@ final class FeedLoop: EventSource {
 
     init(
         _ loop: EventLoop, _ configuration: FeedConfiguration, reading: ConnectionParameters,
-        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger
+        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger, _ metrics: FeedMetrics,
+        _ postgres: PostgresMetrics
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.sink = sink
         self.logger = logger
+        self.metrics = metrics
         tail = Tail(streamsMax: configuration.streamsMax)
         super.init()
         try loop.add(self)
         reader = try Reader(
-            loop, reading, configuration, logger, connected: { [weak self] in self?.connected($0) },
+            loop, reading, configuration, logger, metrics, postgres.meter(.tail),
+            connected: { [weak self] in self?.connected($0) },
             lost: { [weak self] in self?.readerLost() })
         listener = try Listener(
-            loop, listening, configuration, logger, woken: { [weak self] in self?.woken() },
+            loop, listening, configuration, logger, metrics, postgres.meter(.listen),
+            woken: { [weak self] in self?.woken() },
             changed: { [weak self] in self?.listenerChanged() })
         poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
@@ -67,6 +73,8 @@ final class FeedLoop: EventSource {
         guard !outputs.isEmpty else { return }
         let batch = outputs
         outputs = []
+        metrics.events.add(batch.count { if case .event = $0 { true } else { false } })
+        metrics.streams.set(tail.streamCount)
         sink.deliver(batch)
     }
 
@@ -161,6 +169,7 @@ final class FeedLoop: EventSource {
         guard next != status else { return }
         logger.info("feed: \(next)")
         status = next
+        metrics.status.withLock { $0 = next }
         outputs.append(.status(next))
     }
 

@@ -139,7 +139,9 @@ package final class Gateway: Sendable {
     }
 
     /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
-    private static func sink(to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog, _ watch: FeedWatch) -> FeedSink {
+    private static func sink(
+        to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog, _ watch: FeedWatch
+    ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)

@@ -51,17 +51,19 @@ package final class CounterTable: Sendable {
 
     /// Every counter that has a reason to be shown: all of one label; of two, those that have counted, for most pairs
     /// never occur. `other` likewise.
-    func forEach(_ body: (_ value: String, _ other: String?, UInt64) -> Void) {
+    var series: [(value: String, other: String?, count: UInt64)] {
+        var series: [(value: String, other: String?, count: UInt64)] = []
         for (row, value) in first.values.enumerated() {
             guard let second else {
                 let count = counters[row].count
-                if count > 0 || value != Self.other { body(value, nil, count) }
+                if count > 0 || value != Self.other { series.append((value, nil, count)) }
                 continue
             }
             for (column, other) in second.values.enumerated() {
                 let count = counters[row * second.values.count + column].count
-                if count > 0 { body(value, other, count) }
+                if count > 0 { series.append((value, other, count)) }
             }
         }
+        return series
     }
 }

@@ -50,14 +50,11 @@ package struct Exposition: ~Copyable {
     /// Counters by their labels.
     package mutating func counter(_ name: StaticString, _ help: StaticString, _ table: CounterTable) {
         family(name, help, "counter")
-        // The closure cannot have the text while the table is read.
-        var lines: [([Label], Double)] = []
-        table.forEach { value, other, count in
+        for (value, other, count) in table.series {
             var labels = [Label(table.first.name, value)]
             if let other, let second = table.second { labels.append(Label(second.name, other)) }
-            lines.append((labels, Double(count)))
+            series(name, labels, Double(count))
         }
-        for (labels, count) in lines { series(name, labels, count) }
     }
 
     /// A counter given in another unit, such as seconds.

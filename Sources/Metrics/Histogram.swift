@@ -59,7 +59,8 @@ public final class Histogram: Sendable {
         guard seconds >= 0, attoseconds >= 0 else { return record(UInt64(0)) }
         let perUnit: Int64 = unit == .nanoseconds ? 1_000_000_000 : 1_000_000
         let (whole, overflow) = seconds.multipliedReportingOverflow(by: perUnit)
-        record(overflow ? UInt64(Int64.max) : UInt64(whole) + UInt64(attoseconds / (1_000_000_000_000_000_000 / perUnit)))
+        record(
+            overflow ? UInt64(Int64.max) : UInt64(whole) + UInt64(attoseconds / (1_000_000_000_000_000_000 / perUnit)))
     }
 
     /// How many values each bucket has, the last that of all beyond the bounds, and the sum of all values. Read while others

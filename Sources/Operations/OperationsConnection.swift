@@ -87,7 +87,8 @@ final class OperationsConnection: EventSource {
     }
 
     private func read() {
-        let (result, bytes) = withUnsafeTemporaryAllocation(byteCount: OperationsLimits.readBytes, alignment: 1) { room in
+        let (result, bytes) = withUnsafeTemporaryAllocation(byteCount: OperationsLimits.readBytes, alignment: 1) {
+            room in
             let result = Socket.receive(descriptor, into: room)
             guard case .bytes(let count) = result, phase == .reading else { return (result, [UInt8]()) }
             return (result, Array(room[0..<count]))

@@ -8,6 +8,7 @@ import Identity
 import Logging
 import Metrics
 import Operations
+import Postgres
 import Pusher
 import Reactor
 import Store
@@ -64,7 +65,9 @@ enum HubProcess {
                 configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
                 startFeed: settings.databaseURL.map { url in
                     { sink in
-                        try Feed.start(FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger)
+                        try Feed.start(
+                            FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger,
+                            metrics: metrics.feed, postgres: metrics.postgres)
                     }
                 },
                 startStore: settings.databaseURL.map { url in
@@ -73,7 +76,9 @@ enum HubProcess {
                         #if DEBUG
                         configuration.failpoints = try failpoints(ProcessInfo.processInfo.environment)
                         #endif
-                        return try Store.start(configuration, logger: logger, committed: committed)
+                        return try Store.start(
+                            configuration, logger: logger, metrics: metrics.store, postgres: metrics.postgres,
+                            committed: committed)
                     }
                 })
         } catch let failure as Failure {
@@ -143,12 +148,18 @@ struct HubAddresses {
 
 /// What a hub counts, made before its parts.
 final class HubMetrics: Sendable {
+    let feed = FeedMetrics()
+    let store = StoreMetrics()
+    let postgres = PostgresMetrics()
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
 
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
-        [ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })]
+        [
+            feed, store, postgres,
+            ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
+        ]
     }
 }
 

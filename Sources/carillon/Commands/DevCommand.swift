@@ -73,7 +73,8 @@ struct DevCommand: ParsableCommand {
     private func record(of settings: Settings, at addresses: HubAddresses) -> HubRecord {
         HubRecord(
             url: "ws://\(addresses.clients.reachable)",
-            operationsURL: addresses.operations.map { "http://\($0.reachable)" }, appKey: databaseApp(of: settings)?.key ?? "",
+            operationsURL: addresses.operations.map { "http://\($0.reachable)" },
+            appKey: databaseApp(of: settings)?.key ?? "",
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 
