@@ -78,7 +78,10 @@ let package = Package(
             settings: hubSettings),
         layer(
             "Identity",
-            ["Metrics", .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log")]),
+            [
+                "Metrics", "Sync", "Reactor",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ]),
 
         // 5: connections and routes
         layer(
@@ -152,7 +155,7 @@ let package = Package(
         tests(
             "IdentityTests",
             [
-                "Identity", .product(name: "JWTKit", package: "jwt-kit"),
+                "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
@@ -160,7 +163,7 @@ let package = Package(
             [
                 "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
                 "Store",
-                "Sync", "TestDatabase", "WebSocket",
+                "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

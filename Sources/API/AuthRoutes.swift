@@ -33,7 +33,7 @@ package struct AuthRoutes: Sendable {
         } catch {
             return .problem(error.status, error.message)
         }
-        bearer.verify(token, refuse: answer) { answer(sign(subject, for: $0)) }
+        bearer.verifyToken(token, refuse: answer) { answer(sign(subject, for: $0)) }
         return nil
     }
 
@@ -66,17 +66,19 @@ package struct AuthRoutes: Sendable {
         return .channel(name, socketID)
     }
 
-    private func sign(_ subject: Subject, for userID: String) -> HTTPResponse {
+    private func sign(_ subject: Subject, for token: VerifiedToken) -> HTTPResponse {
         var body = ByteWriter(capacity: 256)
         body.append(#"{"auth":"#)
         switch subject {
         case .channel(let name, let socketID):
-            guard let stream = try? StreamName.parse(name.string), stream.stream.user.utf8.elementsEqual(userID.utf8)
+            guard let stream = try? StreamName.parse(name.string), stream.stream.user.hasSameBytes(as: token.userID)
             else { return .problem(.forbidden, "This channel is not the token's user's.") }
             body.append(jsonString: credentials.sign(.channel(name, channelData: nil), socketID: socketID))
         case .user(let socketID):
-            var data = ByteWriter(capacity: 64)
-            UserData.append(id: userID, to: &data)
+            var data = ByteWriter(capacity: 128)
+            // A token that does not say when it was issued counts as old, or a revocation could not end what it began.
+            UserData.append(
+                id: token.userID, issuedAt: token.issuedAt ?? 0, expiresAt: token.expiresAt, to: &data)
             body.append(jsonString: credentials.sign(.user(userData: data.string), socketID: socketID))
             body.append(#","user_data":"#)
             body.append(jsonString: data.string)

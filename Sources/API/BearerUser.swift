@@ -20,9 +20,17 @@ struct BearerUser: Sendable {
         _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
         then body: @escaping @Sendable (String) -> Void
     ) {
+        verifyToken(token, refuse: refuse) { body($0.userID) }
+    }
+
+    /// The same, for a body that asks for the token's times as well.
+    func verifyToken(
+        _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
+        then body: @escaping @Sendable (VerifiedToken) -> Void
+    ) {
         Task {
             switch await verifier.verify(token) {
-            case .success(let user): body(user.userID)
+            case .success(let token): body(token)
             case .failure(let rejection):
                 refuse(
                     .problem(.unauthorized, rejection.message)

@@ -10,6 +10,10 @@ package enum Effect {
     case verify(token: String)
     /// Have the user's action applied, and report by `Hub.answered`.
     indirect case act(ActionEnvelope, user: String)
+    /// The session's identity ends: have `Hub.identityDue` called after that time.
+    case watchIdentity(after: Duration)
+    /// Close the connection with that code. The last effect of an input.
+    case close(ErrorCode)
     /// Ask the stream's home loop to take this session in.
     case join(StreamJoin)
     /// Tell the stream's home loop that this loop has nobody left under this name.

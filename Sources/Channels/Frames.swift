@@ -46,15 +46,28 @@ extension ServerEvent {
     }
 
     /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
-    static func authOKFrame(userID: String, expiresAt: Int64) -> SharedBytes {
+    static func authOKFrame(userID: String, expiresAt: Int64?) -> SharedBytes {
         var data = ByteWriter(capacity: 96)
         data.append(#"{"userId":"#)
         data.append(jsonString: userID)
-        data.append(#","expiresAt":"#)
-        data.append(decimal: expiresAt)
+        if let expiresAt {
+            data.append(#","expiresAt":"#)
+            data.append(decimal: expiresAt)
+        }
         data.append("}")
         return FrameWriter.text(capacity: 192) { writer in
             data.withUnsafeBytes { event("sync:auth_ok", data: $0, to: &writer) }
+        }
+    }
+
+    /// `sync:auth_expiring` (design: the wire extension); `expiresAt` in seconds since 1970.
+    static func authExpiringFrame(expiresAt: Int64) -> SharedBytes {
+        var data = ByteWriter(capacity: 40)
+        data.append(#"{"expiresAt":"#)
+        data.append(decimal: expiresAt)
+        data.append("}")
+        return FrameWriter.text(capacity: 96) { writer in
+            data.withUnsafeBytes { event("sync:auth_expiring", data: $0, to: &writer) }
         }
     }
 

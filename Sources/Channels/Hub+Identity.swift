@@ -11,10 +11,16 @@ extension Hub {
         guard isSigned else {
             return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
         }
-        guard let user = try? UserData(userData) else {
-            return complain("user_data of pusher:signin needs an id: a string of 1 to 128 bytes", &effects)
+        let user: UserData
+        do throws(UserDataError) {
+            user = try UserData(userData, hasTimes: session.app.ownsDatabase)
+        } catch {
+            return complain(error.message, &effects)
         }
-        guard identify(session, as: Identity(userID: user.id), &effects) else { return }
+        let identity = Identity(userID: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt)
+        // A backend that does not say when it vouched for the user has just done so, and must itself know who is revoked.
+        guard identity.issuedAt == nil || !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
+        guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
         unpark(session, &effects)
     }
@@ -38,11 +44,13 @@ extension Hub {
         return nil
     }
 
-    /// The token given by `sync:auth` or on the upgrade was found good: it makes the session its user's.
-    package func authenticated(
-        _ session: Session, as identity: Identity, expiresAt: Int64, _ effects: inout Effects
-    ) {
+    /// The token given by `sync:auth` or on the upgrade was found good: it makes the session its user's, or lets it be
+    /// that for longer.
+    package func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) {
+        // It was good when it was verified, which may have been before the revocation.
+        guard !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
         guard identify(session, as: identity, &effects) else { return }
+        let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
         unpark(session, &effects)
     }
@@ -52,12 +60,78 @@ extension Hub {
         complain(reason, &effects)
     }
 
+    /// Whether the identity was issued before its user's access was revoked.
+    package func refuses(_ identity: Identity, of app: App) -> Bool {
+        app.ownsDatabase && revocations.refuses(identity.userID, issuedAt: identity.issuedAt)
+    }
+
+    /// Gives the session the identity, or the time that it adds. False where there is nothing to be done with it; the
+    /// client has been told, or is closed.
     private func identify(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Bool {
-        if let known = session.identity, known != identity {
+        if let known = session.identity, !known.owns(identity.userID) {
             complain("This connection belongs to another user already; open a new one", &effects)
             return false
         }
-        session.identity = identity
+        let renewed = session.identity?.renewed(by: identity) ?? identity
+        if hasEnded(renewed, now()) {
+            // Unlike a complaint, this makes pusher-js come back and ask for a new credential.
+            effects.append(.close(.tokenExpired))
+            return false
+        }
+        if session.identity?.expiresAt != renewed.expiresAt { session.isExpiryAnnounced = false }
+        session.identity = renewed
+        if let expiresAt = renewed.expiresAt {
+            let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - identityTimes.notice)
+            effects.append(.watchIdentity(after: now().duration(until: announcement)))
+        }
         return true
+    }
+
+    private func complainOfRevocation(_ effects: inout Effects) {
+        complain("Access was revoked after this was issued; get a new token", &effects)
+    }
+
+    // MARK: The end of an identity
+
+    /// The session's identity is to be looked at: near its end that is announced, and at its end, the grace over, the
+    /// connection closed. Returns the time after which to look again, above zero; nil where there is no need to.
+    package func identityDue(_ session: Session, _ effects: inout Effects) -> Duration? {
+        guard let identity = session.identity, let expiresAt = identity.expiresAt else { return nil }
+        let now = now()
+        if hasEnded(identity, now) {
+            effects.append(.close(.tokenExpired))
+            return nil
+        }
+        let expiry = UnixTime(seconds: expiresAt)
+        let announcement = expiry.advanced(by: .zero - identityTimes.notice)
+        if !session.isExpiryAnnounced {
+            guard announcement <= now else { return now.duration(until: announcement) }
+            session.isExpiryAnnounced = true
+            effects.append(.send(ServerEvent.authExpiringFrame(expiresAt: expiresAt)))
+        }
+        return now.duration(until: expiry.advanced(by: identityTimes.grace))
+    }
+
+    private func hasEnded(_ identity: Identity, _ now: UnixTime) -> Bool {
+        guard let expiresAt = identity.expiresAt else { return false }
+        return UnixTime(seconds: expiresAt).advanced(by: identityTimes.grace) <= now
+    }
+
+    /// These users' access has been revoked. Returns the sessions to be closed: theirs, where the identity was issued
+    /// before or does not say when.
+    ///
+    /// Only what is new is held against sessions, for the feed tells all that stands whenever it connects, and a
+    /// backend may well have let a user back in.
+    package func revoked(_ revocations: [Revocation]) -> [SessionID] {
+        let news = self.revocations.insert(revocations).news
+        guard !news.isEmpty else { return [] }
+        var table = RevocationTable(countMax: news.count)
+        _ = table.insert(news)
+        return sessions.compactMap { session in
+            guard let session, session.app.ownsDatabase, let identity = session.identity,
+                table.refuses(identity.userID, issuedAt: identity.issuedAt)
+            else { return nil }
+            return session.id
+        }
     }
 }

@@ -3,7 +3,7 @@ import Pusher
 import Sync
 
 /// The engine of one loop: its sessions, its channels, and Pusher's rules between them. Pure: events in, effects out;
-/// no socket, no clock, no lock. Belongs to its loop's thread.
+/// no socket, no clock of its own, no lock. Belongs to its loop's thread.
 ///
 /// Streams (channels that belong to a user by name) are joined at their home loop, which may be another: the session
 /// becomes a subscriber when the home's answer comes, never before, and so misses nothing and sees nothing early.
@@ -11,13 +11,24 @@ package final class Hub {
     package typealias Effects = ContiguousArray<Effect>
 
     let limits: ChannelLimits
+    let identityTimes: IdentityTimes
+    /// The wall clock: what a token says of its end is said by that one.
+    let now: () -> UnixTime
+    /// Whose older identities are refused.
+    var revocations = RevocationTable()
     /// By slot, as the loop numbers its sources.
-    private var sessions: ContiguousArray<Session?> = []
+    private(set) var sessions: ContiguousArray<Session?> = []
     /// The channels of each app, by the app's index.
     private var channels: ContiguousArray<[String: Channel]>
 
-    package init(appCount: Int, limits: ChannelLimits = ChannelLimits()) {
+    /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
+    package init(
+        appCount: Int, limits: ChannelLimits = ChannelLimits(), identityTimes: IdentityTimes = IdentityTimes(),
+        now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
+    ) {
         self.limits = limits
+        self.identityTimes = identityTimes
+        self.now = now
         channels = ContiguousArray(repeating: [:], count: appCount)
     }
 

@@ -13,27 +13,14 @@ package struct SessionID: Hashable, Sendable {
     }
 }
 
-/// The user that a connection has shown itself to be. Never changes on a connection.
-package struct Identity: Sendable, Equatable {
-    package let userID: String
-
-    package init(userID: String) {
-        self.userID = userID
-    }
-
-    /// Byte for byte, as PostgreSQL compares; Swift's own comparison would take two spellings of "é" for one user.
-    package static func == (left: Identity, right: Identity) -> Bool { left.owns(right.userID) }
-
-    /// Whether `userID` is this user, byte for byte.
-    package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
-}
-
 /// What the engine knows of one connection. Owned by the connection, changed by its loop's `Hub` alone.
 package final class Session {
     package let id: SessionID
     package let app: App
     package let socketID: SocketID
     package internal(set) var identity: Identity?
+    /// Whether the client has been told that its identity is about to end.
+    var isExpiryAnnounced = false
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
     var subscriptions: ContiguousArray<Subscription> = []
     /// Guarded subscribes that wait for an identity.

@@ -30,5 +30,5 @@ package struct FeedConfiguration: Sendable {
     }
 
     /// The newest migration that the statements here rely on.
-    package static let schemaVersionNeeded: Int64 = 2
+    package static let schemaVersionNeeded: Int64 = 4
 }

@@ -62,6 +62,7 @@ final class FeedLoop: EventSource {
         switch request {
         case .watch(let stream, let serial): tail.watch(stream, serial: serial, &outputs)
         case .unwatch(let stream): tail.unwatch(stream)
+        case .read(let read): outputs.append(.unreadable(read, .busy))
         case .wake: tail.wake()
         }
         mark()

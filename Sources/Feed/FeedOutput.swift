@@ -8,6 +8,9 @@ package enum FeedRequest: Sendable {
     case watch(StreamID, serial: UInt32)
     /// Hand over no more of the stream.
     case unwatch(StreamID)
+    /// Answer with a page of the log of a watched stream, by `page` or `unreadable`. Answers may come in another order
+    /// than requests; a read that meets a lost connection waits for the next one.
+    case read(StreamRead)
     /// This process has committed events, and told no listening connection of them: look now.
     case wake
 }
@@ -24,8 +27,47 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
-    /// The feed's own state has changed.
+    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`.
+    case page(StreamRead, [StreamEvent])
+    /// A read that has no answer.
+    case unreadable(StreamRead, StreamReadFailure)
+    /// These users' access has been revoked. All that stands comes on every connect, and then what is new. Of no
+    /// stream: for every loop.
+    case revoked([Revocation])
+    /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
+    /// where that changes, and false before. Of no stream: for every loop.
+    case degraded(Bool)
+    /// The feed's own state has changed. Told to the sink, and to no loop.
     case status(FeedStatus)
+}
+
+extension FeedOutput {
+    /// Whom an output is for.
+    package enum Receiver: Sendable, Equatable {
+        /// The home of the stream.
+        case home(StreamID)
+        /// Every loop.
+        case everyLoop
+        /// Nobody beyond the sink.
+        case nobody
+    }
+
+    /// Whom it is for.
+    package var receiver: Receiver {
+        switch self {
+        case .event(let event): .home(event.stream)
+        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): .home(stream)
+        case .page(let read, _), .unreadable(let read, _): .home(read.stream)
+        case .revoked, .degraded: .everyLoop
+        case .status: .nobody
+        }
+    }
+
+    /// How much it adds to the receivers' backlog: a page as much as the events in it.
+    package var weight: Int {
+        guard case .page(_, let events) = self else { return 1 }
+        return events.count
+    }
 }
 
 /// How the feed is doing.

@@ -32,6 +32,9 @@ final class ClientLoop {
     private var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
     private var acceptor: Acceptor?
+    /// When whose identity is to be looked at, and what rings then.
+    var identityQueue = IdentityQueue()
+    private(set) var identityAlarm: Alarm?
     /// The app whose channels the streams are.
     private let streamApp: App?
 
@@ -51,7 +54,9 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
-        hub = Hub(appCount: configuration.apps.count, limits: configuration.channelLimits)
+        hub = Hub(
+            appCount: configuration.apps.count, limits: configuration.channelLimits,
+            identityTimes: configuration.timeouts.identity, now: UnixTime.read)
         streamApp = configuration.apps.first { $0.ownsDatabase }
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
@@ -62,6 +67,11 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        do throws(ReactorError) {
+            identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+        } catch {
+            preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
+        }
     }
 
     deinit {
@@ -99,7 +109,7 @@ final class ClientLoop {
         }
     }
 
-    private func connection(_ id: SessionID) -> Connection? {
+    func connection(_ id: SessionID) -> Connection? {
         loop.source(slot: id.slot, generation: id.generation) as? Connection
     }
 
@@ -120,6 +130,7 @@ final class ClientLoop {
 
     /// A connection is gone.
     func left(_ connection: Connection) {
+        unwatchIdentity(of: connection)
         hubContext.census.left(connection.address, loop: number)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
@@ -147,7 +158,7 @@ final class ClientLoop {
     }
 
     private func received(_ outputs: [FeedOutput]) {
-        defer { hubContext.backlog.subtract(outputs.count) }
+        defer { hubContext.backlog.subtract(outputs) }
         for output in outputs {
             switch output {
             case .event(let event):
@@ -158,7 +169,9 @@ final class ClientLoop {
                 atHome { $0.refused(stream, watch: serial, &$1) }
             case .reset(let stream, let position):
                 atHome { $0.reset(stream, to: position, &$1) }
-            case .status:
+            case .revoked(let revocations):
+                revoked(revocations)
+            case .page, .unreadable, .degraded, .status:
                 break
             }
         }
@@ -266,6 +279,10 @@ final class ClientLoop {
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }
+        }
+        if let identityAlarm {
+            loop.remove(identityAlarm)
+            self.identityAlarm = nil
         }
         loop.forEachSource { source in
             (source as? Connection)?.hubEnds()

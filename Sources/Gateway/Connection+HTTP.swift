@@ -157,12 +157,15 @@ extension Connection {
         case .failure(let rejection):
             answer(.problem(.unauthorized, rejection.message), keepsAlive: false)
         case .success(let token):
+            let identity = Identity(token)
+            // Revoked since the token was verified.
+            guard !owner.hub.refuses(identity, of: upgrade.app) else {
+                return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false)
+            }
             queue(upgrade.response)
             let session = newSession(upgrade.app)
             open(session)
-            owner.engage(self) {
-                $0.authenticated(session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &$1)
-            }
+            owner.engage(self) { $0.authenticated(session, as: identity, &$1) }
             resume()
         }
     }

@@ -88,6 +88,8 @@ extension Connection {
             phase = .awaitingToken
             updateInterest()
             owner.verify(token, for: sessionID)
+        case .watchIdentity(let wait): owner.watchIdentity(of: self, after: wait)
+        case .close(let code): close(code)
         case .act(let envelope, let user): owner.act(envelope, as: user, for: sessionID)
         case .join(let join): owner.join(join)
         case .leave(let name): owner.leave(name)
@@ -102,8 +104,7 @@ extension Connection {
         owner.engage(self) { hub, effects in
             switch result {
             case .success(let token):
-                hub.authenticated(
-                    session, as: Identity(userID: token.userID), expiresAt: token.expiresAt, &effects)
+                hub.authenticated(session, as: Identity(token), &effects)
             case .failure(let rejection):
                 hub.rejected(session, reason: rejection.message, &effects)
             }

@@ -43,6 +43,8 @@ final class Connection: EventSource {
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// When the session's identity is looked at next; nil where it has no end.
+    var identityLook: Instant?
     private var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
@@ -133,6 +135,12 @@ final class Connection: EventSource {
         guard isEstablished else { return drop() }
         close(.overCapacity)
         flush()
+    }
+
+    /// The user's access was revoked. What is unsent stays so: it is health data.
+    func revoked() {
+        output.dropUnsent()
+        close(.accessRevoked)
     }
 
     /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection

@@ -81,7 +81,7 @@ package final class Gateway: Sendable {
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
         let feedWatch = FeedWatch(isDone: startFeed == nil)
-        let feed = try startFeed?(Self.sink(to: mailboxes, backlog, feedWatch))
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog, feedWatch))
         self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
@@ -138,20 +138,29 @@ package final class Gateway: Sendable {
         feed?.stop()
     }
 
-    /// Hands the feed's outputs to the homes of their streams, in their order: one message a loop.
+    /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
+    /// one message a loop.
     private static func sink(
-        to mailboxes: [Mailbox<LoopMessage>], _ backlog: EventBacklog, _ watch: FeedWatch
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog, _ watch: FeedWatch
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
                 var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
+                    // Before the loops hear of it, which judge once more what was verified before.
+                    if case .revoked(let revoked) = output { revocations.insert(revoked) }
                     if case .status(let status) = output { watch.changed(to: status) }
-                    guard let stream = output.stream else { continue }
-                    perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
+                    switch output.receiver {
+                    case .home(let stream):
+                        perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
+                    case .everyLoop:
+                        for loop in perLoop.indices { perLoop[loop].append(output) }
+                    case .nobody:
+                        break
+                    }
                 }
                 for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
-                    backlog.add(outputs.count)
+                    backlog.add(outputs)
                     mailbox.post(.feed(outputs))
                 }
             },
@@ -159,27 +168,23 @@ package final class Gateway: Sendable {
     }
 }
 
-/// How many of the feed's outputs the loops have still to look at.
+/// How many events and other outputs of the feed the loops have still to look at.
 final class EventBacklog: Sendable {
     private let outputs = Atomic<Int>(0)
 
     var count: Int { outputs.load(ordering: .relaxed) }
 
-    func add(_ count: Int) {
-        outputs.add(count, ordering: .relaxed)
+    func add(_ added: [FeedOutput]) {
+        outputs.add(Self.weight(of: added), ordering: .relaxed)
     }
 
-    func subtract(_ count: Int) {
-        outputs.subtract(count, ordering: .relaxed)
+    func subtract(_ done: [FeedOutput]) {
+        outputs.subtract(Self.weight(of: done), ordering: .relaxed)
     }
-}
 
-extension FeedOutput {
-    fileprivate var stream: StreamID? {
-        switch self {
-        case .event(let event): event.stream
-        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): stream
-        case .status: nil
-        }
+    private static func weight(of outputs: [FeedOutput]) -> Int {
+        var weight = 0
+        for output in outputs { weight += output.weight }
+        return weight
     }
 }

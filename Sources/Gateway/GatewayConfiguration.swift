@@ -56,6 +56,8 @@ package struct GatewayTimeouts: Sendable {
     package var answer: Duration = .seconds(15)
     /// From the hub's end to a connection's close frame, where actions of that connection are still unanswered.
     package var drain: Duration = .seconds(2)
+    /// From `sync:auth_expiring` to the end of the token, and from there to the close with 4109.
+    package var identity = IdentityTimes()
     /// From our close frame until the peer's, or until the socket is closed without it.
     package var close: Duration = .seconds(2)
 

@@ -1,6 +1,7 @@
 import Foundation
 import JWTKit
 import Logging
+import Sync
 
 /// What makes a token good: whose keys, and which claims.
 package struct TokenPolicy: Sendable {
@@ -18,21 +19,24 @@ package struct TokenPolicy: Sendable {
     package init() {}
 }
 
-/// A token found good: whose it is, and until when.
+/// A token found good: whose it is, since when and until when.
 package struct VerifiedToken: Sendable, Equatable {
     package let userID: String
+    /// Seconds since 1970, rounded down; nil where the token does not say.
+    package let issuedAt: Int64?
     /// Seconds since 1970.
     package let expiresAt: Int64
 
-    package init(userID: String, expiresAt: Int64) {
+    package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64) {
         self.userID = userID
+        self.issuedAt = issuedAt
         self.expiresAt = expiresAt
     }
 }
 
 /// Why a token was refused.
 package enum TokenRejection: Error, Sendable {
-    case malformed, algorithm, unknownKey, signature, expired, notYetValid, issuer, audience, claims, notConfigured
+    case malformed, algorithm, unknownKey, signature, expired, notYetValid, issuer, audience, claims, revoked, notConfigured
 
     /// A sentence for the app's developer, with nothing of the token in it.
     package var message: StaticString {
@@ -47,6 +51,7 @@ package enum TokenRejection: Error, Sendable {
         case .issuer: "The token's iss is not the one that this hub expects"
         case .audience: "The token's aud does not name this hub"
         case .claims: "The token needs sub (a string of 1 to 128 bytes) and exp"
+        case .revoked: "The user's access was revoked after this token was issued"
         case .notConfigured: "This hub accepts no tokens: neither a JWT secret nor a key set is configured"
         }
     }
@@ -57,6 +62,8 @@ package enum TokenRejection: Error, Sendable {
 /// The algorithm comes from the key, never from the token: a token's `alg` only decides whether it is looked at, so neither
 /// `none` nor a public key used as a secret gets anywhere.
 package actor TokenVerifier {
+    /// Whose older tokens are refused. The feed keeps it.
+    package nonisolated let revocations: RevocationList
     private let policy: TokenPolicy
     private let logger: Logger
     private let now: @Sendable () -> ContinuousClock.Instant
@@ -82,6 +89,7 @@ package actor TokenVerifier {
         self.policy = policy
         self.logger = logger
         self.now = now
+        revocations = RevocationList(logger: logger)
         if let secret = policy.secret {
             secretKeys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
         }
@@ -131,7 +139,9 @@ package actor TokenVerifier {
         if let start = claims.nbf, start - leeway > now { throw .notYetValid }
         if let issuer = policy.issuer, claims.iss != issuer { throw .issuer }
         if let audience = policy.audience, claims.aud?.values.contains(audience) != true { throw .audience }
-        return VerifiedToken(userID: user, expiresAt: Int64(expiry))
+        let issue = claims.iat?.seconds.map { Int64($0.rounded(.down)) }
+        guard !revocations.refuses(user, issuedAt: issue) else { throw .revoked }
+        return VerifiedToken(userID: user, issuedAt: issue, expiresAt: Int64(expiry))
     }
 
     private static func rejection(_ error: JWTError) -> TokenRejection {
@@ -213,10 +223,26 @@ private struct Claims: JWTPayload {
     let sub: String?
     let exp: Double?
     let nbf: Double?
+    let iat: IssueTime?
     let iss: String?
     let aud: Audience?
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
+
+    /// A time that is none, such as a text, counts as none given: `iat` is optional, and matters to revocation alone.
+    struct IssueTime: Codable, Sendable {
+        let seconds: Double?
+
+        init(from decoder: any Decoder) throws {
+            let number = try? decoder.singleValueContainer().decode(Double.self)
+            seconds = number.flatMap { $0.isFinite && abs($0) < 1e15 ? $0 : nil }
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(seconds)
+        }
+    }
 
     struct Audience: Codable, Sendable {
         let values: [String]

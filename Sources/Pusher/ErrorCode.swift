@@ -48,9 +48,13 @@ package struct ErrorCode: Hashable, Sendable {
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
-    /// For revoked users only: pusher-js never comes back after it.
+    /// Never sent: pusher-js would not come back after it, not even with a good token.
     package static let unauthorized = ErrorCode(4009, "Connection is unauthorized")
     package static let overCapacity = ErrorCode(4100, "Over capacity")
+    /// The token that made the connection its user's has run out, and no other was shown in time.
+    package static let tokenExpired = ErrorCode(4109, "Token expired")
+    /// The user's access was revoked. Who comes back needs a token, or a signature, issued later.
+    package static let accessRevoked = ErrorCode(4110, "Access revoked")
     /// Only for established connections, spread over the drain: before `connection_established` clients loop on it.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")

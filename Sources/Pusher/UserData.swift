@@ -7,43 +7,88 @@ package enum UserDataError: Error, Equatable, Sendable {
     case malformed(JSONError)
     /// No `id`, or none that is a non-empty string within the limit. pusher-js discards numbers.
     case invalidID
+    /// `expiresAt` or `issuedAt` is not a whole number.
+    case invalidTime
+
+    /// A line for `pusher:error`: no byte of the client's is in it.
+    package var message: StaticString {
+        switch self {
+        case .malformed, .invalidID: "user_data of pusher:signin needs an id: a string of 1 to 128 bytes"
+        case .invalidTime: "expiresAt and issuedAt in user_data of pusher:signin are whole seconds since 1970"
+        }
+    }
 }
 
-/// What an app's backend says about a user: only the id matters to the hub today; the rest is echoed as it came.
+/// What an app's backend says about a user: the id, and how long that is to be believed; the rest is echoed as it came.
 package struct UserData: Equatable, Sendable {
     /// The user's id.
     package let id: String
+    /// Ours, and no part of Pusher's protocol: when the identity was issued and when it ends, in seconds since 1970;
+    /// nil where that is not said.
+    package let issuedAt: Int64?
+    package let expiresAt: Int64?
 
     /// Reads the text of `user_data`.
-    package init(_ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()) throws(UserDataError) {
+    ///
+    /// - Parameter hasTimes: whether `issuedAt` and `expiresAt` are looked at. To other apps' backends these names may
+    ///   mean anything.
+    package init(
+        _ text: UnsafeRawBufferPointer, hasTimes: Bool, limits: PusherLimits = PusherLimits()
+    ) throws(UserDataError) {
         var id: JSONValue?
+        var issuedAt: JSONValue?
+        var expiresAt: JSONValue?
         do throws(JSONError) {
             var reader = try JSONObjectReader(text, maxDepth: limits.depth)
             while let member = try reader.next() {
-                guard member.isNamed("id") else { continue }
-                guard case .none = id else { throw JSONError(.duplicateKey, at: member.value.offset) }
-                id = member.value
+                if member.isNamed("id") {
+                    try Self.take(member, as: &id)
+                } else if hasTimes, member.isNamed("issuedAt") {
+                    try Self.take(member, as: &issuedAt)
+                } else if hasTimes, member.isNamed("expiresAt") {
+                    try Self.take(member, as: &expiresAt)
+                }
             }
         } catch {
             throw .malformed(error)
         }
         guard let text = id?.string, !text.isEmpty, text.utf8.count <= limits.userIDBytes else { throw .invalidID }
         self.id = text
+        self.issuedAt = try Self.seconds(issuedAt)
+        self.expiresAt = try Self.seconds(expiresAt)
     }
 
     /// Reads the text of `user_data`.
-    package init(_ text: String, limits: PusherLimits = PusherLimits()) throws(UserDataError) {
+    package init(_ text: String, hasTimes: Bool, limits: PusherLimits = PusherLimits()) throws(UserDataError) {
         var text = text
         let result = text.withUTF8 { bytes in
-            Result { () throws(UserDataError) in try UserData(UnsafeRawBufferPointer(bytes), limits: limits) }
+            Result { () throws(UserDataError) in
+                try UserData(UnsafeRawBufferPointer(bytes), hasTimes: hasTimes, limits: limits)
+            }
         }
         self = try result.get()
     }
 
-    /// Appends the text of a `user_data` that holds an id and nothing else.
-    package static func append(id: String, to writer: inout ByteWriter) {
+    /// Appends the text of a `user_data` that holds an id and its times and nothing else.
+    package static func append(id: String, issuedAt: Int64, expiresAt: Int64, to writer: inout ByteWriter) {
         writer.append(#"{"id":"#)
         writer.append(jsonString: id)
+        writer.append(#","issuedAt":"#)
+        writer.append(decimal: issuedAt)
+        writer.append(#","expiresAt":"#)
+        writer.append(decimal: expiresAt)
         writer.append("}")
+    }
+
+    /// Takes a member that may come once: two would let two readers see two users.
+    private static func take(_ member: JSONMember, as value: inout JSONValue?) throws(JSONError) {
+        guard case .none = value else { throw JSONError(.duplicateKey, at: member.value.offset) }
+        value = member.value
+    }
+
+    private static func seconds(_ value: JSONValue?) throws(UserDataError) -> Int64? {
+        guard let value, value.kind != .null else { return nil }
+        guard let seconds = value.integer else { throw .invalidTime }
+        return seconds
     }
 }

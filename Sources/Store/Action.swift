@@ -1,3 +1,4 @@
+import Bytes
 import Postgres
 import Reactor
 import Sync

@@ -1,3 +1,4 @@
+import Bytes
 import Reactor
 
 /// How fast each of many senders may act: a token for each action, refilled steadily up to a burst.

@@ -1,3 +1,4 @@
+import Bytes
 import Reactor
 
 /// One user's actions: those that wait, and the one under way. Belongs to the queue.

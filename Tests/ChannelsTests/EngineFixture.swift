@@ -11,8 +11,10 @@ struct EngineFixture {
         id: "2", credentials: AppCredentials(key: "other", secret: "else"), index: 1, ownsDatabase: false)
     let hub: Hub
 
-    init(limits: ChannelLimits = ChannelLimits()) {
-        hub = Hub(appCount: 2, limits: limits)
+    init(
+        limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
+    ) {
+        hub = Hub(appCount: 2, limits: limits, now: now)
     }
 
     func session(_ slot: UInt32, app: App? = nil) -> Session {
@@ -40,9 +42,9 @@ struct EngineFixture {
         try send(#"{"event":"pusher:unsubscribe","data":{"channel":"\#(channel)"}}"#, from: session)
     }
 
-    /// Signs in by the app's own signature.
-    func signin(_ user: String, from session: Session) throws -> [Heard] {
-        let data = #"{"id":"\#(user)"}"#
+    /// Signs in by the app's own signature; `more` stands in `user_data` behind the id.
+    func signin(_ user: String, more: String = "", from session: Session) throws -> [Heard] {
+        let data = #"{"id":"\#(user)"\#(more)}"#
         let auth = session.app.credentials.sign(.user(userData: data), socketID: session.socketID)
         let escaped = data.replacing("\"", with: "\\\"")
         return try send(
@@ -85,6 +87,8 @@ struct EngineFixture {
 enum Heard: Equatable, CustomStringConvertible {
     case text(String)
     case verify(String)
+    case watchIdentity(Duration)
+    case close(UInt16)
     case act(String, user: String)
     case join(String, serial: UInt32)
     case leave(String)
@@ -93,6 +97,8 @@ enum Heard: Equatable, CustomStringConvertible {
         switch effect {
         case .send(let frame): self = .text(payload(of: frame))
         case .verify(let token): self = .verify(token)
+        case .watchIdentity(let wait): self = .watchIdentity(wait)
+        case .close(let code): self = .close(code.rawValue)
         case .act(let envelope, let user): self = .act(envelope.key, user: user)
         case .join(let join): self = .join(join.name.format() ?? "?", serial: join.serial)
         case .leave(let name): self = .leave(name.format() ?? "?")
@@ -103,6 +109,8 @@ enum Heard: Equatable, CustomStringConvertible {
         switch self {
         case .text(let text): text
         case .verify(let token): "verify \(token)"
+        case .watchIdentity(let wait): "watch the identity after \(wait)"
+        case .close(let code): "close \(code)"
         case .act(let key, let user): "act \(key) as \(user)"
         case .join(let name, let serial): "join \(name) \(serial)"
         case .leave(let name): "leave \(name)"

@@ -141,6 +141,7 @@ final class Recorder: @unchecked Sendable {
             case .reset(let id, let position):
                 streams[id]?.resets += 1
                 streams[id]?.position = position
+            case .page, .unreadable, .revoked, .degraded: violations.append("an answer to a read that nobody asked for")
             }
         }
         condition.broadcast()

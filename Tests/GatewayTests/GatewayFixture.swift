@@ -6,12 +6,17 @@ import Identity
 import JWTKit
 import Logging
 import Pusher
+import Reactor
 import Store
+import Sync
 
-/// A running gateway without a feed, on a port of the kernel's choice.
+@testable import Feed
+
+/// A running gateway without a database, on a port of the kernel's choice.
 final class GatewayFixture {
     let gateway: Gateway
     private var hasEnded = false
+    private let sink: Locked<FeedSink?>
     let credentials = AppCredentials(key: "key", secret: "secret")
     static let tokenSecret = "a secret of thirty-two bytes, at least"
 
@@ -19,9 +24,10 @@ final class GatewayFixture {
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
+    ///   - hasFeed: a feed runs that never finds its database; what `feed` is given comes as from it.
     ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, actions: StoreConfiguration? = nil,
+        loops: Int = 2, ownsDatabase: Bool = false, hasFeed: Bool = false, actions: StoreConfiguration? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -38,9 +44,11 @@ final class GatewayFixture {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let verifier = try await TokenVerifier(policy: policy, logger: logger)
         let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
+        let sink = Locked<FeedSink?>(nil)
+        self.sink = sink
         gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
-            startFeed: nil,
+            startFeed: hasFeed ? { try Self.feed(into: $0, sink, logger) } : nil,
             startStore: actions.map { configuration in
                 { committed in try Store.start(configuration, logger: logger, committed: committed) }
             })
@@ -48,6 +56,17 @@ final class GatewayFixture {
 
     deinit {
         if !hasEnded { gateway.stop() }
+    }
+
+    private static func feed(into given: FeedSink, _ sink: Locked<FeedSink?>, _ logger: Logger) throws -> Feed {
+        sink.withLock { $0 = given }
+        return try Feed.start(
+            FeedConfiguration(connectionString: "host=/nowhere dbname=nothing"), sink: given, logger: logger)
+    }
+
+    /// Hands over what a feed would.
+    func feed(_ outputs: [FeedOutput]) {
+        sink.withLock { $0 }?.deliver(outputs)
     }
 
     /// Stops the gateway, on a thread that may wait; the task ends when it has.
@@ -65,16 +84,17 @@ final class GatewayFixture {
     }
 
     static func token(
-        _ user: String, expiresAt: Double = 4_000_000_000, secret: String = tokenSecret
+        _ user: String, expiresAt: Double = 4_000_000_000, issuedAt: Double? = nil, secret: String = tokenSecret
     ) async throws -> String {
         let keys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
-        return try await keys.sign(TestClaims(sub: user, exp: expiresAt))
+        return try await keys.sign(TestClaims(sub: user, exp: expiresAt, iat: issuedAt))
     }
 }
 
 private struct TestClaims: JWTPayload {
     let sub: String
     let exp: Double
+    let iat: Double?
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
 }

@@ -19,9 +19,9 @@ import Testing
                 + post("/pusher/user-auth", "socket_id=1.2", token: nil))
         let (first, body) = try await client.response()
         #expect(first.hasPrefix("HTTP/1.1 200 "))
-        let expected = fixture.credentials.sign(
-            .user(userData: #"{"id":"u1"}"#), socketID: try #require(socketID("1.2")))
-        #expect(body == #"{"auth":"\#(expected)","user_data":"{\"id\":\"u1\"}"}"#)
+        let data = #"{"id":"u1","issuedAt":0,"expiresAt":4000000000}"#
+        let expected = fixture.credentials.sign(.user(userData: data), socketID: try #require(socketID("1.2")))
+        #expect(body == #"{"auth":"\#(expected)","user_data":"\#(data.replacing("\"", with: "\\\""))"}"#)
         #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 "))
         #expect(try await client.response().head.hasPrefix("HTTP/1.1 401 "))
     }

@@ -1,6 +1,7 @@
 import Foundation
 import JWTKit
 import Logging
+import Sync
 import Testing
 
 @testable import Identity
@@ -85,6 +86,42 @@ import Testing
         #expect(try await rejection { $0.aud = ["other"] } == .audience)
         good.aud = nil
         #expect(try await rejection { _ in } == .audience)
+    }
+
+    @Test(arguments: [
+        ("1800000000", 1_800_000_000), ("1800000000.9", 1_800_000_000), ("-5", -5), ("null", nil), (#""then""#, nil),
+        ("1e300", nil), ("[1]", nil),
+    ] as [(String, Int64?)])
+    func theTimeOfIssueIsReadWhereItIsOne(_ text: String, _ issuedAt: Int64?) async throws {
+        let verifier = try await verifier { $0.secret = secret }
+        let token = try await hmacKeys(secret).sign(RawClaims(iat: text))
+        #expect(
+            await verifier.verify(token)
+                == .success(VerifiedToken(userID: "u", issuedAt: issuedAt, expiresAt: 4_000_000_000)))
+    }
+
+    @Test func whatWasIssuedBeforeARevocationIsRefused() async throws {
+        let verifier = try await verifier { $0.secret = secret }
+        let keys = await hmacKeys(secret)
+        verifier.revocations.insert([Revocation(userID: "u", before: 1_000_500_000)])
+        for (time, isRefused) in [("1000", true), ("1001", false), ("null", true)] {
+            let result = await verifier.verify(try await keys.sign(RawClaims(iat: time)))
+            #expect((result == .failure(.revoked)) == isRefused, "\(time)")
+        }
+        guard case .success = await verifier.verify(try await keys.sign(TestClaims(sub: "v", exp: soon))) else {
+            Issue.record("another user is refused")
+            return
+        }
+    }
+
+    @Test func theListOfRevocationsIsBounded() {
+        let list = RevocationList(logger: logger, countMax: 16)
+        list.insert((1...16).map { Revocation(userID: "\($0)", before: $0) })
+        #expect(list.count == 16)
+        list.insert([Revocation(userID: "17", before: 17)])
+        #expect(list.count == 15)
+        #expect(!list.refuses("1", issuedAt: nil))
+        #expect(list.refuses("17", issuedAt: 0))
     }
 
     @Test func wrongSignaturesAreRefused() async throws {
@@ -227,6 +264,34 @@ private final class TestClock: @unchecked Sendable {
     func advance(by duration: Duration) {
         now = now.advanced(by: duration)
     }
+}
+
+/// A user's claims with any text as `iat`.
+private struct RawClaims: JWTPayload {
+    let iat: String
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: Key.self)
+        try container.encode("u", forKey: .sub)
+        try container.encode(4_000_000_000, forKey: .exp)
+        if let number = Double(iat) {
+            try container.encode(number, forKey: .iat)
+        } else if iat == "null" {
+            try container.encodeNil(forKey: .iat)
+        } else if iat == "[1]" {
+            try container.encode([1], forKey: .iat)
+        } else {
+            try container.encode(iat, forKey: .iat)
+        }
+    }
+
+    private enum Key: CodingKey { case sub, exp, iat }
+
+    init(iat: String) { self.iat = iat }
+
+    init(from decoder: any Decoder) throws { iat = "" }
+
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
 }
 
 private struct TestClaims: JWTPayload {

@@ -159,7 +159,7 @@ import Testing
                 } catch {
                     #expect(!error.message.description.isEmpty)
                 }
-                _ = try? UserData(text)
+                _ = try? UserData(text, hasTimes: true)
                 _ = SocketID(text)
                 _ = ChannelName(text)
             }

@@ -66,12 +66,41 @@ import Testing
             (#"{"id":"\#(String(repeating: "a", count: 129))"}"#, nil),
         ] as [(String, String?)]) func readsUserData(text: String, id: String?)
     {
-        #expect((try? UserData(text))?.id == id)
+        #expect((try? UserData(text, hasTimes: true))?.id == id)
+        #expect((try? UserData(text, hasTimes: false))?.id == id)
     }
 
     @Test func writesUserData() throws {
         var writer = ByteWriter()
-        UserData.append(id: "a\"b", to: &writer)
-        #expect(try UserData(writer.string).id == "a\"b")
+        UserData.append(id: "a\"b", issuedAt: 0, expiresAt: 1_800_000_000, to: &writer)
+        #expect(writer.string == #"{"id":"a\"b","issuedAt":0,"expiresAt":1800000000}"#)
+        let data = try UserData(writer.string, hasTimes: true)
+        #expect(data.id == "a\"b" && data.issuedAt == 0 && data.expiresAt == 1_800_000_000)
+        let timeless = try UserData(writer.string, hasTimes: false)
+        #expect(timeless.issuedAt == nil && timeless.expiresAt == nil)
+    }
+
+    @Test(
+        arguments: [
+            (#""expiresAt":7"#, nil), (#""expiresAt":null,"issuedAt":null"#, nil), (#""issuedAt":-7"#, nil),
+            (#""expiresAt":"7""#, .invalidTime), (#""expiresAt":7.5"#, .invalidTime), (#""issuedAt":{}"#, .invalidTime),
+            (#""expiresAt":99999999999999999999"#, .invalidTime), (#""issuedAt":true"#, .invalidTime),
+        ] as [(String, UserDataError?)]) func timesAreWholeSeconds(members: String, error: UserDataError?)
+    {
+        let text = #"{"id":"u",\#(members)}"#
+        var thrown: UserDataError?
+        do throws(UserDataError) {
+            _ = try UserData(text, hasTimes: true)
+        } catch {
+            thrown = error
+        }
+        #expect(thrown == error)
+        #expect(throws: Never.self) { try UserData(text, hasTimes: false) }
+    }
+
+    @Test func aTimeGivenTwiceIsRefused() {
+        #expect(throws: UserDataError.self) {
+            try UserData(#"{"id":"u","expiresAt":1,"expiresAt":2}"#, hasTimes: true)
+        }
     }
 }

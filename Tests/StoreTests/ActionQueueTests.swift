@@ -1,3 +1,4 @@
+import Bytes
 import Reactor
 import Sync
 import TestSupport

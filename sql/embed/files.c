@@ -19,6 +19,9 @@ static const char migrations_0002_care[] = {
 static const char migrations_0003_actions[] = {
 #embed "../migrations/0003_actions.sql" suffix(, )
     0};
+static const char migrations_0004_resume[] = {
+#embed "../migrations/0004_resume.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -87,6 +90,12 @@ static const char functions_45_sync_new_epoch[] = {
     0};
 static const char functions_46_sync_retain[] = {
 #embed "../functions/46_sync_retain.sql" suffix(, )
+    0};
+static const char functions_47_sync_read_log[] = {
+#embed "../functions/47_sync_read_log.sql" suffix(, )
+    0};
+static const char functions_48_sync_revoke[] = {
+#embed "../functions/48_sync_revoke.sql" suffix(, )
     0};
 static const char functions_50_care_zone[] = {
 #embed "../functions/50_care_zone.sql" suffix(, )
@@ -178,6 +187,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 1, "0001_sync.sql", migrations_0001_sync, sizeof migrations_0001_sync - 1},
     {carillon_sql_migration, 2, "0002_care.sql", migrations_0002_care, sizeof migrations_0002_care - 1},
     {carillon_sql_migration, 3, "0003_actions.sql", migrations_0003_actions, sizeof migrations_0003_actions - 1},
+    {carillon_sql_migration, 4, "0004_resume.sql", migrations_0004_resume, sizeof migrations_0004_resume - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
@@ -201,6 +211,8 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "44_sync_hub_hello.sql", functions_44_sync_hub_hello, sizeof functions_44_sync_hub_hello - 1},
     {carillon_sql_function, 0, "45_sync_new_epoch.sql", functions_45_sync_new_epoch, sizeof functions_45_sync_new_epoch - 1},
     {carillon_sql_function, 0, "46_sync_retain.sql", functions_46_sync_retain, sizeof functions_46_sync_retain - 1},
+    {carillon_sql_function, 0, "47_sync_read_log.sql", functions_47_sync_read_log, sizeof functions_47_sync_read_log - 1},
+    {carillon_sql_function, 0, "48_sync_revoke.sql", functions_48_sync_revoke, sizeof functions_48_sync_revoke - 1},
     {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},

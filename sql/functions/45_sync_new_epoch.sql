@@ -15,9 +15,9 @@ end
 $$;
 
 -- sync.repair_after_restore: a dump restored into another cluster brings events whose transaction ids this cluster has not
--- reached; the tail would show them again and again. They get id 0, which is never new, and the epochs rotate. Returns
--- how many there were; 0, the usual answer, changes nothing. A hub calls it before its first tail.
--- Lock order: sync.meta, sync.event, sync.stream.
+-- reached; the tail would show them again and again. They get id 0, which is never new, and the epochs rotate. Likewise
+-- revocations. Returns how many there were; 0, the usual answer, changes nothing. A hub calls it before its first tail.
+-- Lock order: sync.meta, sync.event, sync.revocation, sync.stream.
 create or replace function sync.repair_after_restore() returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -26,13 +26,18 @@ set jit = off
 as $$
 declare
     repaired bigint;
+    revocations bigint;
 begin
-    if not exists (select from sync.event where xid >= pg_snapshot_xmax(pg_current_snapshot())) then
+    if not exists (select from sync.event where xid >= pg_snapshot_xmax(pg_current_snapshot()))
+        and not exists (select from sync.revocation where xid >= pg_snapshot_xmax(pg_current_snapshot())) then
         return 0;
     end if;
     perform from sync.meta for update;
     update sync.event set xid = '0' where xid >= pg_snapshot_xmax(pg_current_snapshot());
     get diagnostics repaired = row_count;
+    update sync.revocation set xid = '0' where xid >= pg_snapshot_xmax(pg_current_snapshot());
+    get diagnostics revocations = row_count;
+    repaired := repaired + revocations;
     if repaired > 0 then
         perform sync.new_epoch();
     end if;

@@ -21,6 +21,8 @@ grant execute on function
     sync.positions(text[], text[]),
     sync.replay(text, text, bigint, int),
     sync.hub_hello(),
+    sync.read_log(text, text, bigint, bigint, int, int),
+    sync.revocations(pg_snapshot, text, int),
     sync.repair_after_restore(),
     sync.retain(int, int),
     sync.apply(text, text, text, bigint, text, text, text, text, text),

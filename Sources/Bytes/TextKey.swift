@@ -1,13 +1,12 @@
-import Bytes
-
 /// One or two texts as a key of a map, compared byte for byte as PostgreSQL does. Swift compares text by canonical
-/// equivalence: "é" in two spellings is two users, and would share one's queue and rate.
-struct TextKey: Hashable {
+/// equivalence: "é" in two spellings is two users, and would share one's queue, rate and revocation.
+package struct TextKey: Hashable, Sendable {
     private let first: String
     private let second: String?
     private let code: Int
 
-    init(_ first: String, _ second: String? = nil) {
+    /// The key of one text, or of two: ("a", "b") is no ("ab").
+    package init(_ first: String, _ second: String? = nil) {
         self.first = first
         self.second = second
         var hasher = Hasher()
@@ -16,7 +15,8 @@ struct TextKey: Hashable {
         code = hasher.finalize()
     }
 
-    static func == (left: TextKey, right: TextKey) -> Bool {
+    /// Byte for byte.
+    package static func == (left: TextKey, right: TextKey) -> Bool {
         guard left.code == right.code, left.first.hasSameBytes(as: right.first) else { return false }
         switch (left.second, right.second) {
         case (nil, nil): return true
@@ -25,7 +25,8 @@ struct TextKey: Hashable {
         }
     }
 
-    func hash(into hasher: inout Hasher) {
+    /// Byte for byte.
+    package func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }
 

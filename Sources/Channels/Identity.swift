@@ -1,0 +1,42 @@
+import Bytes
+import Sync
+
+/// The user that a connection has shown itself to be. Never another user on one connection; its times may move on.
+package struct Identity: Sendable {
+    package let userID: String
+    /// Seconds since 1970; nil where whoever vouched for the user did not say.
+    package let issuedAt: Int64?
+    /// Seconds since 1970; nil where whoever vouched for the user set no end.
+    package let expiresAt: Int64?
+
+    package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil) {
+        self.userID = userID
+        self.issuedAt = issuedAt
+        self.expiresAt = expiresAt
+    }
+
+    /// Whether `userID` is this user, byte for byte, as PostgreSQL compares; Swift's own comparison would take two
+    /// spellings of "é" for one user.
+    package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
+
+    /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for
+    /// showing a second credential takes nothing away.
+    func renewed(by other: Identity) -> Identity {
+        let issue = [issuedAt, other.issuedAt].compactMap { $0 }.max()
+        guard let expiresAt, let otherEnd = other.expiresAt else { return Identity(userID: userID, issuedAt: issue) }
+        return Identity(userID: userID, issuedAt: issue, expiresAt: max(expiresAt, otherEnd))
+    }
+}
+
+/// What goes before and after the moment at which an identity expires.
+package struct IdentityTimes: Sendable {
+    /// From `sync:auth_expiring` to the expiry.
+    package var notice: Duration
+    /// From the expiry to the connection's end, for clients whose new token is under way.
+    package var grace: Duration
+
+    package init(notice: Duration = .seconds(60), grace: Duration = .seconds(25)) {
+        self.notice = notice
+        self.grace = grace
+    }
+}

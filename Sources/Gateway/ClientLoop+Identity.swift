@@ -1,0 +1,83 @@
+import Channels
+import Glibc
+import Identity
+import Reactor
+import Sync
+
+/// Identities over time: their ends, and revocations.
+///
+/// Both clocks must agree that an identity has ended: a look comes by the monotonic one, and judges by the wall clock as
+/// it is then. So a wall clock that jumps ahead closes nobody early, and one that is set back only postpones.
+extension ClientLoop {
+    /// How long a connection whose new token is being verified right now is spared.
+    private static let verificationPause = Duration.seconds(1)
+
+    /// The connection's identity is to be looked at after that time, or when it already was to be, if that is sooner.
+    func watchIdentity(of connection: Connection, after wait: Duration) {
+        let time = loop.now.advanced(by: wait)
+        if let expected = connection.identityLook {
+            guard time < expected else { return }
+            identityQueue.abandon()
+        }
+        connection.identityLook = time
+        identityQueue.insert(IdentityQueue.Look(time: time, session: connection.sessionID))
+        sweepIdentityQueue()
+        setIdentityAlarm()
+    }
+
+    /// The connection has gone: nobody looks at it again.
+    func unwatchIdentity(of connection: Connection) {
+        guard connection.identityLook != nil else { return }
+        connection.identityLook = nil
+        identityQueue.abandon()
+        sweepIdentityQueue()
+    }
+
+    /// The time of one look or of several has come.
+    func identitiesDue() {
+        while let look = identityQueue.popDue(loop.now) {
+            guard let connection = connection(look.session), connection.identityLook == look.time else {
+                identityQueue.forget()
+                continue
+            }
+            connection.identityLook = nil
+            guard let session = connection.session else { continue }
+            var wait: Duration?
+            if connection.phase == .awaitingToken {
+                wait = Self.verificationPause
+            } else {
+                engage(connection) { wait = $0.identityDue(session, &$1) }
+            }
+            if let wait { watchIdentity(of: connection, after: wait) }
+        }
+        setIdentityAlarm()
+    }
+
+    /// These users' access has been revoked: their connections end.
+    func revoked(_ revocations: [Revocation]) {
+        for id in hub.revoked(revocations) { connection(id)?.revoked() }
+    }
+
+    private func setIdentityAlarm() {
+        if let identityAlarm { loop.setDeadline(identityAlarm, identityQueue.earliest) }
+    }
+
+    private func sweepIdentityQueue() {
+        identityQueue.sweep { [self] look in connection(look.session)?.identityLook == look.time }
+    }
+}
+
+extension UnixTime {
+    /// The wall clock (`CLOCK_REALTIME`) read now.
+    static func read() -> UnixTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return UnixTime(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
+    }
+}
+
+extension Identity {
+    init(_ token: VerifiedToken) {
+        self.init(userID: token.userID, issuedAt: token.issuedAt, expiresAt: token.expiresAt)
+    }
+}

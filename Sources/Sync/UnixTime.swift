@@ -1,0 +1,36 @@
+/// A point of the wall clock, in microseconds since 1970. Clamped at both ends: times come from peers, too.
+package struct UnixTime: Comparable, Sendable {
+    /// Since 1970, without leap seconds (POSIX.1-2017 §4.16).
+    package let microseconds: Int64
+
+    package init(microseconds: Int64) {
+        self.microseconds = microseconds
+    }
+
+    /// Of whole seconds, as tokens carry them (RFC 7519 §2, NumericDate).
+    package init(seconds: Int64) {
+        let (product, isTooFar) = seconds.multipliedReportingOverflow(by: 1_000_000)
+        microseconds = isTooFar ? (seconds < 0 ? .min : .max) : product
+    }
+
+    /// Earlier.
+    package static func < (left: UnixTime, right: UnixTime) -> Bool { left.microseconds < right.microseconds }
+
+    /// The time `duration` later, or earlier where that is negative; in whole microseconds.
+    package func advanced(by duration: Duration) -> UnixTime {
+        let (seconds, attoseconds) = duration.components
+        let whole = UnixTime(seconds: seconds).microseconds
+        // The two have one sign, and the second is below a million.
+        let (sum, isTooFar) = whole.addingReportingOverflow(attoseconds / 1_000_000_000_000)
+        guard !isTooFar else { return UnixTime(microseconds: whole < 0 ? .min : .max) }
+        let (total, isBeyond) = microseconds.addingReportingOverflow(sum)
+        return UnixTime(microseconds: isBeyond ? (sum < 0 ? .min : .max) : total)
+    }
+
+    /// From now until then; zero where `later` has passed.
+    package func duration(until later: UnixTime) -> Duration {
+        guard later > self else { return .zero }
+        let (difference, isTooFar) = later.microseconds.subtractingReportingOverflow(microseconds)
+        return .microseconds(isTooFar ? .max : difference)
+    }
+}

@@ -1,0 +1,206 @@
+import Channels
+import Pusher
+import Sync
+import Testing
+
+/// Identities over time, by a wall clock of the test's.
+@Suite struct IdentityTests {
+    private let clock = TestWallClock()
+    private let engine: EngineFixture
+    private let session: Session
+
+    init() {
+        let clock = clock
+        engine = EngineFixture { clock.now }
+        session = engine.session(0)
+    }
+
+    private func authenticated(_ identity: Identity, _ session: Session? = nil) -> [Heard] {
+        var effects = Hub.Effects()
+        engine.hub.authenticated(session ?? self.session, as: identity, &effects)
+        return effects.map(Heard.init)
+    }
+
+    /// What comes of a look, and the seconds until the next.
+    private func look() -> (heard: [Heard], next: Duration?) {
+        var effects = Hub.Effects()
+        let next = engine.hub.identityDue(session, &effects)
+        return (effects.map(Heard.init), next)
+    }
+
+    private func authOK(_ expiresAt: Int64) -> Heard {
+        .text(#"{"event":"sync:auth_ok","data":"{\"userId\":\"u1\",\"expiresAt\":\#(expiresAt)}"}"#)
+    }
+
+    private func expiring(_ expiresAt: Int64) -> Heard {
+        .text(#"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(expiresAt)}"}"#)
+    }
+
+    private func isError(_ heard: [Heard], _ part: String) -> Bool {
+        guard heard.count == 1, case .text(let text) = heard[0] else { return false }
+        return text.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) && text.contains(part)
+    }
+
+    // MARK: Expiry
+
+    @Test func theEndIsAnnouncedAMinuteBeforeAndClosesAfterTheGrace() {
+        #expect(
+            authenticated(Identity(userID: "u1", expiresAt: 1_000)) == [.watchIdentity(.seconds(940)), authOK(1_000)])
+        clock.seconds = 939
+        #expect(look() == ([], .seconds(1)))
+        clock.seconds = 940
+        #expect(look() == ([expiring(1_000)], .seconds(85)))
+        clock.seconds = 941
+        #expect(look() == ([], .seconds(84)), "told once")
+        clock.now = UnixTime(microseconds: 1_024_999_999)
+        #expect(look() == ([], .microseconds(1)))
+        clock.seconds = 1_025
+        #expect(look() == ([.close(4109)], nil))
+    }
+
+    @Test func aWallClockSetBackPostpones() {
+        _ = authenticated(Identity(userID: "u1", expiresAt: 5_000))
+        clock.seconds = 100
+        #expect(look() == ([], .seconds(4_840)), "the look came, for the time has passed by the other clock")
+    }
+
+    @Test func aTokenShownLateIsAnnouncedAtOnceAndOneTooLateCloses() throws {
+        clock.seconds = 980
+        #expect(authenticated(Identity(userID: "u1", expiresAt: 1_000)) == [.watchIdentity(.zero), authOK(1_000)])
+        clock.seconds = 1_024
+        let late = engine.session(1)
+        #expect(
+            authenticated(Identity(userID: "u1", expiresAt: 1_000), late) == [.watchIdentity(.zero), authOK(1_000)],
+            "within the leeway of clocks")
+        clock.seconds = 1_025
+        let later = engine.session(2)
+        _ = try engine.subscribe("user.u1.adherence", from: later)
+        #expect(authenticated(Identity(userID: "u1", expiresAt: 1_000), later) == [.close(4109)])
+        #expect(later.identity == nil)
+    }
+
+    @Test func aSecondTokenRenewsAndIsAnnouncedAnew() {
+        _ = authenticated(Identity(userID: "u1", expiresAt: 1_000))
+        clock.seconds = 950
+        #expect(look().heard == [expiring(1_000)])
+        #expect(
+            authenticated(Identity(userID: "u1", expiresAt: 2_000)) == [.watchIdentity(.seconds(990)), authOK(2_000)])
+        clock.seconds = 1_025
+        #expect(look() == ([], .seconds(915)))
+        clock.seconds = 1_940
+        #expect(look() == ([expiring(2_000)], .seconds(85)))
+    }
+
+    @Test func anEarlierEndNeverShortensALaterOne() throws {
+        _ = authenticated(Identity(userID: "u1", expiresAt: 2_000))
+        clock.seconds = 1_950
+        #expect(look().heard == [expiring(2_000)])
+        #expect(
+            authenticated(Identity(userID: "u1", expiresAt: 1_960)) == [.watchIdentity(.zero), authOK(2_000)])
+        #expect(look() == ([], .seconds(75)), "announced already")
+        // A backend that sets no end.
+        #expect(try engine.signin("u1", from: session).count == 1)
+        clock.seconds = 9_000
+        #expect(look() == ([], nil))
+        _ = authenticated(Identity(userID: "u1", expiresAt: 9_010))
+        #expect(look() == ([], nil))
+    }
+
+    @Test func anotherUsersTokenChangesNothing() {
+        _ = authenticated(Identity(userID: "u1", expiresAt: 1_000))
+        #expect(isError(authenticated(Identity(userID: "u2", expiresAt: 2_000)), "another user"))
+        clock.seconds = 1_025
+        #expect(look() == ([.close(4109)], nil))
+    }
+
+    @Test func aSigninMayHaveAnEnd() throws {
+        let heard = try engine.signin("u1", more: #","issuedAt":900,"expiresAt":1000"#, from: session)
+        #expect(heard.first == .watchIdentity(.seconds(940)))
+        #expect(heard.count == 2)
+        clock.seconds = 990
+        #expect(look().heard == [expiring(1_000)])
+        #expect(
+            authenticated(Identity(userID: "u1", expiresAt: 2_000)).last == authOK(2_000), "a token renews a signin")
+        clock.seconds = 2_025
+        let late = engine.session(1)
+        #expect(try engine.signin("u1", more: #","expiresAt":2000"#, from: late) == [.close(4109)])
+    }
+
+    @Test(arguments: [#","expiresAt":"soon""#, #","expiresAt":1.5"#, #","issuedAt":[]"#, #","expiresAt":1e300"#])
+    func timesOfASigninAreWholeSeconds(_ more: String) throws {
+        #expect(isError(try engine.signin("u1", more: more, from: session), "whole seconds"))
+        #expect(session.identity == nil)
+        let other = engine.session(1, app: engine.otherApp)
+        #expect(try engine.signin("u1", more: more, from: other).count == 1, "elsewhere the names mean anything")
+    }
+
+    @Test func aSigninOfAnotherAppHasNoTimes() throws {
+        clock.seconds = 5_000
+        let other = engine.session(1, app: engine.otherApp)
+        #expect(try engine.signin("u1", more: #","expiresAt":1000"#, from: other).count == 1)
+    }
+
+    // MARK: Revocation
+
+    private func revoke(_ user: String, beforeSeconds: Int64) -> [UInt32] {
+        engine.hub.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
+    }
+
+    @Test func whoWasIssuedBeforeIsClosedAndNobodyElse() throws {
+        let sessions = (1...5).map { engine.session($0) }
+        let other = engine.session(6, app: engine.otherApp)
+        _ = authenticated(Identity(userID: "u1", issuedAt: 500), sessions[0])
+        _ = authenticated(Identity(userID: "u1", issuedAt: 700), sessions[1])
+        _ = authenticated(Identity(userID: "u1"), sessions[2])
+        _ = authenticated(Identity(userID: "u2", issuedAt: 500), sessions[3])
+        _ = try engine.signin("u1", from: sessions[4])
+        _ = try engine.signin("u1", from: other)
+        #expect(revoke("u1", beforeSeconds: 600) == [1, 3, 5])
+    }
+
+    /// The feed tells all that stands on every connect; a backend may have let the user back in meanwhile.
+    @Test func whatIsKnownClosesNobodyAgain() throws {
+        #expect(revoke("u1", beforeSeconds: 600) == [])
+        _ = try engine.signin("u1", from: session)
+        #expect(session.identity != nil)
+        #expect(revoke("u1", beforeSeconds: 600) == [])
+        #expect(revoke("u1", beforeSeconds: 601) == [0])
+    }
+
+    @Test func olderCredentialsAreRefusedAfterwards() throws {
+        _ = revoke("u1", beforeSeconds: 600)
+        _ = try engine.subscribe("user.u1.adherence", from: session)
+        #expect(isError(authenticated(Identity(userID: "u1", issuedAt: 599, expiresAt: 2_000)), "revoked"))
+        #expect(isError(authenticated(Identity(userID: "u1", expiresAt: 2_000)), "revoked"))
+        #expect(isError(try engine.signin("u1", more: #","issuedAt":599"#, from: session), "revoked"))
+        #expect(isError(try engine.signin("u1", more: #","issuedAt":0"#, from: session), "revoked"))
+        #expect(session.identity == nil)
+        #expect(
+            authenticated(Identity(userID: "u1", issuedAt: 600, expiresAt: 2_000)).last
+                == .join("user.u1.adherence", serial: 1))
+    }
+
+    @Test func aNewerTokenSavesTheConnectionFromALaterWord() {
+        _ = authenticated(Identity(userID: "u1", issuedAt: 500, expiresAt: 2_000))
+        _ = authenticated(Identity(userID: "u1", issuedAt: 700, expiresAt: 2_000))
+        _ = authenticated(Identity(userID: "u1", issuedAt: 500, expiresAt: 2_000))
+        #expect(revoke("u1", beforeSeconds: 600) == [])
+        #expect(revoke("u1", beforeSeconds: 701) == [0])
+    }
+
+    @Test func whoHasGoneIsNotClosed() {
+        _ = authenticated(Identity(userID: "u1", issuedAt: 500))
+        _ = engine.close(session)
+        #expect(revoke("u1", beforeSeconds: 600) == [])
+    }
+}
+
+/// A wall clock that stands where it is put. Used by one test at a time.
+final class TestWallClock {
+    var now = UnixTime(seconds: 0)
+
+    var seconds: Int64 {
+        get { now.microseconds / 1_000_000 }
+        set { now = UnixTime(seconds: newValue) }
+    }
+}
