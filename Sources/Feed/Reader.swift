@@ -91,7 +91,7 @@ final class Reader {
         case .tail(let previous, let place):
             ask(
                 """
-                SELECT snapshot, user_id, topic, o, name, data \
+                SELECT snapshot, user_id, topic, o, name, data, age \
                 FROM sync.tail($1::pg_snapshot, $2::text, $3::text, $4::bigint, $5::int)
                 """,
                 [
@@ -99,7 +99,7 @@ final class Reader {
                     String(FeedLimits.pageRows),
                 ]
             ) { rows throws(MalformedAnswer) in
-                answered(.tail(try TailRows(rows)))
+                answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
         }
     }

@@ -35,6 +35,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether the database is out of reach, and connections were told so.
+    var isDegraded = false
     /// The app whose channels the streams are.
     private let streamApp: App?
 
@@ -171,7 +173,9 @@ final class ClientLoop {
                 atHome { $0.reset(stream, to: position, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
-            case .page, .unreadable, .degraded, .status:
+            case .degraded(let isDegraded):
+                degraded(isDegraded)
+            case .page, .unreadable, .status:
                 break
             }
         }
