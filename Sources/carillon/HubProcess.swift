@@ -58,7 +58,7 @@ enum HubProcess {
         }
         let newestSchema = try SQLFileSet.embedded().migrations.last?.version ?? 0
         do {
-            let verifier = try tokenVerifier(settings.jwt, logger)
+            let verifier = try tokenVerifier(settings.jwt, logger, failures: metrics.authFailures)
             let users = configuration.apps.first { $0.ownsDatabase }
                 .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             return try Gateway(
@@ -109,7 +109,11 @@ enum HubProcess {
     /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
     ///
     /// - Throws: a `Failure` of the configuration where the key set's file is missing or holds no keys.
-    static func tokenVerifier(_ settings: TokenSettings, _ logger: Logger) throws -> TokenVerifier {
+    ///
+    /// - Parameter failures: counts the tokens that are refused.
+    static func tokenVerifier(
+        _ settings: TokenSettings, _ logger: Logger, failures: CounterTable? = nil
+    ) throws -> TokenVerifier {
         var policy = TokenPolicy()
         policy.secret = settings.secret
         policy.keySetFile = settings.keysFile
@@ -122,7 +126,7 @@ enum HubProcess {
         Task {
             let result: Result<TokenVerifier, any Error>
             do {
-                result = .success(try await TokenVerifier(policy: given, logger: logger))
+                result = .success(try await TokenVerifier(policy: given, logger: logger, failures: failures))
             } catch {
                 result = .failure(error)
             }
@@ -148,6 +152,8 @@ struct HubAddresses {
 
 /// What a hub counts, made before its parts.
 final class HubMetrics: Sendable {
+    /// Tokens and signatures refused, by the reason.
+    let authFailures = CounterTable("reason", TokenRejection.allCases.map(\.rawValue))
     let feed = FeedMetrics()
     let store = StoreMetrics()
     let postgres = PostgresMetrics()
