@@ -126,8 +126,11 @@ let package = Package(
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
         // Tests: one target for each of the above, in the same order
-        layer("TestSupport", path: "Tests/TestSupport", settings: mixedSettings),
-        layer("TestDatabase", ["Postgres", "Reactor"], path: "Tests/TestDatabase", settings: mixedSettings),
+        .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
+        layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
+        layer(
+            "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
+            settings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -138,7 +141,7 @@ let package = Package(
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("MetricsTests", ["Metrics"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["Reactor", "TestSupport"]),
+        tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",
@@ -162,8 +165,7 @@ let package = Package(
             "GatewayTests",
             [
                 "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
-                "Store",
-                "Sync", "TestDatabase", "TestSupport", "WebSocket",
+                "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
@@ -171,7 +173,8 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "WebSocket",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store",
+                "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

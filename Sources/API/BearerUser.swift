@@ -28,7 +28,8 @@ struct BearerUser: Sendable {
         _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
         then body: @escaping @Sendable (VerifiedToken) -> Void
     ) {
-        Task {
+        // Before anything else that the pool has to do: a client waits, with a deadline.
+        Task(priority: .high) {
             switch await verifier.verify(token) {
             case .success(let token): body(token)
             case .failure(let rejection):

@@ -266,7 +266,8 @@ final class ClientLoop {
     func verify(_ token: String, for id: SessionID) {
         let mailbox = mailbox
         let verifier = hubContext.verifier
-        Task { mailbox.post(.verified(id, await verifier.verify(token))) }
+        // Before anything else that the pool has to do: a client waits, with a deadline.
+        Task(priority: .high) { mailbox.post(.verified(id, await verifier.verify(token))) }
     }
 
     // MARK: Ending

@@ -7,7 +7,8 @@ import Reactor
 /// A connection that has ended is thrown away; who wants another makes another, after a pause (`Backoff`).
 ///
 /// Invariants:
-/// - The loop lets go of the socket before libpq closes it.
+/// - The loop lets go of the socket before libpq closes it; where libpq closes it by itself, nobody touches its number
+///   again, and the connection ends.
 /// - A statement's completion is called at most once, in the order of the statements, and never after the end of the
 ///   connection: what `lost` finds unanswered may or may not have been carried out.
 /// - Each statement is a transaction of its own, and success is told only after its commit: in a pipeline every
@@ -185,6 +186,7 @@ package final class Connection: EventSource {
     package func close() {
         guard state != .ended else { return }
         state = .ended
+        if let pg, PQsocket(pg) < 0 { loop.descriptorClosed(self) }
         loop.remove(self)
         if let pg { PQfinish(pg) }
         pg = nil
@@ -311,6 +313,8 @@ package final class Connection: EventSource {
     private func drain() {
         // PQgetResult waits while PQisBusy, so never then.
         while let pg, !inFlight.isEmpty, PQisBusy(pg) == 0 {
+            // An answer that libpq makes itself looks like a refusal by the server, which this is not.
+            if endIfBroken(pg) { return }
             if let result = PQgetResult(pg) {
                 keep(result)
             } else if depth == 1 {
@@ -329,6 +333,15 @@ package final class Connection: EventSource {
             PQfreemem(notification)
             handlers.notified(value)
         }
+        if let pg { endIfBroken(pg) }
+    }
+
+    /// Ends the connection if libpq has given it up: bytes that are no protocol of PostgreSQL's show in no return code,
+    /// and no event follows.
+    @discardableResult private func endIfBroken(_ pg: OpaquePointer) -> Bool {
+        guard PQsocket(pg) < 0 else { return false }
+        end(PostgresError(.lost, "the connection to PostgreSQL was lost"))
+        return true
     }
 
     private func keep(_ result: OpaquePointer) {

@@ -159,6 +159,12 @@ public final class EventLoop {
         }
     }
 
+    /// The source's descriptor has been closed under it, as libpq does with a broken connection's. The kernel has
+    /// dropped it from the set, and its number, which may be another source's by now, is not touched again.
+    public func descriptorClosed(_ source: EventSource) {
+        source.descriptor = -1
+    }
+
     /// Lets go of the source: no call comes to it after this one. Call before closing its descriptor.
     public func remove(_ source: EventSource) {
         guard source.isAdded else { return }

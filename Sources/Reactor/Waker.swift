@@ -9,8 +9,9 @@ package final class Waker: Sendable {
     private let pending = Atomic<Bool>(false)
 
     package init() throws(ReactorError) {
-        descriptor = cl_eventfd()
+        let descriptor = cl_eventfd()
         guard descriptor >= 0 else { throw ReactorError("eventfd", errno) }
+        self.descriptor = descriptor
     }
 
     deinit {

@@ -1,10 +1,11 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.serialized, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
 struct DevCommandTests {
     @Test func endsSoonAfterSIGINTAndStartsAgain() throws {
         try withFolder { folder in
@@ -110,75 +111,5 @@ struct DevCommandTests {
             atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o755])
         defer { try? FileManager.default.removeItem(atPath: path) }
         try body(path)
-    }
-}
-
-/// The program under test as a process; killed when the test lets go of it.
-private final class RunningCommand {
-    private let process = Process()
-    private let output = Pipe()
-    private let errors: URL
-    private var unread = ""
-
-    /// - Parameter isMixed: whether standard error is read with standard output.
-    init(_ arguments: [String], isMixed: Bool = false) throws {
-        // Beside the test program, where SwiftPM puts all products.
-        let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-        process.executableURL = own.deletingLastPathComponent().appendingPathComponent("carillon")
-        process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.filter { name, _ in
-            !name.hasPrefix("CARILLON_") && name != "DATABASE_URL"
-        }
-        process.standardOutput = output
-        errors = FileManager.default.temporaryDirectory.appendingPathComponent("carillon-errors-\(UUID().uuidString)")
-        try Data().write(to: errors)
-        process.standardError = isMixed ? output : try FileHandle(forWritingTo: errors)
-        try process.run()
-    }
-
-    deinit {
-        if process.isRunning { kill(process.processIdentifier, SIGKILL) }
-        try? FileManager.default.removeItem(at: errors)
-    }
-
-    /// What it wrote to standard error.
-    var complaint: String { (try? String(contentsOf: errors, encoding: .utf8)) ?? "" }
-
-    /// Waits for a line of standard output; nil when the output ends without it.
-    func line(beginningWith prefix: String) -> String? {
-        line { $0.hasPrefix(prefix) }
-    }
-
-    /// Waits for a line of standard output that holds some words; nil when the output ends without it.
-    func line(containing words: String) -> String? {
-        line { $0.contains(words) }
-    }
-
-    private func line(where isMeant: (String) -> Bool) -> String? {
-        while true {
-            if let end = unread.firstIndex(of: "\n") {
-                let line = String(unread[..<end])
-                unread.removeSubrange(...end)
-                if isMeant(line) { return line }
-                continue
-            }
-            let data = output.fileHandleForReading.availableData
-            guard !data.isEmpty else { return nil }
-            unread += String(decoding: data, as: UTF8.self)
-        }
-    }
-
-    /// Sends a signal and waits for the end.
-    func stop(_ signal: Int32) -> Int32 {
-        kill(process.processIdentifier, signal)
-        return end()
-    }
-
-    /// Waits for the end.
-    ///
-    /// - Returns: its exit status, or the number of the signal that ended it.
-    func end() -> Int32 {
-        process.waitUntilExit()
-        return process.terminationStatus
     }
 }

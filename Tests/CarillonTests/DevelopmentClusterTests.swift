@@ -1,10 +1,11 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.serialized, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
 struct DevelopmentClusterTests {
     @Test func startsStopsAndKeepsItsData() throws {
         let place = try PrivateCluster()

@@ -1,11 +1,12 @@
 import Foundation
 import Glibc
 import JWTKit
+import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.ownThread, .timeLimit(.minutes(1)))
 struct DevelopmentFolderTests {
     @Test func keepsItsSecretToItself() throws {
         try withFolder { folder in

@@ -1,11 +1,12 @@
 import Foundation
 import Postgres
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import carillon
 
-@Suite(.serialized, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
 struct MigratorTests {
     /// Two migrations and a function, small enough to see through.
     private func files() throws -> SQLFileSet {

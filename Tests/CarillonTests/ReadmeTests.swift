@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import carillon
 
 /// What the README tells people to type.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.ownThread, .timeLimit(.minutes(3)))
 struct ReadmeTests {
     @Test func publishesATableOfItsOwn() throws {
         let place = try PrivateCluster()

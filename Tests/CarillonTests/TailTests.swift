@@ -2,12 +2,13 @@ import Bytes
 import Foundation
 import Glibc
 import HTTP
+import TestSupport
 import Testing
 import WebSocket
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.ownThread, .timeLimit(.minutes(1)))
 struct TailTests {
     @Test(
         arguments: [
@@ -134,12 +135,12 @@ private final class ScriptedHub {
     }
 
     let port: UInt16
-    private let listener: Int32
+    /// Set for good when nobody will connect any more.
+    private let ended = Latch()
 
     /// - Parameter status: sent in place of a handshake.
     init(status: String? = nil, _ script: @escaping @Sendable (inout Peer) -> Void) throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        self.listener = listener
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = inet_addr("127.0.0.1")
@@ -152,11 +153,18 @@ private final class ScriptedHub {
             }
         }
         port = UInt16(bigEndian: address.sin_port)
-        Thread.detachNewThread { Self.serve(listener, status: status, script) }
+        let ended = ended
+        Thread.detachNewThread {
+            // The thread's alone: a number closed elsewhere would have it take another listener's connection.
+            defer { close(listener) }
+            var waiting = [listener, ended.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+            while poll(&waiting, 2, -1) < 0, errno == EINTR {}
+            if waiting[0].revents != 0 { Self.serve(listener, status: status, script) }
+        }
     }
 
     deinit {
-        close(listener)
+        ended.set()
     }
 
     private static func serve(_ listener: Int32, status: String?, _ script: (inout Peer) -> Void) {

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// The feed against a real server: whatever writers, server and network do, each stream gets its log.
-@Suite(.serialized, .timeLimit(.minutes(4))) final class FeedTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class FeedTests {
     private let database: Database
     private let writer: BlockingConnection
     private var recorders: [Recorder] = []

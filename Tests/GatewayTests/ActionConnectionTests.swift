@@ -1,9 +1,10 @@
 import Gateway
 import TestDatabase
+import TestSupport
 import Testing
 
 /// Actions from the socket to a real server and back.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ActionConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionConnectionTests {
     private let toy: ToyActions
 
     init() throws {

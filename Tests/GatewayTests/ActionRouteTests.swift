@@ -1,9 +1,10 @@
 import Gateway
 import TestDatabase
+import TestSupport
 import Testing
 
 /// The same actions by HTTP.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ActionRouteTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionRouteTests {
     private let toy: ToyActions
 
     init() throws {

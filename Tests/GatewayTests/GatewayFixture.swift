@@ -36,8 +36,9 @@ final class GatewayFixture {
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
-        // A busy machine must not look like a slow client.
+        // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
+        configuration.timeouts.answer = .seconds(60)
         change(&configuration)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret

@@ -2,10 +2,11 @@ import Bytes
 import Channels
 import Gateway
 import Glibc
+import TestSupport
 import Testing
 import WebSocket
 
-@Suite(.timeLimit(.minutes(1))) struct WebSocketConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(1))) struct WebSocketConnectionTests {
     @Test func greetsAndAnswersPings() async throws {
         let fixture = try await GatewayFixture()
         let (client, _) = try await TestClient.opened(port: fixture.port)

@@ -13,7 +13,7 @@ final class Client {
     private(set) var notifications: [Connection.Notification] = []
     private var isReady = false
 
-    init(string: String? = nil, connectTimeout: Duration = .seconds(10), depth: Int = 1) throws {
+    init(string: String? = nil, connectTimeout: Duration = .seconds(45), depth: Int = 1) throws {
         loop = try EventLoop()
         database = try Cluster.shared.get().database()
         let parameters = try ConnectionParameters(string ?? database.hub)
@@ -34,9 +34,9 @@ final class Client {
     }
 
     func run(until condition: () -> Bool) throws {
-        let end = Instant.read().advanced(by: .seconds(20))
+        let end = Instant.read().advanced(by: .seconds(50))
         while !condition() {
-            try #require(Instant.read() < end, "the condition was not met in 20 s; lost: \(lost?.description ?? "no")")
+            try #require(Instant.read() < end, "the condition was not met in 50 s; lost: \(lost?.description ?? "no")")
             loop.tick(waitingAtMost: .milliseconds(100))
         }
     }

@@ -2,10 +2,11 @@ import Glibc
 import Postgres
 import Reactor
 import TestDatabase
+import TestSupport
 import Testing
 
 /// The connection on a loop, against a real server.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ConnectionTests {
     @Test func answersInOrder() throws {
         let client = try Client()
         var answers: [String?] = []

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Reactor
@@ -31,7 +32,7 @@ private final class Owner: EventSource {
     deinit { close(owned) }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct EventLoopTests {
+@Suite(.ownThread, .timeLimit(.minutes(1))) struct EventLoopTests {
     private func makePair() -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &ends) == 0)
@@ -93,6 +94,26 @@ private final class Owner: EventSource {
         #expect(sources.map(\.seen.count).sorted() == [0, 1])
         #expect(third.seen.isEmpty)
         #expect(third.isAdded)
+    }
+
+    /// libpq closes the socket of a broken connection itself, and the number is the next one's at once.
+    @Test func aNumberThatIsAnothersByNowIsNotTouched() throws {
+        let loop = try EventLoop()
+        let (ours, theirs) = makePair()
+        let (next, nextTheirs) = makePair()
+        defer { for end in [ours, theirs, next, nextTheirs] { close(end) } }
+        let broken = Witness()
+        try loop.add(broken, descriptor: ours, interest: .readable)
+        #expect(dup2(next, ours) == ours, "closes ours, and gives its number to the next")
+        loop.descriptorClosed(broken)
+        let successor = Witness()
+        try loop.add(successor, descriptor: ours, interest: .readable)
+        loop.setInterest(broken, .writable)
+        loop.remove(broken)
+        _ = write(nextTheirs, "x", 1)
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(successor.seen == ["ready 1"])
+        #expect(broken.seen.isEmpty)
     }
 
     @Test func deadlinesFireOnceInOrder() throws {

@@ -3,6 +3,7 @@
 // The cluster lives in a folder of its own below the temporary folder, listens on a socket there and nowhere else, and
 // ends with the test process, however that ends: a guard process waits for its standard input to close.
 
+import CDescriptorGuard
 import Foundation
 import Glibc
 import Postgres
@@ -113,6 +114,8 @@ package final class Cluster: Sendable {
         // The test's own output may be a pipe whose reader waits for its end: the server keeps the log instead.
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         if arguments.first != "create" { posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0) }
+        // A server would hold other tests' sockets open, and these tests wait for their end in vain.
+        cd_close_from(&actions, 3)
         var words = (["/bin/bash", "-c", program, "cluster"] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
         words.append(nil)

@@ -9,7 +9,8 @@ final class FolderLock {
     /// - Throws: a failure that names the folder and the process that holds it.
     init(file path: String) throws(Failure) {
         let folder = (path as NSString).deletingLastPathComponent
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        // `self.descriptor` is set last: from then on `deinit` closes it, also where this initialiser throws.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw Failure("\(path): cannot be opened: \(String(cString: strerror(errno)))")
         }
@@ -27,6 +28,7 @@ final class FolderLock {
         let text = "\(getpid())\n"
         ftruncate(descriptor, 0)
         _ = pwrite(descriptor, text, text.utf8.count, 0)
+        self.descriptor = descriptor
     }
 
     deinit {

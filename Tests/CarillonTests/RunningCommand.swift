@@ -1,0 +1,126 @@
+import CDescriptorGuard
+import Foundation
+import Glibc
+
+/// The program under test as a process; killed when the test lets go of it.
+///
+/// Not Foundation's `Process`: the descriptors that it closes in a child are those it counted before, so that the child
+/// may keep a connection of another test's open; and it needs a run loop of the thread that waits.
+final class RunningCommand {
+    /// What the fixture says when it cannot do its work.
+    struct NotStarted: Error {
+        let code: Int32
+    }
+
+    private let output: FileHandle
+    private let errors: URL
+    private var unread = ""
+    private let processID: pid_t
+    /// As `waitpid(2)` tells it, once the process has ended.
+    private var waitStatus: Int32?
+
+    /// - Parameter isMixed: whether standard error is read with standard output.
+    init(_ arguments: [String], isMixed: Bool = false) throws {
+        // Beside the test program, where SwiftPM puts all products.
+        let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+        let program = own.deletingLastPathComponent().appendingPathComponent("carillon").path
+        let errors = FileManager.default.temporaryDirectory
+            .appendingPathComponent("carillon-errors-\(UUID().uuidString)")
+        let environment = ProcessInfo.processInfo.environment
+            .filter { name, _ in !name.hasPrefix("CARILLON_") && name != "DATABASE_URL" }
+            .map { "\($0)=\($1)" }
+        let pipe = Pipe()
+        processID = try Self.spawn(
+            [program] + arguments, environment, output: pipe.fileHandleForWriting.fileDescriptor,
+            errors: isMixed ? nil : errors.path)
+        try pipe.fileHandleForWriting.close()
+        output = pipe.fileHandleForReading
+        self.errors = errors
+    }
+
+    deinit {
+        if waitStatus == nil { _ = stop(SIGKILL) }
+        try? FileManager.default.removeItem(at: errors)
+    }
+
+    /// What it wrote to standard error.
+    var complaint: String { (try? String(contentsOf: errors, encoding: .utf8)) ?? "" }
+
+    /// Waits for a line of standard output; nil when the output ends without it.
+    func line(beginningWith prefix: String) -> String? {
+        line { $0.hasPrefix(prefix) }
+    }
+
+    /// Waits for a line of standard output that holds some words; nil when the output ends without it.
+    func line(containing words: String) -> String? {
+        line { $0.contains(words) }
+    }
+
+    private func line(where isMeant: (String) -> Bool) -> String? {
+        while true {
+            if let end = unread.firstIndex(of: "\n") {
+                let line = String(unread[..<end])
+                unread.removeSubrange(...end)
+                if isMeant(line) { return line }
+                continue
+            }
+            let data = output.availableData
+            guard !data.isEmpty else { return nil }
+            unread += String(decoding: data, as: UTF8.self)
+        }
+    }
+
+    /// Sends a signal and waits for the end.
+    func stop(_ signal: Int32) -> Int32 {
+        // Until it is waited for, the number is its own.
+        if waitStatus == nil { kill(processID, signal) }
+        return end()
+    }
+
+    /// Waits for the end.
+    ///
+    /// - Returns: its exit status, or the number of the signal that ended it.
+    func end() -> Int32 {
+        var status: Int32 = 0
+        if let waitStatus {
+            status = waitStatus
+        } else {
+            while waitpid(processID, &status, 0) < 0, errno == EINTR {}
+            waitStatus = status
+        }
+        return status & 0x7F == 0 ? status >> 8 & 0xFF : status & 0x7F
+    }
+
+    /// - Parameter errors: a file for standard error; as `output` where nil.
+    private static func spawn(
+        _ arguments: [String], _ environment: [String], output: Int32, errors: String?
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        if let errors {
+            posix_spawn_file_actions_addopen(&actions, 2, errors, O_WRONLY | O_CREAT | O_EXCL, 0o600)
+        } else {
+            posix_spawn_file_actions_adddup2(&actions, output, 2)
+        }
+        cd_close_from(&actions, 3)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // Threads of loops block all signals, and a child starts with its maker's mask.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        // A group of its own, so that a Ctrl-C meant for the tests does not end it before they have looked.
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        var words = arguments.map { strdup($0) } + [nil]
+        var variables = environment.map { strdup($0) } + [nil]
+        defer { for text in words + variables { free(text) } }
+        var child = pid_t()
+        let code = posix_spawn(&child, arguments[0], &actions, &attributes, &words, &variables)
+        guard code == 0 else { throw NotStarted(code: code) }
+        return child
+    }
+}
