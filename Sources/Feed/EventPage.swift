@@ -88,6 +88,53 @@ struct ReplayRows: EventPage {
     }
 }
 
+/// The answer to a read of the log, by `sync.read_log`: epoch, o, name, data.
+enum LogPage {
+    /// At least one, without a gap, from the one behind the read's `after` on.
+    case events([StreamEvent])
+    case none(StreamReadFailure)
+
+    /// Where there are no events there is one row, of an epoch and NULLs.
+    init(_ rows: Rows, _ read: StreamRead) throws(MalformedAnswer) {
+        guard rows.columns == 4, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch) else {
+            throw MalformedAnswer()
+        }
+        guard epoch == read.epoch else {
+            self = .none(.otherEpoch)
+            return
+        }
+        var events: [StreamEvent] = []
+        events.reserveCapacity(rows.count)
+        var last = read.after
+        for row in 0..<rows.count {
+            // What is there in part only ends where it breaks off.
+            guard let offset = rows.integer(row, 1), offset - 1 == last else { break }
+            guard let event = rows.event(row, read.stream, offset, nameColumn: 2) else { throw MalformedAnswer() }
+            events.append(event)
+            last = offset
+        }
+        self = events.isEmpty ? .none(.expired) : .events(events)
+    }
+}
+
+/// A page of `sync.revocations`: snapshot, user_id, before.
+struct RevocationRows {
+    let snapshot: String
+    let revocations: [Revocation]
+
+    /// Where there are none there is one row, of a snapshot and NULLs.
+    init(_ rows: Rows) throws(MalformedAnswer) {
+        guard rows.columns == 3, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
+        self.snapshot = snapshot
+        var revocations: [Revocation] = []
+        for row in 0..<rows.count where !rows.isNull(row, 1) {
+            guard let user = rows.string(row, 1), let before = rows.integer(row, 2) else { throw MalformedAnswer() }
+            revocations.append(Revocation(userID: user, before: before))
+        }
+        self.revocations = revocations
+    }
+}
+
 extension Rows {
     fileprivate func event(_ row: Int, _ stream: StreamID, _ offset: Int64, nameColumn: Int) -> StreamEvent? {
         guard let name = string(row, nameColumn), let data = withBytes(row, nameColumn + 1, SharedBytes.copy) else {

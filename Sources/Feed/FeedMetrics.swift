@@ -10,9 +10,14 @@ package final class FeedMetrics: MetricSource {
     let queueUsage = Gauge()
     let streams = Gauge()
     let status: Locked<FeedStatus> = Locked(.away)
-    let reads = CounterTable("kind", ["positions", "tail", "replay"])
+    let reads = CounterTable("kind", ["positions", "tail", "replay", "check", "log"])
     let readSeconds = Histogram.times()
     let events = Counter()
+    /// Streams found behind their position.
+    let gaps = Counter()
+    /// Reads of the log that wait for their turn.
+    let pagesWaiting = Gauge()
+    let revocations = Counter()
     /// When the listening connection last showed that it listens, in nanoseconds; 0: never.
     private let heard = Atomic<UInt64>(0)
 
@@ -42,6 +47,12 @@ package final class FeedMetrics: MetricSource {
         exposition.gauge("feed_streams", "Streams that the feed watches.", Double(streams.level))
         exposition.counter("feed_reads_total", "Reads of the outbox.", reads)
         exposition.histogram("feed_read_seconds", "From sending a read of the outbox to its answer.", readSeconds)
+        exposition.counter(
+            "position_check_behind_total",
+            "Streams that the position check found behind, and healed: events that the tail had missed.", gaps.count)
+        exposition.gauge(
+            "feed_log_reads_waiting", "Pages of the log that loops wait for.", Double(pagesWaiting.level))
+        exposition.counter("feed_revocations_total", "Revocations read, all that stand on each connect.", revocations.count)
         exposition.counter("feed_events_total", "Events handed to the hub's loops.", events.count)
     }
 }

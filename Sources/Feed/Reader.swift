@@ -69,7 +69,7 @@ final class Reader {
             answered(answer)
         }
         switch query {
-        case .positions(let tickets):
+        case .positions(let tickets), .check(let tickets):
             var users = TextArray()
             var topics = TextArray()
             for ticket in tickets {
@@ -230,6 +230,7 @@ extension Tail.Query {
     fileprivate var label: String {
         switch self {
         case .positions: "positions"
+        case .check: "check"
         case .replay: "replay"
         case .tail: "tail"
         }

@@ -223,6 +223,7 @@ extension FeedConfiguration {
         self.init(connectionString: url)
         schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
         pollInterval = settings.pollInterval
+        positionCheckInterval = settings.positionCheckInterval
         heartbeatInterval = settings.heartbeatInterval
         heartbeatTimeout = settings.heartbeatTimeout
     }

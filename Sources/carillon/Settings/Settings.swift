@@ -69,6 +69,7 @@ struct StoreSettings: Sendable, Hashable {
 /// How the database's changes are read.
 struct FeedSettings: Sendable, Hashable {
     var pollInterval: Duration
+    var positionCheckInterval: Duration
     var heartbeatInterval: Duration
     var heartbeatTimeout: Duration
 }
@@ -96,6 +97,7 @@ extension Settings {
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
+            positionCheckInterval: try effective.required(SettingsTable.positionCheckInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
         operations = try effective.required(SettingsTable.operationsListen)

@@ -135,6 +135,11 @@ enum SettingsTable {
         "The database is asked this often even if no notification came.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(60)))
 
+    static let positionCheckInterval = Setting(
+        "feed.positionCheckInterval", takes: "time", fallback: "30s",
+        "In this time every watched stream is compared with the database once.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
+
     static let heartbeatInterval = Setting(
         "feed.heartbeatInterval", takes: "time", fallback: "10s", "How often the listening connection is checked.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
@@ -172,7 +177,7 @@ enum SettingsTable {
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
         storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
-        pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
+        pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]
 
