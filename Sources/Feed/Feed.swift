@@ -1,12 +1,13 @@
 // Feed: what PostgreSQL commits, handed to the hub in order, once, without a gap.
 //
-// Lifecycle: `Feed.start` makes a thread with two connections, one that listens and one that reads, and keeps them up
-// until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
+// Lifecycle: `Feed.start` makes a thread with three connections, one that listens, one that reads what is new and one for
+// those who are behind, and keeps them up until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
 // Invariants: those of `Tail`, which decides everything; the rest carries out.
 // NOTIFY is only a wake-up: with all of them lost, the poll delivers.
 // Depends on Postgres (libpq on the loop) and on the hub functions of `sql/`.
 
 import Logging
+import Metrics
 import Postgres
 import Reactor
 
@@ -15,13 +16,17 @@ package final class Feed: Sendable {
     /// Where home loops post their requests.
     package let requests: Mailbox<FeedRequest>
     private let thread: LoopThread
+    private let metrics: FeedMetrics
+    /// What other threads may hold of the feed's loop.
+    package var handle: LoopHandle { thread.handle }
 
     /// Starts the feed's thread. The database need not be there: the feed tries until it is.
     ///
     /// - Throws: `PostgresError` for a connection string that cannot be read, `ReactorError` where the system has no
     ///   thread or descriptor left.
     package static func start(
-        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger
+        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger, metrics: FeedMetrics = FeedMetrics(),
+        postgres: PostgresMetrics = PostgresMetrics()
     ) throws -> Feed {
         let defaults = ConnectionParameters.keepalive + ConnectionParameters.primaryOnly
         let reading = try ConnectionParameters(configuration.connectionString, defaults: defaults)
@@ -32,7 +37,7 @@ package final class Feed: Sendable {
         let thread = try LoopThread(name: "feed", handle: handle) { loop in
             do {
                 let feed = try FeedLoop(
-                    loop, configuration, reading: reading, listening: listening, sink, logger)
+                    loop, configuration, reading: reading, listening: listening, sink, logger, metrics, postgres)
                 loop.attach(requests) { [weak feed] in feed?.received($0) }
                 return feed
             } catch {
@@ -40,15 +45,19 @@ package final class Feed: Sendable {
                 return nil
             }
         }
-        return Feed(requests, thread)
+        return Feed(requests, thread, metrics)
     }
 
-    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread) {
+    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ metrics: FeedMetrics) {
         self.requests = requests
         self.thread = thread
+        self.metrics = metrics
     }
 
-    /// Closes both connections and ends the thread. No output comes after it.
+    /// Streams that were found behind their position, and healed, since the start. Should stay 0.
+    package var gapCount: Int { Int(clamping: metrics.gaps.count) }
+
+    /// Closes the connections and ends the thread. No output comes after it.
     package func stop() {
         thread.stopAndJoin()
     }

@@ -10,6 +10,12 @@ package struct FeedConfiguration: Sendable {
     package var pollIntervalUnheard = Duration.milliseconds(250)
     /// The shortest time from one read of the tail to the next; notifications between them are answered together.
     package var tailInterval = Duration.zero
+    /// In which time every watched stream is compared with the database once.
+    package var positionCheckInterval = Duration.seconds(30)
+    /// The shortest time from one look for revocations to the next.
+    package var revocationInterval = Duration.milliseconds(250)
+    /// How long the database may be out of reach before that is told.
+    package var degradedAfter = Duration.seconds(1)
     /// How often the listening connection is asked whether it still listens.
     package var heartbeatInterval = Duration.seconds(10)
     /// How long it may take to say so.
@@ -22,6 +28,8 @@ package struct FeedConfiguration: Sendable {
     package var schemaVersionKnown = Self.schemaVersionNeeded
     /// Streams watched at a time.
     package var streamsMax = FeedLimits.streamsMax
+    /// Reads of the log waiting at a time.
+    package var readsMax = FeedLimits.readsMax
     /// Messages before the loops above which no events are read.
     package var backlogMax = FeedLimits.backlogMax
 

@@ -1,9 +1,11 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
+import Synchronization
 
-/// The feed on its loop: joins the two connections, the tail machine and the sink.
+/// The feed on its loop: joins the connections, the tail machine and the sink.
 ///
 /// Whatever happens in a tick only changes state and collects outputs; when the tick ends, the outputs leave in one
 /// call, in their order, and the next query is sent. So all notifications of a tick cost one read.
@@ -15,6 +17,7 @@ final class FeedLoop: EventSource {
     private let configuration: FeedConfiguration
     private let sink: FeedSink
     private let logger: Logger
+    private let metrics: FeedMetrics
     private var tail: Tail
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
@@ -23,32 +26,49 @@ final class FeedLoop: EventSource {
     private var isProbeHeard: Bool?
     private var reader: Reader?
     private var listener: Listener?
+    private var catchUp: CatchUp?
     private var poll: Alarm?
     private var resume: Alarm?
     private var probe: Alarm?
+    private var check: Alarm?
+    private var outage: Outage?
 
     init(
         _ loop: EventLoop, _ configuration: FeedConfiguration, reading: ConnectionParameters,
-        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger
+        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger, _ metrics: FeedMetrics,
+        _ postgres: PostgresMetrics
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.sink = sink
         self.logger = logger
+        self.metrics = metrics
         tail = Tail(streamsMax: configuration.streamsMax)
         super.init()
         try loop.add(self)
         reader = try Reader(
-            loop, reading, configuration, logger, connected: { [weak self] in self?.connected($0) },
+            loop, reading, configuration, logger, metrics, postgres.meter(.tail),
+            connected: { [weak self] in self?.connected($0) },
             lost: { [weak self] in self?.readerLost() })
         listener = try Listener(
-            loop, listening, configuration, logger, woken: { [weak self] in self?.woken() },
+            loop, listening, configuration, logger, metrics, postgres.meter(.listen),
+            woken: { [weak self] in self?.woken() },
             changed: { [weak self] in self?.listenerChanged() })
+        catchUp = try CatchUp(
+            loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
+            changed: { [weak self] in self?.mark() },
+            put: { [weak self] in self?.put($0) })
         poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
         probe = try Alarm(loop) { [weak self] in self?.probeUnheard() }
+        check = try Alarm(loop) { [weak self] in self?.checkDue() }
+        outage = try Outage(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
+        outage?.changed(isAway: true)
+        schedulePoll()
+        check?.set(after: configuration.positionCheckInterval)
         listener?.start()
         reader?.start()
+        catchUp?.start()
     }
 
     /// A request from a home loop.
@@ -56,7 +76,7 @@ final class FeedLoop: EventSource {
         switch request {
         case .watch(let stream, let serial): tail.watch(stream, serial: serial, &outputs)
         case .unwatch(let stream): tail.unwatch(stream)
-        case .read(let read): outputs.append(.unreadable(read, .busy))
+        case .read(let read): catchUp?.read(read)
         case .wake: tail.wake()
         }
         mark()
@@ -68,6 +88,8 @@ final class FeedLoop: EventSource {
         guard !outputs.isEmpty else { return }
         let batch = outputs
         outputs = []
+        metrics.events.add(batch.count { if case .event = $0 { true } else { false } })
+        metrics.streams.set(tail.streamCount)
         sink.deliver(batch)
     }
 
@@ -82,12 +104,12 @@ final class FeedLoop: EventSource {
 
     private func readerLost() {
         tail.disconnected()
-        poll?.unset()
         mark()
     }
 
     private func woken() {
         tail.wake()
+        catchUp?.wake()
         mark()
     }
 
@@ -103,6 +125,21 @@ final class FeedLoop: EventSource {
         woken()
     }
 
+    private func checkDue() {
+        tail.checkDue()
+        check?.set(after: configuration.positionCheckInterval / tail.checkLots)
+        mark()
+    }
+
+    private func put(_ output: FeedOutput) {
+        if case .unreadable(let read, .otherEpoch) = output {
+            // Seen there first: the reset need not wait for the check.
+            tail.suspected(read.stream, otherThan: read.epoch)
+        }
+        outputs.append(output)
+        mark()
+    }
+
     private func answered(_ answer: Reader.Answer) {
         do throws(MalformedAnswer) {
             switch answer {
@@ -113,7 +150,17 @@ final class FeedLoop: EventSource {
         } catch {
             reader?.drop(.malformedAnswer)
         }
+        countGaps()
         mark()
+    }
+
+    private func countGaps() {
+        let known = Int(clamping: metrics.gaps.count)
+        guard tail.gapCount > known else { return }
+        metrics.gaps.add(tail.gapCount - known)
+        logger.warning(
+            "streams were behind the database, and what they missed is being read: report this as a bug",
+            metadata: ["streams": "\(tail.gapCount - known)"])
     }
 
     // MARK: Steps
@@ -123,6 +170,17 @@ final class FeedLoop: EventSource {
     }
 
     private func pump() {
+        pumpTail()
+        guard let catchUp, catchUp.isUp else { return }
+        var readsPages = catchUp.wantsPage
+        if readsPages, sink.backlog() > configuration.backlogMax {
+            readsPages = false
+            resume?.set(after: Self.backlogPause)
+        }
+        catchUp.pump(readsPages: readsPages) { tail.isWatched($0.stream, serial: $0.watch) }
+    }
+
+    private func pumpTail() {
         guard let reader, reader.isUp, !tail.isBusy else { return }
         var permit: Tail.Permit = [.tail, .replay]
         if sink.backlog() > configuration.backlogMax {
@@ -141,7 +199,6 @@ final class FeedLoop: EventSource {
     }
 
     private func schedulePoll() {
-        guard reader?.isUp == true else { return }
         let isHeard = listener?.isListening == true && isProbeHeard != false
         poll?.set(
             after: isHeard
@@ -162,7 +219,9 @@ final class FeedLoop: EventSource {
         guard next != status else { return }
         logger.info("feed: \(next)")
         status = next
+        metrics.status.withLock { $0 = next }
         outputs.append(.status(next))
+        outage?.changed(isAway: next == .away || next == .catchingUp)
     }
 
     // MARK: The probe

@@ -9,6 +9,18 @@ package enum FeedLimits {
     package static let streamsMax = 1_000_000
     /// Messages that the loops may have before them; above it the feed stops reading until they have caught up.
     package static let backlogMax = 10_000
+    /// Reads of the log that may wait; one more is answered `busy`.
+    package static let readsMax = 20_000
+    /// Reads of the log sent before the first of them is answered.
+    package static let readDepth = 16
+    /// Failures of one read on a living server, and connections lost under it, after which it is answered `busy`.
+    package static let readFailuresMax = 3
+    package static let readLossesMax = 10
+    /// Events of one page of the log, and the bytes of data after which it takes no further one.
+    package static let readRows = 256
+    package static let readBytes = 262_144
+    /// Revocations that one statement reads.
+    package static let revocationRows = 1_000
     /// Alerts of the listening connection are small, but a server may send any number in one read: of their payloads,
     /// this many bytes are compared.
     package static let probeBytes = 16

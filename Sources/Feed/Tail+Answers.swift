@@ -9,6 +9,10 @@ extension Tail {
     package mutating func positionsReceived(
         _ positions: [StreamPosition], _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
+        if case .check(let tickets)? = underWay, tickets.count == positions.count {
+            underWay = nil
+            return checkReceived(tickets, positions, &outputs)
+        }
         guard case .positions(let tickets)? = underWay, tickets.count == positions.count else {
             throw MalformedAnswer()
         }
@@ -48,6 +52,7 @@ extension Tail {
         } else {
             run = nil
             previous = first
+            checkTailEnds()
         }
     }
 
@@ -144,9 +149,7 @@ extension Tail.Watch {
         case .live, .healing:
             return nil
         }
-        epoch = position.epoch
-        delivered = position.offset
-        phase = .live
+        restart(at: position)
         return phase
     }
 }

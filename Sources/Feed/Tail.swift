@@ -4,10 +4,11 @@ import Sync
 /// Decides what to read from the outbox and what to hand over. Performs no I/O: `nextQuery` says what to send, one
 /// query at a time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
 ///
-/// Three reads, all on one connection, so that the snapshot of each contains that of every one before it:
+/// Four reads, all on one connection, so that the snapshot of each contains that of every one before it:
 /// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams;
 /// - the **positions** of streams that are newly watched, or watched again after a reconnect;
-/// - a **replay**: a stream's events above what has been delivered of it.
+/// - a **replay**: a stream's events above what has been delivered of it;
+/// - a **check**: the positions of live streams, now and then, against errors in all this (`Tail+Check`).
 ///
 /// Invariant: everything at or below a watch's `delivered` has been handed over or lies before the position it was
 /// answered with, and what lies above is visible to a read to come: the next tail, where the stream is live; else
@@ -32,6 +33,8 @@ package struct Tail {
     package enum Query: Sendable, Equatable {
         /// `sync.positions`, at most `FeedLimits.positionsPerQuery` of them.
         case positions([Ticket])
+        /// `sync.positions` of live streams, as many at most.
+        case check([Ticket])
         /// `sync.replay`, one page of it.
         case replay(Ticket, after: Int64)
         /// `sync.tail`, one page of it; after `place` within the same read.
@@ -61,7 +64,7 @@ package struct Tail {
         package static let replay = Permit(rawValue: 2)
     }
 
-    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live;
+    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch;
     /// at a reconnect live, healing → checking, and from there live or healing.
     enum Phase {
         /// Newly watched; rows are covered by the position to come.
@@ -103,6 +106,11 @@ package struct Tail {
     /// Something may have been committed since the snapshot of the tail read last, or under way.
     var isWoken = false
     var underWay: Query?
+    /// Every watch has one good ticket here, which comes round and round.
+    var rota = TicketQueue()
+    var check = Check.idle
+    /// Streams found behind by checks.
+    package internal(set) var gapCount = 0
     private var tailWasLast = false
 
     /// - Parameters:
@@ -116,7 +124,9 @@ package struct Tail {
     /// Streams watched.
     package var streamCount: Int { watches.count }
     /// Tickets drawn and not yet asked about, those of ended watches among them.
-    package var waitingTickets: Int { toPosition.count + toHeal.count }
+    package var waitingTickets: Int { toPosition.count + toHeal.count + rota.count }
+    /// Whether this watch of the stream has not ended.
+    package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
     /// Whether a query's answer is awaited.
     package var isBusy: Bool { underWay != nil }
     /// Whether a tail would be read now, if that were permitted.
@@ -124,8 +134,10 @@ package struct Tail {
     /// Whether all that was watched has been compared with the database and healed since the connect.
     package var isCaughtUp: Bool {
         guard previous != nil, toPosition.isEmpty, toHeal.isEmpty else { return false }
-        guard case .tail? = underWay else { return underWay == nil }
-        return true
+        switch underWay {
+        case nil, .tail?, .check?: return true
+        case .positions?, .replay?: return false
+        }
     }
 
     // MARK: Requests
@@ -139,6 +151,7 @@ package struct Tail {
             return
         }
         watches[stream] = Watch(serial: serial)
+        Self.draw(Ticket(stream, serial), &rota, watches)
         // Without a connection there is no queue to wait in: `connected` asks for all.
         if previous != nil { askPosition(Ticket(stream, serial)) }
     }
@@ -168,6 +181,7 @@ package struct Tail {
         underWay = nil
         isWoken = false
         tailWasLast = false
+        check = .idle
         toPosition.removeAll()
         toHeal.removeAll()
     }
@@ -180,20 +194,23 @@ package struct Tail {
 
     /// What to send next; `nil` while an answer is awaited, or where nothing is to be read.
     ///
-    /// Positions before replays before the tail, except that a tail that is wanted gets every other turn: neither a
+    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn: neither a
     /// rush of new watches nor a long healing delays the live streams by more than one query.
     package mutating func nextQuery(_ permit: Permit) -> Query? {
         guard underWay == nil, let previous else { return nil }
         let tailIsDue = wantsTail && permit.contains(.tail)
         if !(tailIsDue && !tailWasLast) {
             tailWasLast = false
-            if let query = nextPositions() ?? (permit.contains(.replay) ? nextReplay() : nil) {
+            if let query = nextPositions() ?? (permit.contains(.replay) ? nextReplay() : nil) ?? nextCheck() {
                 underWay = query
                 return query
             }
         }
         guard tailIsDue else { return nil }
-        if run == nil { isWoken = false }
+        if run == nil {
+            isWoken = false
+            checkTailBegins()
+        }
         tailWasLast = true
         underWay = .tail(previous: previous, after: run?.after)
         return underWay
@@ -227,14 +244,14 @@ package struct Tail {
         Self.draw(ticket, &toHeal, watches)
     }
 
-    private static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: [StreamID: Watch]) {
+    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: [StreamID: Watch]) {
         if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
             queue.sweep { watches[$0.stream]?.serial == $0.serial }
         }
         queue.append(ticket)
     }
 
-    private func isGood(_ ticket: Ticket) -> Bool {
+    func isGood(_ ticket: Ticket) -> Bool {
         watches[ticket.stream]?.serial == ticket.serial
     }
 }

@@ -1,11 +1,12 @@
 import Foundation
 import Gateway
 import Sync
+import TestSupport
 import Testing
 
 /// Identities over time, on real sockets. A token of these tests ends within two seconds, for whole seconds are what
 /// tokens know.
-@Suite(.timeLimit(.minutes(2))) struct IdentityConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct IdentityConnectionTests {
     private func fixture(loops: Int = 2, hasFeed: Bool = false) async throws -> GatewayFixture {
         try await GatewayFixture(loops: loops, ownsDatabase: true, hasFeed: hasFeed) {
             $0.timeouts.identity.grace = .milliseconds(300)

@@ -44,6 +44,7 @@ select test.is('the commit is raised', (select t.s from dblink('one', 'show sync
 select dblink_exec('one', 'rollback') \g /dev/null
 select dblink_exec('one', 'listen sync') \g /dev/null
 select sync.revoke('told') \g /dev/null
+select n from dblink('one', 'select 1') as t(n int) \g /dev/null
 select test.is('a notification without a payload', (select string_agg(notify_name || '<' || extra || '>', ' ') from dblink_get_notify('one')), 'sync<>');
 select dblink_disconnect(name) from unnest('{one,two}'::text[]) as name \g /dev/null
 

@@ -16,6 +16,8 @@ struct Settings: Sendable {
     var limits: LimitSettings
     var store: StoreSettings
     var feed: FeedSettings
+    /// Where `/livez`, `/readyz` and `/metrics` are.
+    var operations: OperationsAddress
     var logLevel: LogLevelName
     var logFormat: LogFormat
     var strictProtocol: Bool
@@ -67,6 +69,7 @@ struct StoreSettings: Sendable, Hashable {
 /// How the database's changes are read.
 struct FeedSettings: Sendable, Hashable {
     var pollInterval: Duration
+    var positionCheckInterval: Duration
     var heartbeatInterval: Duration
     var heartbeatTimeout: Duration
 }
@@ -94,8 +97,10 @@ extension Settings {
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
             pollInterval: try effective.required(SettingsTable.pollInterval),
+            positionCheckInterval: try effective.required(SettingsTable.positionCheckInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
+        operations = try effective.required(SettingsTable.operationsListen)
         logLevel = try effective.required(SettingsTable.logLevel)
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)

@@ -135,6 +135,11 @@ enum SettingsTable {
         "The database is asked this often even if no notification came.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(60)))
 
+    static let positionCheckInterval = Setting(
+        "feed.positionCheckInterval", takes: "time", fallback: "30s",
+        "In this time every watched stream is compared with the database once.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
+
     static let heartbeatInterval = Setting(
         "feed.heartbeatInterval", takes: "time", fallback: "10s", "How often the listening connection is checked.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
@@ -143,6 +148,12 @@ enum SettingsTable {
         "feed.heartbeatTimeout", takes: "time", fallback: "5s",
         "Time that check may take before the connection is made anew.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
+
+    static let operationsListen = Setting(
+        "operations.listen", takes: "HOST:PORT or off", fallback: "127.0.0.1:9601",
+        developmentFallback: "127.0.0.1:0",
+        "Address and port of /livez, /readyz and /metrics, which need no credentials: a private one. off: none."
+    ) { text throws(BadValue) in try OperationsAddress(text) }
 
     static let logLevel = Setting(
         "log.level", takes: "level", fallback: "info", "trace, debug, info, notice, warning, error or critical.",
@@ -166,8 +177,8 @@ enum SettingsTable {
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
         storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
-        pollInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
-        logLevel.row, logFormat.row, strictProtocol.row,
+        pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
+        operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]
 
     /// Names the configuration file; not itself a key of it.

@@ -1,0 +1,80 @@
+import Sync
+
+/// Decides when to read `sync.revocation` and from where: all of it on every connect, then exactly what became visible
+/// since, as `Tail` does for events. Performs no I/O.
+///
+/// A page more than once does no harm, for the latest moment of each user stands.
+package struct RevocationTail {
+    /// What to send: `sync.revocations`.
+    package struct Query: Sendable, Equatable {
+        /// The snapshot read up to; nil for all.
+        package let previous: String?
+        /// The last user of the page before.
+        package let after: String?
+    }
+
+    private let pageRows: Int
+    private var isConnected = false
+    private var previous: String?
+    /// A read in pages: the snapshot of its first page, and the last user so far.
+    private var run: (first: String, after: String)?
+    private var isWoken = false
+    private var isUnderWay = false
+
+    package init(pageRows: Int = FeedLimits.revocationRows) {
+        self.pageRows = pageRows
+    }
+
+    /// A connection is there.
+    package mutating func connected() {
+        disconnected()
+        isConnected = true
+        isWoken = true
+    }
+
+    /// The connection is gone, and with it the answer under way.
+    package mutating func disconnected() {
+        isConnected = false
+        previous = nil
+        run = nil
+        isUnderWay = false
+    }
+
+    /// Something was committed, or it is time to look.
+    package mutating func wake() {
+        isWoken = true
+    }
+
+    /// Whether something is to be read now.
+    package var wantsRead: Bool { isConnected && !isUnderWay && (isWoken || run != nil) }
+
+    /// Whether the next page is one of a read that has begun.
+    package var isAmidRead: Bool { run != nil }
+
+    /// What to send next; nil while an answer is awaited, or where nothing is to be read.
+    package mutating func nextQuery() -> Query? {
+        guard wantsRead else { return nil }
+        // What commits while the answer is on its way wakes again.
+        if run == nil { isWoken = false }
+        isUnderWay = true
+        return Query(previous: previous, after: run?.after)
+    }
+
+    /// A page was read in `snapshot`.
+    package mutating func received(_ page: [Revocation], snapshot: String) {
+        isUnderWay = false
+        let first = run?.first ?? snapshot
+        if page.count >= pageRows, let last = page.last {
+            run = (first, last.userID)
+        } else {
+            run = nil
+            previous = first
+        }
+    }
+
+    /// A living server has refused it: it is asked again at the next wake.
+    package mutating func failed() {
+        isUnderWay = false
+        run = nil
+    }
+}

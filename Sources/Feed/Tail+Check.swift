@@ -1,0 +1,104 @@
+import Sync
+
+/// The position check: every live stream is compared with the database now and then, in lots. Nothing known makes a
+/// difference; whatever does is healed by a replay, and counted.
+///
+/// A position may be ahead of what was delivered only because the tail has not been read since. So a lot is compared
+/// when a whole run of the tail that began after its positions were read has ended: commits under way are no alarm.
+extension Tail {
+    /// Valid transitions: idle → due → reading → idle or behind; behind → reading the tail → idle; any → idle where the
+    /// connection is lost.
+    enum Check {
+        case idle
+        /// A lot is to be read.
+        case due
+        /// Its positions are being read.
+        case reading
+        /// These were behind their positions; a run of the tail must begin.
+        case behind([(ticket: Ticket, position: Int64)])
+        /// Likewise, and it has begun.
+        case readingTail([(ticket: Ticket, position: Int64)])
+    }
+
+    /// Lots that one round over all streams takes: their number tells how often a check is due.
+    package var checkLots: Int {
+        max(1, (watches.count + FeedLimits.positionsPerQuery - 1) / FeedLimits.positionsPerQuery)
+    }
+
+    /// The time has come to check the next lot of streams. Passed over while one is being checked.
+    package mutating func checkDue() {
+        guard previous != nil, case .idle = check, !watches.isEmpty else { return }
+        check = .due
+    }
+
+    /// Something else has seen the stream in another epoch: it is asked about at once.
+    package mutating func suspected(_ stream: StreamID, otherThan epoch: String) {
+        guard previous != nil, let watch = watches[stream], watch.phase == .live, watch.epoch == epoch else { return }
+        watches[stream]?.phase = .checking
+        askPosition(Ticket(stream, watch.serial))
+    }
+
+    mutating func nextCheck() -> Query? {
+        guard case .due = check else { return nil }
+        var lot: [Ticket] = []
+        var turns = rota.count
+        while turns > 0, lot.count < FeedLimits.positionsPerQuery, let ticket = rota.popFirst() {
+            turns -= 1
+            guard let watch = watches[ticket.stream], watch.serial == ticket.serial else { continue }
+            rota.append(ticket)
+            // The others are being read anyway.
+            if watch.phase == .live { lot.append(ticket) }
+        }
+        check = lot.isEmpty ? .idle : .reading
+        return lot.isEmpty ? nil : .check(lot)
+    }
+
+    mutating func checkReceived(
+        _ tickets: [Ticket], _ positions: [StreamPosition], _ outputs: inout [FeedOutput]
+    ) {
+        var behind: [(ticket: Ticket, position: Int64)] = []
+        for (ticket, position) in zip(tickets, positions) {
+            guard let place = watches.index(forKey: ticket.stream) else { continue }
+            let watch = watches.values[place]
+            guard watch.serial == ticket.serial, watch.phase == .live else { continue }
+            if position.epoch != watch.epoch || position.offset < watch.delivered {
+                // Read later than all that was delivered: it holds at once, and rows up to it are dropped.
+                watches.values[place].restart(at: position)
+                outputs.append(.reset(ticket.stream, position))
+            } else if position.offset > watch.delivered {
+                behind.append((ticket, position.offset))
+            }
+        }
+        check = behind.isEmpty ? .idle : .behind(behind)
+        // Nobody may have told of what was committed.
+        if !behind.isEmpty { isWoken = true }
+    }
+
+    mutating func checkTailBegins() {
+        guard case .behind(let behind) = check else { return }
+        check = .readingTail(behind)
+    }
+
+    mutating func checkTailEnds() {
+        guard case .readingTail(let behind) = check else { return }
+        check = .idle
+        for (ticket, position) in behind {
+            guard let watch = watches[ticket.stream], watch.serial == ticket.serial, watch.phase == .live,
+                watch.delivered < position
+            else { continue }
+            gapCount += 1
+            watches[ticket.stream]?.phase = .healing
+            watches[ticket.stream]?.target = position
+            heal(ticket)
+        }
+    }
+}
+
+extension Tail.Watch {
+    /// What comes next counts from there.
+    mutating func restart(at position: StreamPosition) {
+        epoch = position.epoch
+        delivered = position.offset
+        phase = .live
+    }
+}
