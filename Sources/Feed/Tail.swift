@@ -194,8 +194,8 @@ package struct Tail {
 
     /// What to send next; `nil` while an answer is awaited, or where nothing is to be read.
     ///
-    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn: neither a
-    /// rush of new watches nor a long healing delays the live streams by more than one query.
+    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn:
+    /// neither a rush of new watches nor a long healing delays the live streams by more than one query.
     package mutating func nextQuery(_ permit: Permit) -> Query? {
         guard underWay == nil, let previous else { return nil }
         let tailIsDue = wantsTail && permit.contains(.tail)
