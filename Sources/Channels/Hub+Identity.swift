@@ -19,7 +19,9 @@ extension Hub {
         }
         let identity = Identity(userID: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt)
         // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
-        guard identity.issuedAt == nil || !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
+        guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
+            return complainOfRevocation(&effects)
+        }
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
         unpark(session, &effects)

@@ -66,7 +66,9 @@ extension ClientLoop {
                 atHome { $0.unreadable(read, failure, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
-            case .degraded, .status:
+            case .degraded(let isDegraded):
+                degraded(isDegraded)
+            case .status:
                 break
             }
         }

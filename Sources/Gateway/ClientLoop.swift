@@ -35,6 +35,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether the database is out of reach, and connections were told so.
+    var isDegraded = false
     /// The app whose channels the streams are.
     let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.

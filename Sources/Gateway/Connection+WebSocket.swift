@@ -17,6 +17,7 @@ extension Connection {
         queue(
             ServerEvent.connectionEstablishedFrame(
                 session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        owner.tellStatus(self)
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
 

@@ -62,6 +62,7 @@ package final class Gateway: Sendable {
     package let port: UInt16
     private let threads: [LoopThread]
     private let context: HubContext
+    private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
 
@@ -81,7 +82,9 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let backlog = EventBacklog()
-        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog))
+        let feedWatch = FeedWatch(isDone: startFeed == nil)
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog, feedWatch))
+        self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -113,6 +116,18 @@ package final class Gateway: Sendable {
 
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
+    /// The loops that serve clients.
+    package var clientLoops: [LoopHandle] { threads.map(\.handle) }
+    /// All threads, by name.
+    package var handles: [(name: String, handle: LoopHandle)] {
+        var all = clientLoops.enumerated().map { (name: "\($0)", handle: $1) }
+        if let feed { all.append(("feed", feed.handle)) }
+        if let store { all.append(("store", store.handle)) }
+        return all
+    }
+    /// Whether all that was committed before the hub came has been read, and notifications are listened for: at the
+    /// first time, whatever the database does later. True without a database.
+    package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
 
     /// How often a connection was too slow for one of its streams, which was fed by pages from there on.
     package var pullModeEntryCount: Int { context.pullModeEntries.load(ordering: .relaxed) }
@@ -131,7 +146,7 @@ package final class Gateway: Sendable {
     /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
     /// one message a loop.
     private static func sink(
-        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog, _ watch: FeedWatch
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
@@ -139,6 +154,7 @@ package final class Gateway: Sendable {
                 for output in outputs {
                     // Before the loops hear of it, which judge once more what was verified before.
                     if case .revoked(let revoked) = output { revocations.insert(revoked) }
+                    if case .status(let status) = output { watch.changed(to: status) }
                     switch output.receiver {
                     case .home(let stream):
                         perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)

@@ -25,7 +25,7 @@ import Testing
 
     private func fixture(_ change: (inout GatewayConfiguration) -> Void) async throws -> GatewayFixture {
         try await GatewayFixture(
-            ownsDatabase: true, events: FeedConfiguration(connectionString: database.hub), change)
+            ownsDatabase: true, feed: FeedConfiguration(connectionString: database.hub), change)
     }
 
     /// Commits `count` events at once, of so many bytes each and some.
