@@ -4,10 +4,11 @@ import Gateway
 import Postgres
 import Sync
 import TestDatabase
+import TestSupport
 import Testing
 
 /// Devices that come back, and devices that read slowly, over sockets and from a real log.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
     private let database: Database
     private let writer: BlockingConnection
     private static let channel = "user.u1.items"
