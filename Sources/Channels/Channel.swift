@@ -1,14 +1,21 @@
 import Pusher
+import Sync
 
 /// The subscribers that one loop has of one channel.
 ///
-/// Invariant: it is in the hub's table exactly while it has a subscriber or awaits one.
+/// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
 package final class Channel {
     package let name: ChannelName
     /// Whether the name is a user's stream, fed by the database.
     let isStream: Bool
     /// The loop's sessions that get this channel's events, in no order.
     package internal(set) var subscribers: ContiguousArray<SessionID> = []
+    /// Of a stream: the loop's sessions that get pages until they have caught up, in no order.
+    var behind: ContiguousArray<SessionID> = []
+    /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
+    /// stands. Known while there is one.
+    private var epoch: String?
+    private var offset: Int64 = 0
     /// Subscribes whose answer from the stream's home is still under way.
     var joining = 0
 
@@ -17,5 +24,22 @@ package final class Channel {
         self.isStream = isStream
     }
 
-    var isEmpty: Bool { subscribers.isEmpty && joining == 0 }
+    /// Sessions that are to be told of events some way or other.
+    package var memberCount: Int { subscribers.count + behind.count }
+
+    /// See above.
+    var position: StreamPosition? {
+        get { epoch.map { StreamPosition(epoch: $0, offset: offset) } }
+        set {
+            epoch = newValue?.epoch
+            offset = newValue?.offset ?? 0
+        }
+    }
+
+    /// The event at `offset` has been handed to all who are live.
+    package func advanced(to offset: Int64) {
+        self.offset = offset
+    }
+
+    var isEmpty: Bool { subscribers.isEmpty && joining == 0 && behind.isEmpty }
 }

@@ -1,11 +1,43 @@
 /// The engine's bounds. Each is tested at the bound and one past it.
 package struct ChannelLimits: Sendable {
-    /// Channels that one connection may be subscribed to. Pusher's own figure.
+    /// Channels that one connection may be subscribed to. Pusher's own figure. Also the places that one connection may
+    /// name in a `sync:resume`, and have waiting for their subscribes.
     package var subscriptionsPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity.
     package var parkedPerSessionMax = 20
     /// Actions that one connection may have unanswered; one more is answered `retry`.
     package var actionsPerSessionMax = 256
+    /// Of the homes of streams.
+    package var streams = StreamLimits()
+
+    package init() {}
+
+    /// Bytes of an epoch that a client may name.
+    static let epochBytes = 128
+    /// The largest offset that a client may name: what JavaScript counts to.
+    static let offsetMax: Int64 = 1 << 53
+}
+
+/// The bounds of one home of streams. A hub has a home for each loop, which share what is for all streams. Each is tested at the bound and one past it.
+package struct StreamLimits: Sendable {
+    /// Recent events kept of one stream.
+    package var windowEvents = 256
+    /// And their bytes, with what it costs to keep them.
+    package var windowBytes = 256 << 10
+    /// The same over all streams.
+    package var windowTotalBytes = 64 << 20
+    /// Events that a `sync:resume` may be behind; beyond, the client is told to fetch a snapshot.
+    package var replayEvents: Int64 = 1_000
+    /// Events of one page.
+    package var pageEvents = 256
+    /// Bytes of the events of one page, unless its first is larger.
+    package var pageBytes = 256 << 10
+    /// Pages of the log that may be awaited for one stream; one more asker is told that the store is unavailable.
+    package var readersPerStreamMax = 1_000
+    /// How long a stream that nobody wants is kept, for a device that comes back.
+    package var linger = Duration.seconds(30)
+    /// Streams kept so; with one more, the oldest goes.
+    package var lingeringMax = 100_000
 
     package init() {}
 }

@@ -95,4 +95,51 @@ extension ServerEvent {
             }
         }
     }
+
+    /// Events of a stream that follow one another, under one of its names: a frame for each, all in one block.
+    static func pageFrames(_ page: ContiguousArray<ReplayWindow.Entry>, channel: String) -> SharedBytes {
+        var writer = ByteWriter(capacity: page.reduce(0) { $0 + $1.size + $1.size / 4 + 192 })
+        for entry in page {
+            entry.data.withUnsafeBytes { data in
+                FrameWriter.appendText(to: &writer) {
+                    event(entry.name, channel: channel, data: data, to: &$0)
+                }
+            }
+        }
+        return writer.finish()
+    }
+
+    /// `sync:resumed` (design: the wire extension): the events behind the client's place follow.
+    static func resumedFrame(_ channel: ChannelName, at position: StreamPosition, replayed: Int64) -> SharedBytes {
+        resumedFrame(channel, at: position) { data in
+            data.append(#","recovered":true,"replayed":"#)
+            data.append(decimal: replayed)
+        }
+    }
+
+    /// `sync:resumed`: the channel goes on at `position`, and a snapshot is to be fetched.
+    static func resumedFrame(_ channel: ChannelName, at position: StreamPosition, lost: ResumeLoss) -> SharedBytes {
+        resumedFrame(channel, at: position) { data in
+            data.append(#","recovered":false,"reason":""#)
+            data.append(lost.rawValue)
+            data.append(UInt8(ascii: "\""))
+        }
+    }
+
+    private static func resumedFrame(
+        _ channel: ChannelName, at position: StreamPosition, _ appendOutcome: (inout ByteWriter) -> Void
+    ) -> SharedBytes {
+        var data = ByteWriter(capacity: 192)
+        data.append(#"{"channels":{"#)
+        data.append(jsonString: channel.string)
+        data.append(#":{"epoch":"#)
+        data.append(jsonString: position.epoch)
+        data.append(#","offset":"#)
+        data.append(decimal: position.offset)
+        appendOutcome(&data)
+        data.append("}}}")
+        return FrameWriter.text(capacity: data.count + data.count / 4 + 64) { writer in
+            data.withUnsafeBytes { event("sync:resumed", data: $0, to: &writer) }
+        }
+    }
 }

@@ -18,7 +18,7 @@ extension Hub {
             return complain(error.message, &effects)
         }
         let identity = Identity(userID: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt)
-        // A backend that does not say when it vouched for the user has just done so, and must itself know who is revoked.
+        // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
         guard identity.issuedAt == nil || !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))

@@ -69,6 +69,7 @@ extension Hub {
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
         session.parked.removeAll { $0.name == name }
+        _ = takePlace(name, of: session)
         if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
             leave(session.subscriptions.remove(at: place), of: session, &effects)
         }
@@ -83,25 +84,25 @@ extension Hub {
             if identity.owns(subscribe.stream.stream.user) {
                 enter(subscribe.name, subscribe.stream, session, &effects)
             } else {
+                _ = takePlace(subscribe.name, of: session)
                 refuse(subscribe.name, .otherUser, &effects)
             }
         }
     }
 
     /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
-    /// their own. A stream's home knows where the stream stands by now, so the answer is fetched there; the session
-    /// stays a subscriber meanwhile, or an event before that answer would pass it by.
+    /// their own. Of a stream it is told where it stands itself: what it will be sent follows from there.
     private func repeated(_ place: Int, _ session: Session, _ effects: inout Effects) {
-        let subscription = session.subscriptions[place]
-        let name = subscription.channel.name
-        guard subscription.channel.isStream, let stream = try? StreamName.parse(name.string) else {
-            effects.append(.send(ServerEvent.succeededFrame(name)))
-            return
+        let channel = session.subscriptions[place].channel
+        switch session.subscriptions[place].standing {
+        case .joining:
+            break
+        case .behind(let replay):
+            effects.append(.send(ServerEvent.succeededFrame(channel.name, at: replay.cursor)))
+        case .live:
+            let frame = channel.position.map { ServerEvent.succeededFrame(channel.name, at: $0) }
+            effects.append(.send(frame ?? ServerEvent.succeededFrame(channel.name)))
         }
-        guard subscription.index != nil else { return }
-        session.lastSerial &+= 1
-        session.subscriptions[place].serial = session.lastSerial
-        effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
     private func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {

@@ -6,7 +6,9 @@ import Sync
 /// no socket, no clock of its own, no lock. Belongs to its loop's thread.
 ///
 /// Streams (channels that belong to a user by name) are joined at their home loop, which may be another: the session
-/// becomes a subscriber when the home's answer comes, never before, and so misses nothing and sees nothing early.
+/// becomes a subscriber when the home's answer comes, never before, and so misses nothing and sees nothing early. One
+/// that missed something, or takes what it is sent too slowly, is behind: it gets pages from the home until an answer says
+/// that it is current (`Hub+Resume.swift`).
 package final class Hub {
     package typealias Effects = ContiguousArray<Effect>
 
@@ -54,6 +56,7 @@ package final class Hub {
             leave(subscription, of: session, &effects)
         }
         session.parked = []
+        session.places = []
         sessions[Int(session.id.slot)] = nil
     }
 
@@ -74,6 +77,8 @@ package final class Hub {
             authenticate(data, session, &effects)
         case .sync("action", let data):
             act(data, session, &effects)
+        case .sync("resume", let data):
+            resume(data, session, &effects)
         case .sync:
             complain("This hub does not know this sync: event", &effects)
         case .client:
@@ -83,23 +88,13 @@ package final class Hub {
         }
     }
 
-    /// The stream's home has let a session in. Answers of subscribes that were taken back meanwhile find nothing.
-    package func joined(_ joined: StreamJoined, _ session: Session, _ effects: inout Effects) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
-        let channel = session.subscriptions[place].channel
-        if session.subscriptions[place].index == nil {
-            channel.joining -= 1
-            session.subscriptions[place].index = UInt32(truncatingIfNeeded: channel.subscribers.count)
-            channel.subscribers.append(session.id)
-        }
-        effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
-    }
-
     /// The stream cannot be watched: the subscribe is refused after all.
     package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial && $0.index == nil })
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
+            case .joining = session.subscriptions[place].standing
         else { return }
         let subscription = session.subscriptions.remove(at: place)
+        _ = takePlace(subscription.channel.name, of: session)
         leave(subscription, of: session, &effects)
         effects.append(.send(ServerEvent.refusedFrame(subscription.channel.name, .storeFull)))
     }
@@ -109,9 +104,7 @@ package final class Hub {
     /// Makes the session a subscriber.
     func enter(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
         let channel = channel(name, isStream: false, session.app)
-        let index = UInt32(truncatingIfNeeded: channel.subscribers.count)
-        channel.subscribers.append(session.id)
-        session.subscribe(to: channel, index: index)
+        session.subscribe(to: channel, channel.append(session.id))
         effects.append(.send(ServerEvent.succeededFrame(name)))
     }
 
@@ -119,7 +112,7 @@ package final class Hub {
     func enter(_ name: ChannelName, _ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         let channel = channel(name, isStream: true, session.app)
         channel.joining += 1
-        session.subscribe(to: channel, index: nil)
+        session.subscribe(to: channel, .joining)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
@@ -132,14 +125,12 @@ package final class Hub {
     /// Takes a subscription, already out of the session's list, out of its channel.
     func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
         let channel = subscription.channel
-        if let index = subscription.index {
-            let last = channel.subscribers.removeLast()
-            if Int(index) < channel.subscribers.count {
-                channel.subscribers[Int(index)] = last
-                moved(last, to: index, in: channel)
-            }
-        } else {
-            channel.joining -= 1
+        switch subscription.standing {
+        case .joining: channel.joining -= 1
+        case .live(let index): remove(index, from: channel)
+        case .behind:
+            channel.behind.removeAll { $0 == session.id }
+            session.behindCount -= 1
         }
         guard channel.isEmpty else { return }
         channels[session.app.index][channel.name.string] = nil
@@ -152,10 +143,26 @@ package final class Hub {
         effects.append(.send(ServerEvent.errorFrame(message)))
     }
 
-    private func moved(_ id: SessionID, to index: UInt32, in channel: Channel) {
-        guard let session = sessions[Int(id.slot)],
-            let place = session.subscriptions.firstIndex(where: { $0.channel === channel })
-        else { return }
-        session.subscriptions[place].index = index
+    /// Takes a live subscriber out of the channel; the last one takes its place.
+    func remove(_ index: UInt32, from channel: Channel) {
+        guard let last = channel.subscribers.popLast(), Int(index) < channel.subscribers.count else { return }
+        channel.subscribers[Int(index)] = last
+        guard let session = session(last), let place = session.place(of: channel) else { return }
+        session.subscriptions[place].standing = .live(index)
+    }
+
+    /// The session of that name, if it is here still.
+    func session(_ id: SessionID) -> Session? {
+        guard Int(id.slot) < sessions.count, let session = sessions[Int(id.slot)], session.id == id else { return nil }
+        return session
+    }
+}
+
+extension Channel {
+    /// Takes a live subscriber in.
+    func append(_ id: SessionID) -> Subscription.Standing {
+        let index = UInt32(truncatingIfNeeded: subscribers.count)
+        subscribers.append(id)
+        return .live(index)
     }
 }

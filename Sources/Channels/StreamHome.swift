@@ -2,113 +2,153 @@ import Bytes
 import Pusher
 import Sync
 
-/// The streams whose home is one loop: which loops want them, under which of their two names, and up to where they
-/// have been handed on.
+/// The streams whose home is one loop: which loops want them, under which of their two names, up to where they
+/// have been handed on, and the window of what was handed on last.
 ///
-/// A stream without takers is forgotten. Its first taker makes the home watch it: the feed reads its position and hands
-/// over all that comes after. Takers wait for that position; those who come later are let in at once, at the offset handed
-/// on last. Answer and events leave for a loop by one mailbox, so no event can overtake the answer, and none
-/// between the two is missing: that is the whole of the gate.
+/// A stream's first taker makes the home watch it: the feed reads its position and hands over all that comes after.
+/// Takers wait for that position; those who come later are let in at once, at the offset handed on last. A stream without
+/// takers lingers for a while, watched and with its window, for the device that comes back.
+///
+/// Answer and events leave for a loop by one mailbox, in the order in which they are decided here, so no event can
+/// overtake the answer, and none between the two is missing: that is the whole of the gate, and of the merge of a replay
+/// with what is live. Events of an input leave before its answers.
 ///
 /// Worst interleavings, each with its test in `StreamHomeTests`:
 /// - the last taker leaves and another comes while the position read is under way: the answer to the old watch would
 ///   be too low for the new one, whose events start higher, so watches are numbered (`staleAnswerIsIgnored`);
 /// - a loop's last subscriber leaves while its next one's join is in the mailbox: leave and join keep their order,
-///   and a loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`).
+///   and a loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`);
+/// - a page of the log comes when the stream has moved on: it goes no further than what had been handed on when it was
+///   asked for, and is not taken for the last one (`anEventDuringAReadIsBehindThePage`).
 package struct StreamHome {
     package enum Effect {
         /// Have the feed read the stream's position and hand over its events from there on.
         case watch(StreamID, serial: UInt32)
         case unwatch(StreamID)
+        /// Have the feed read a page of the log, and report by `page` or `unreadable`.
+        case read(StreamRead)
         /// Send the answer to the loop.
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32)
-        /// Send the frame to the subscribers of the named channel on each loop of the set.
-        case broadcast(loops: LoopSet, channel: String, frame: SharedBytes)
+        /// Send the frame of the event at `offset` to the subscribers of the named channel on each loop of the set.
+        case broadcast(loops: LoopSet, channel: String, offset: Int64, frame: SharedBytes)
+        /// Tell everybody in the named channel, on each loop of the set, that the stream goes on at that position.
+        case reset(loops: LoopSet, channel: String, StreamPosition, ResumeLoss)
     }
 
-    fileprivate struct Stream {
-        /// The loops that have takers under `user.…` and under `private-user.…`.
-        var loops: LoopSet = []
-        var privateLoops: LoopSet = []
-        var state = State.awaiting(WaitingList())
-        let watch: UInt32
-
-        init(watch: UInt32) {
-            self.watch = watch
-        }
-    }
-
-    fileprivate enum State {
-        /// The feed has not answered yet; these joins wait for the position.
-        case awaiting(WaitingList)
-        /// The offset handed on last.
-        case positioned(StreamPosition)
-    }
-
-    fileprivate struct Waiting {
-        let session: SessionID
-        let serial: UInt32
-        /// Below `LoopSet.loopsMax`; small, for each stream has room for one of these.
-        let loop: UInt8
-        let form: StreamForm
-    }
-
-    /// Nearly always one, which needs no memory of its own.
-    fileprivate struct WaitingList {
-        private var first: Waiting?
-        private var others: ContiguousArray<Waiting> = []
-
-        mutating func append(_ waiting: Waiting) {
-            if first == nil {
-                first = waiting
-            } else {
-                others.append(waiting)
-            }
-        }
-
-        mutating func removeAll(where isGone: (Waiting) -> Bool) {
-            if let first, isGone(first) { self.first = nil }
-            others.removeAll(where: isGone)
-        }
-
-        func forEachJoin(_ body: (Waiting) -> Void) {
-            if let first { body(first) }
-            for waiting in others { body(waiting) }
-        }
-    }
-
+    let limits: StreamLimits
     // Looked into once for each input. Entries are changed by their index, where they lie: by their key, each change
     // costs three allocations.
-    private var streams: [StreamID: Stream] = [:]
+    var streams: [StreamID: Stream] = [:]
     private var lastWatch: UInt32 = 0
+    /// Of the streams of which pages of the log are awaited.
+    var readers: [StreamID: StreamReaders] = [:]
+    /// Over all windows.
+    private(set) var windowBytes = 0
+    private(set) var windowEvents = 0
+    /// The events of all windows in the order in which they came: the oldest of all goes first when there is no room.
+    private var evictions = LazyQueue<WindowedEvent>()
+    /// The streams without takers, in the order in which they were left.
+    private var lingering = LazyQueue<LingeringStream>()
+    private var lastLinger: UInt32 = 0
 
-    package init() {}
+    package init(limits: StreamLimits = StreamLimits()) {
+        self.limits = limits
+    }
 
+    /// Streams watched, those that linger among them.
     package var streamCount: Int { streams.count }
+    /// Streams that nobody wants at present.
+    package private(set) var lingeringCount = 0
+    /// Bytes of all windows, with what it costs to keep them.
+    package var windowByteCount: Int { windowBytes }
+    /// Sessions that wait for a page of the log.
+    package var readerCount: Int { readers.values.reduce(0) { $0 + $1.waiting.count } }
 
-    /// A loop asks for one of its sessions to be let in.
+    // MARK: Takers
+
+    /// A loop asks for something for one of its sessions.
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
         let known = streams.count
-        if let position = streams[id, default: Stream(watch: lastWatch &+ 1)].take(join, loop) {
-            let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
-            effects.append(.joined(loop: loop, joined))
+        let (position, lingered) = streams[id, default: Stream(watch: lastWatch &+ 1)].take(join, loop)
+        if lingered { lingeringCount -= 1 }
+        if let position {
+            switch join.purpose {
+            case .subscribe:
+                answer(join, loop, position, .fresh, &effects)
+            case .resume(let from):
+                resume(join, loop, from: from, at: position, &effects)
+            case .next(let after):
+                next(join, loop, after: after, at: position, &effects)
+            }
         } else if streams.count > known {
             lastWatch &+= 1
             effects.append(.watch(id, serial: lastWatch))
         }
     }
 
-    /// A loop has nobody left under this name, and awaits nobody.
-    package mutating func leave(_ name: StreamName, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.index(forKey: name.stream), !streams.values[place].drop(name.form, loop) else {
-            return
+    /// A loop has nobody left under this name, and awaits nobody. `now`: monotonic, in nanoseconds.
+    package mutating func leave(
+        _ name: StreamName, from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let place = streams.index(forKey: name.stream) else { return }
+        if let place = readers.index(forKey: name.stream) {
+            readers.values[place].removeAll(form: name.form, loop: loop)
+            if readers.values[place].isEmpty { readers.remove(at: place) }
         }
-        streams.remove(at: place)
-        effects.append(.unwatch(name.stream))
+        guard streams.values[place].drop(name.form, loop) else { return }
+        guard streams.values[place].position != nil, limits.linger > .zero, limits.lingeringMax > 0 else {
+            return unwatch(name.stream, &effects)
+        }
+        lastLinger &+= 1
+        lingeringCount += 1
+        streams.values[place].linger = lastLinger
+        lingering.append(LingeringStream(stream: name.stream, linger: lastLinger, since: now))
+        if lingeringCount > limits.lingeringMax { endLongestLinger(&effects) }
+        if lingering.needsSweep(live: lingeringCount) {
+            let streams = streams
+            lingering.sweep { streams[$0.stream]?.linger == $0.linger }
+        }
     }
+
+    /// Time has passed: streams that nobody has come back to are let go. Worth calling while any linger.
+    package mutating func sweep(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+        let (seconds, attoseconds) = limits.linger.components
+        let linger = UInt64(clamping: seconds) &* 1_000_000_000 &+ UInt64(clamping: attoseconds / 1_000_000_000)
+        while let first = lingering.first, now >= first.since, now - first.since >= linger {
+            _ = lingering.popFirst()
+            endLinger(first, &effects)
+        }
+    }
+
+    private mutating func endLongestLinger(_ effects: inout ContiguousArray<Effect>) {
+        while let first = lingering.popFirst(), !endLinger(first, &effects) {}
+    }
+
+    /// False where the entry stands for nothing: the stream was taken again.
+    @discardableResult
+    private mutating func endLinger(_ entry: LingeringStream, _ effects: inout ContiguousArray<Effect>) -> Bool {
+        guard streams[entry.stream]?.linger == entry.linger else { return false }
+        lingeringCount -= 1
+        unwatch(entry.stream, &effects)
+        return true
+    }
+
+    private mutating func unwatch(_ id: StreamID, _ effects: inout ContiguousArray<Effect>) {
+        forget(id)
+        effects.append(.unwatch(id))
+    }
+
+    private mutating func forget(_ id: StreamID) {
+        guard let stream = streams.removeValue(forKey: id) else { return }
+        windowBytes -= stream.window.byteCount
+        windowEvents -= stream.window.count
+        readers[id] = nil
+    }
+
+    // MARK: The feed
 
     /// The feed has read where the stream stands, for the watch of that number.
     package mutating func positioned(
@@ -126,113 +166,75 @@ package struct StreamHome {
     /// The feed cannot watch the stream: who waits is refused.
     package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.watch == watch else { return }
-        streams[id] = nil
+        forget(id)
         stream.waiting?.forEachJoin {
             effects.append(.refused(loop: Int($0.loop), $0.session, serial: $0.serial))
         }
     }
 
-    /// What lies between the offset handed on last and `position` cannot be had (a restore, a failover, a log that ends
-    /// too late). The takers are told by being answered again, at a position that does not follow theirs: fetch anew.
+    /// What lies between the offset handed on last and `position` cannot be had: a restore, a failover, or a log that
+    /// ends too late. All takers are told, also those who wait for a page: fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
-        guard let stream = streams[id], stream.position != nil else { return }
-        streams[id]?.state = .positioned(position)
+        guard let place = streams.index(forKey: id), let old = streams.values[place].position else { return }
+        windowBytes -= streams.values[place].window.byteCount
+        windowEvents -= streams.values[place].window.count
+        streams.values[place].window.removeAll()
+        streams.values[place].state = .positioned(position)
+        readers[id] = nil
+        let isSameLife = old.epoch == position.epoch && position.offset >= old.offset
         for form in StreamForm.allCases {
-            let loops = stream.loops(form)
-            guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format(),
-                let channel = ChannelName(name)
-            else { continue }
-            let frame = ServerEvent.succeededFrame(channel, at: position)
-            effects.append(.broadcast(loops: loops, channel: name, frame: frame))
+            let loops = streams.values[place].loops(form)
+            guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format() else { continue }
+            let loss = isSameLife ? ResumeLoss.positionExpired : .streamReset
+            effects.append(.reset(loops: loops, channel: name, position, loss))
         }
     }
 
     /// The feed hands over one event. Events of a stream come in order; one at or below the offset handed on last,
     /// or of a stream not yet positioned, lies before what any taker was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
-        guard let stream = streams[event.stream], let position = stream.position, event.offset > position.offset else {
-            return
-        }
-        streams[event.stream]?.state = .positioned(StreamPosition(epoch: position.epoch, offset: event.offset))
+        guard let place = streams.index(forKey: event.stream) else { return }
+        let bytes = streams.values[place].window.byteCount
+        let events = streams.values[place].window.count
+        guard streams.values[place].advance(by: event, limits) else { return }
+        windowBytes += streams.values[place].window.byteCount - bytes
+        windowEvents += streams.values[place].window.count - events
         for form in StreamForm.allCases {
-            let loops = stream.loops(form)
+            let loops = streams.values[place].loops(form)
             guard !loops.isEmpty, let name = StreamName(form: form, stream: event.stream).format() else { continue }
             let frame = ServerEvent.streamFrame(event, channel: name)
-            effects.append(.broadcast(loops: loops, channel: name, frame: frame))
+            effects.append(.broadcast(loops: loops, channel: name, offset: event.offset, frame: frame))
+        }
+        evict(behind: event)
+    }
+
+    /// Keeps all windows together within their bound: the oldest event of all goes first.
+    private mutating func evict(behind event: StreamEvent) {
+        evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
+        while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
+            guard let place = streams.index(forKey: oldest.stream) else { continue }
+            let bytes = streams.values[place].window.byteCount
+            guard streams.values[place].forgetEvent(upTo: oldest.offset) else { continue }
+            windowBytes += streams.values[place].window.byteCount - bytes
+            windowEvents -= 1
+        }
+        if evictions.needsSweep(live: windowEvents) {
+            let streams = streams
+            evictions.sweep { streams[$0.stream]?.holds($0.offset) == true }
         }
     }
 }
 
-/// A set of loops, by number.
-package struct LoopSet: OptionSet, Sendable {
-    package let rawValue: UInt64
-
-    /// The most loops that a hub may have.
-    package static let loopsMax = 64
-
-    package init(rawValue: UInt64) {
-        self.rawValue = rawValue
-    }
-
-    package init(loop: Int) {
-        rawValue = 1 << UInt64(loop)
-    }
-
-    package func contains(loop: Int) -> Bool { contains(LoopSet(loop: loop)) }
+/// An entry of the order in which windows are emptied; stands for nothing once the event has left its window.
+private struct WindowedEvent {
+    let stream: StreamID
+    let offset: Int64
 }
 
-extension StreamHome.Stream {
-    var position: StreamPosition? {
-        guard case .positioned(let position) = state else { return nil }
-        return position
-    }
-
-    /// Nil once the position is known.
-    var waiting: StreamHome.WaitingList? {
-        guard case .awaiting(let waiting) = state else { return nil }
-        return waiting
-    }
-
-    func loops(_ form: StreamForm) -> LoopSet {
-        form == .user ? loops : privateLoops
-    }
-
-    /// Takes a loop in: at once, where the position is known, or when it will be.
-    mutating func take(_ join: StreamJoin, _ loop: Int) -> StreamPosition? {
-        let form = join.name.form
-        if form == .user {
-            loops.insert(LoopSet(loop: loop))
-        } else {
-            privateLoops.insert(LoopSet(loop: loop))
-        }
-        guard case .awaiting(var waiting) = state else { return position }
-        // Let go of before the list grows, or it would be copied.
-        state = .awaiting(StreamHome.WaitingList())
-        waiting.append(
-            StreamHome.Waiting(
-                session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: form))
-        state = .awaiting(waiting)
-        return nil
-    }
-
-    /// Lets a loop go, and says whether any is left.
-    mutating func drop(_ form: StreamForm, _ loop: Int) -> Bool {
-        if form == .user {
-            loops.remove(LoopSet(loop: loop))
-        } else {
-            privateLoops.remove(LoopSet(loop: loop))
-        }
-        if var waiting {
-            waiting.removeAll { Int($0.loop) == loop && $0.form == form }
-            state = .awaiting(waiting)
-        }
-        return !loops.isEmpty || !privateLoops.isEmpty
-    }
-
-    /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
-    mutating func positioned(at position: StreamPosition, watch: UInt32) -> StreamHome.WaitingList? {
-        guard self.watch == watch, let waiting else { return nil }
-        state = .positioned(position)
-        return waiting
-    }
+/// An entry of the order in which streams are let go; stands for nothing once somebody has taken the stream again.
+private struct LingeringStream {
+    let stream: StreamID
+    let linger: UInt32
+    /// Monotonic, in nanoseconds.
+    let since: UInt64
 }

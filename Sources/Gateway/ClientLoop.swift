@@ -27,9 +27,9 @@ final class ClientLoop {
     let timeouts: GatewayTimeouts
     let pingFrame: SharedBytes
     private(set) var isStopping = false
-    private var home = StreamHome()
+    var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
-    private var homeEffects: ContiguousArray<StreamHome.Effect> = []
+    var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
     private var acceptor: Acceptor?
     /// When whose identity is to be looked at, and what rings then.
@@ -38,11 +38,16 @@ final class ClientLoop {
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// The app whose channels the streams are.
-    private let streamApp: App?
+    let streamApp: App?
+    /// Connections that are fed by pages, and what was last seen of them.
+    var pulling: [SessionID: PullProgress] = [:]
+    private(set) var sweep: Alarm?
+    /// Whether `sweep` is set to ring.
+    var isSweepSet = false
 
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
-    private static let effectsKept = 64
+    static let effectsKept = 64
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
@@ -60,6 +65,7 @@ final class ClientLoop {
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, now: UnixTime.read)
         streamApp = configuration.apps.first { $0.ownsDatabase }
+        home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
         var messageLimits = MessageLimits()
@@ -68,6 +74,7 @@ final class ClientLoop {
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
+        sweep = try? Alarm(loop) { [unowned self] in swept() }
         loop.attach(mailbox) { [unowned self] in received($0) }
         do throws(ReactorError) {
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
@@ -97,12 +104,13 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let frame): deliver(frame, to: channel)
+        case .broadcast(let channel, let offset, let frame): deliver(frame, at: offset, to: channel)
+        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
-        case .leave(let name, let from): atHome { $0.leave(name, from: from, &$1) }
+        case .leave(let name, let from): left(name, from: from)
         case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
@@ -137,60 +145,6 @@ final class ClientLoop {
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 
-    // MARK: Streams
-
-    /// A session of this loop asks its stream's home to be let in.
-    func join(_ join: StreamJoin) {
-        let target = hubContext.home(of: join.name.stream)
-        if target == number {
-            atHome { $0.join(join, from: number, &$1) }
-        } else {
-            hubContext.mailboxes[target].post(.join(join, from: number))
-        }
-    }
-
-    /// This loop has nobody left under the name.
-    func leave(_ name: StreamName) {
-        let target = hubContext.home(of: name.stream)
-        if target == number {
-            atHome { $0.leave(name, from: number, &$1) }
-        } else {
-            hubContext.mailboxes[target].post(.leave(name, from: number))
-        }
-    }
-
-    private func received(_ outputs: [FeedOutput]) {
-        defer { hubContext.backlog.subtract(outputs) }
-        for output in outputs {
-            switch output {
-            case .event(let event):
-                atHome { $0.received(event, &$1) }
-            case .positioned(let stream, let serial, let position):
-                atHome { $0.positioned(stream, at: position, watch: serial, &$1) }
-            case .refused(let stream, let serial):
-                atHome { $0.refused(stream, watch: serial, &$1) }
-            case .reset(let stream, let position):
-                atHome { $0.reset(stream, to: position, &$1) }
-            case .revoked(let revocations):
-                revoked(revocations)
-            case .degraded(let isDegraded):
-                degraded(isDegraded)
-            case .page, .unreadable, .status:
-                break
-            }
-        }
-    }
-
-    private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        // Taken out, for what is performed may come back here.
-        var effects = exchange(&homeEffects, with: [])
-        input(&home, &effects)
-        // Moved out from the end, not copied.
-        effects.reverse()
-        while let effect = effects.popLast() { perform(effect) }
-        if effects.capacity <= Self.effectsKept { homeEffects = effects }
-    }
-
     /// Gives the engine an input about a connection, and does for the connection what the engine decides.
     func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
         var effects = exchange(&hubEffects, with: [])
@@ -198,57 +152,6 @@ final class ClientLoop {
         effects.reverse()
         while let effect = effects.popLast() { connection.perform(effect) }
         if effects.capacity <= Self.effectsKept { hubEffects = effects }
-    }
-
-    private func perform(_ effect: StreamHome.Effect) {
-        switch effect {
-        case .watch(let stream, let serial):
-            hubContext.requestFeed(.watch(stream, serial: serial))
-        case .unwatch(let stream):
-            hubContext.requestFeed(.unwatch(stream))
-        case .joined(let target, let joined):
-            if target == number {
-                self.joined(joined)
-            } else {
-                hubContext.mailboxes[target].post(.joined(joined))
-            }
-        case .refused(let target, let session, let serial):
-            if target == number {
-                joinRefused(session, serial)
-            } else {
-                hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
-            }
-        case .broadcast(let loops, let channel, let frame):
-            for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
-                if target == number {
-                    deliver(frame, to: channel)
-                } else {
-                    hubContext.mailboxes[target].post(.broadcast(channel: channel, frame))
-                }
-            }
-        }
-    }
-
-    private func joined(_ joined: StreamJoined) {
-        guard let connection = connection(joined.session), let session = connection.session else { return }
-        engage(connection) { $0.joined(joined, session, &$1) }
-    }
-
-    private func joinRefused(_ id: SessionID, _ serial: UInt32) {
-        guard let connection = connection(id), let session = connection.session else { return }
-        engage(connection) { $0.joinRefused(session, serial: serial, &$1) }
-    }
-
-    /// Queues the frame to every subscriber that this loop has of the channel.
-    private func deliver(_ frame: SharedBytes, to name: String) {
-        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
-        for id in channel.subscribers {
-            // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
-            // is compared although a session leaves its channels before its slot is free: what stands here is health
-            // data, and a slip in that bookkeeping must not hand it to a stranger.
-            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
-            unsafeDowncast(source, to: Connection.self).queue(frame, on: loop)
-        }
     }
 
     // MARK: Actions
@@ -278,6 +181,8 @@ final class ClientLoop {
     /// before the shutdown, and none comes after it to keep its loop alive.
     private func shutdown() {
         isStopping = true
+        // The loop ends with its last source.
+        if let sweep { loop.remove(sweep) }
         if let acceptor {
             loop.remove(acceptor)
             self.acceptor = nil

@@ -45,7 +45,7 @@ final class Connection: EventSource {
     var awaitsPong = false
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant?
-    private var output = WriteQueue()
+    private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
 
@@ -70,7 +70,10 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
-        if readiness.contains(.writable) { flush() }
+        if readiness.contains(.writable) {
+            flush()
+            pullIfDrained()
+        }
         if phase == .gone { return }
         if readiness.contains(.readable) {
             readable()
@@ -87,6 +90,7 @@ final class Connection: EventSource {
         {
             slow()
         }
+        pullIfDrained()
     }
 
     override func deadlineReached() {
@@ -114,6 +118,29 @@ final class Connection: EventSource {
         loop.markDirty(self)
     }
 
+    /// Whether so much is queued that its streams are better fed by pages.
+    @inline(__always)
+    func isCrowded(_ limits: GatewayLimits) -> Bool {
+        output.byteCount > limits.pullQueueBytesMax || output.frameCount > limits.pullQueueFramesMax
+    }
+
+    /// A burst in one tick says nothing about the reader: whether the queue is too long still when the socket has got
+    /// what it takes.
+    func isSlow(_ limits: GatewayLimits) -> Bool {
+        flush()
+        return isCrowded(limits)
+    }
+
+    /// A session that is behind gets its next page when little is left of what was queued.
+    private func pullIfDrained() {
+        guard let session, session.isBehind, isEstablished else { return }
+        let limits = owner.limits
+        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4 else {
+            return
+        }
+        owner.engage(self) { $0.drained(session, &$1) }
+    }
+
     /// A quiet connection gives back what bursts have taken.
     func trim() {
         output.trim()
@@ -130,7 +157,7 @@ final class Connection: EventSource {
     }
 
     /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
-    private func slow() {
+    func slow() {
         output.dropUnsent()
         guard isEstablished else { return drop() }
         close(.overCapacity)

@@ -19,6 +19,8 @@ final class HubContext: Sendable {
     let census: ConnectionCensus
     /// The feed's outputs that the loops have before them: the feed waits while they are many.
     let backlog: EventBacklog
+    /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
+    let pullModeEntries = Atomic<Int>(0)
     let verifier: TokenVerifier
     let routes: any HTTPRoutes
     /// Nil without a database.
@@ -126,6 +128,9 @@ package final class Gateway: Sendable {
     /// Whether all that was committed before the hub came has been read, and notifications are listened for: at the
     /// first time, whatever the database does later. True without a database.
     package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
+
+    /// How often a connection was too slow for one of its streams, which was fed by pages from there on.
+    package var pullModeEntryCount: Int { context.pullModeEntries.load(ordering: .relaxed) }
 
     /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.

@@ -28,6 +28,11 @@ package struct GatewayLimits: Sendable {
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
     package var sendQueueFramesMax = 16_384
+    /// Bytes queued to one connection above which its streams are fed by pages, one at a time as it takes them. It may
+    /// hold so much and one page (`StreamLimits.pageBytes`).
+    package var pullQueueBytesMax = 1 << 20
+    /// Frames queued to one connection, likewise.
+    package var pullQueueFramesMax = 4_096
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000
     /// Connections from one address; above it a request is answered with 429. Nil: no bound.
@@ -54,6 +59,8 @@ package struct GatewayTimeouts: Sendable {
     package var pong: Duration = .seconds(30)
     /// A route's answer to a request; beyond it the request is answered with 503. Longer than the store takes to give up.
     package var answer: Duration = .seconds(15)
+    /// How long a connection that is fed by pages may take not one byte before it is closed with 4100.
+    package var stalled: Duration = .seconds(60)
     /// From the hub's end to a connection's close frame, where actions of that connection are still unanswered.
     package var drain: Duration = .seconds(2)
     /// From `sync:auth_expiring` to the end of the token, and from there to the close with 4109.

@@ -10,16 +10,18 @@ import Sync
 enum LoopMessage: Sendable {
     /// Take over a connection that was accepted.
     case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?)
-    /// To a stream's home: a session of loop `from` asks to be let in.
+    /// To a stream's home: a session of loop `from` asks to be let in, or for what it missed.
     case join(StreamJoin, from: Int)
     /// To a stream's home: loop `from` has nobody left under this name.
     case leave(StreamName, from: Int)
-    /// From a stream's home: the session is let in.
+    /// From a stream's home: the answer to that.
     case joined(StreamJoined)
     /// From a stream's home: the session cannot be let in.
     case joinRefused(SessionID, serial: UInt32)
-    /// From a stream's home: an event for the subscribers of that channel.
-    case broadcast(channel: String, SharedBytes)
+    /// From a stream's home: the event at that offset, for the subscribers of that channel.
+    case broadcast(channel: String, offset: Int64, SharedBytes)
+    /// From a stream's home: the stream goes on at that position, and what lies between is lost.
+    case reset(channel: String, StreamPosition, ResumeLoss)
     /// From the feed, to the homes of these streams.
     case feed([FeedOutput])
     /// From the verifier: a token was found good or bad.

@@ -12,6 +12,8 @@ struct WriteQueue {
     private var sent = 0
     /// Bytes queued and not sent.
     private(set) var byteCount = 0
+    /// Bytes sent so far, modulo 2^32: whether the peer takes anything.
+    private(set) var sentCount: UInt32 = 0
 
     /// What remains after a flush.
     enum Outcome {
@@ -86,6 +88,7 @@ struct WriteQueue {
 
     private mutating func advance(by count: Int) {
         byteCount &-= count
+        sentCount &+= UInt32(truncatingIfNeeded: count)
         guard let frame = first else { return }
         if count < frame.count &- sent {
             sent &+= count

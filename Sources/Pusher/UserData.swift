@@ -69,14 +69,20 @@ package struct UserData: Equatable, Sendable {
         self = try result.get()
     }
 
-    /// Appends the text of a `user_data` that holds an id and its times and nothing else.
-    package static func append(id: String, issuedAt: Int64, expiresAt: Int64, to writer: inout ByteWriter) {
+    /// Appends the text of a `user_data` that holds an id, the times given, and nothing else.
+    package static func append(
+        id: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil, to writer: inout ByteWriter
+    ) {
         writer.append(#"{"id":"#)
         writer.append(jsonString: id)
-        writer.append(#","issuedAt":"#)
-        writer.append(decimal: issuedAt)
-        writer.append(#","expiresAt":"#)
-        writer.append(decimal: expiresAt)
+        if let issuedAt {
+            writer.append(#","issuedAt":"#)
+            writer.append(decimal: issuedAt)
+        }
+        if let expiresAt {
+            writer.append(#","expiresAt":"#)
+            writer.append(decimal: expiresAt)
+        }
         writer.append("}")
     }
 

@@ -17,9 +17,9 @@ struct EngineFixture {
         hub = Hub(appCount: 2, limits: limits, now: now)
     }
 
-    func session(_ slot: UInt32, app: App? = nil) -> Session {
+    func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
         let session = Session(
-            id: SessionID(slot: slot, generation: 1), app: app ?? self.app,
+            id: SessionID(slot: slot, generation: generation), app: app ?? self.app,
             socketID: SocketID(random: UInt64(slot + 1) << 11, 7 << 11))
         hub.opened(session)
         return session
@@ -30,7 +30,7 @@ struct EngineFixture {
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
         hub.received(event, from: session, &effects)
-        return effects.map(Heard.init)
+        return effects.flatMap(Heard.all)
     }
 
     func subscribe(_ channel: String, auth: String = "", from session: Session) throws -> [Heard] {
@@ -51,12 +51,32 @@ struct EngineFixture {
             #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"\#(escaped)"}}"#, from: session)
     }
 
+    /// Says where the client stands.
+    func resume(_ channels: [String: (epoch: String, offset: Int64)], from session: Session) throws -> [Heard] {
+        let places = channels.sorted { $0.key < $1.key }.map {
+            #""\#($0.key)":{"epoch":"\#($0.value.epoch)","offset":\#($0.value.offset)}"#
+        }
+        return try send(
+            #"{"event":"sync:resume","data":{"v":1,"channels":{\#(places.joined(separator: ","))}}}"#, from: session)
+    }
+
     /// Answers a join as its home would.
-    func joined(_ join: StreamJoin, at offset: Int64, _ session: Session) -> [Heard] {
+    func joined(
+        _ join: StreamJoin, at offset: Int64, _ session: Session, _ outcome: StreamJoined.Outcome = .fresh,
+        hasRoom: Bool = true
+    ) -> [Heard] {
         var effects = Hub.Effects()
         let position = StreamPosition(epoch: "e", offset: offset)
-        hub.joined(StreamJoined(session: join.session, serial: join.serial, position: position), session, &effects)
-        return effects.map(Heard.init)
+        let joined = StreamJoined(session: join.session, serial: join.serial, position: position, outcome: outcome)
+        hub.joined(joined, session, hasRoom: hasRoom, &effects)
+        return effects.flatMap(Heard.all)
+    }
+
+    /// The connection has sent what was queued.
+    func drained(_ session: Session) -> [Heard] {
+        var effects = Hub.Effects()
+        hub.drained(session, &effects)
+        return effects.flatMap(Heard.all)
     }
 
     /// An action as clients send it.
@@ -69,13 +89,13 @@ struct EngineFixture {
     func answered(_ json: String, _ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
-        return effects.map(Heard.init)
+        return effects.flatMap(Heard.all)
     }
 
     func close(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.closed(session, &effects)
-        return effects.map(Heard.init)
+        return effects.flatMap(Heard.all)
     }
 
     func subscribers(_ channel: String, app: App? = nil) -> [UInt32] {
@@ -90,18 +110,19 @@ enum Heard: Equatable, CustomStringConvertible {
     case watchIdentity(Duration)
     case close(UInt16)
     case act(String, user: String)
-    case join(String, serial: UInt32)
+    case join(String, serial: UInt32, StreamJoin.Purpose = .subscribe)
     case leave(String)
 
-    init(_ effect: Effect) {
+    /// A page is heard as its frames.
+    static func all(_ effect: Effect) -> [Heard] {
         switch effect {
-        case .send(let frame): self = .text(payload(of: frame))
-        case .verify(let token): self = .verify(token)
-        case .watchIdentity(let wait): self = .watchIdentity(wait)
-        case .close(let code): self = .close(code.rawValue)
-        case .act(let envelope, let user): self = .act(envelope.key, user: user)
-        case .join(let join): self = .join(join.name.format() ?? "?", serial: join.serial)
-        case .leave(let name): self = .leave(name.format() ?? "?")
+        case .send(let frame): payloads(of: frame).map(Heard.text)
+        case .verify(let token): [.verify(token)]
+        case .watchIdentity(let wait): [.watchIdentity(wait)]
+        case .close(let code): [.close(code.rawValue)]
+        case .act(let envelope, let user): [.act(envelope.key, user: user)]
+        case .join(let join): [.join(join.name.format() ?? "?", serial: join.serial, join.purpose)]
+        case .leave(let name): [.leave(name.format() ?? "?")]
         }
     }
 
@@ -112,7 +133,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .watchIdentity(let wait): "watch the identity after \(wait)"
         case .close(let code): "close \(code)"
         case .act(let key, let user): "act \(key) as \(user)"
-        case .join(let name, let serial): "join \(name) \(serial)"
+        case .join(let name, let serial, let purpose): "join \(name) \(serial) \(purpose)"
         case .leave(let name): "leave \(name)"
         }
     }
@@ -120,10 +141,23 @@ enum Heard: Equatable, CustomStringConvertible {
 
 /// The payload of a server's frame.
 func payload(of frame: SharedBytes) -> String {
-    let bytes = frame.array
-    guard bytes.count >= 2 else { return "" }
-    let header = bytes[1] < 126 ? 2 : bytes[1] == 126 ? 4 : 10
-    return String(decoding: bytes.dropFirst(header), as: UTF8.self)
+    payloads(of: frame).first ?? ""
+}
+
+/// The payloads of a server's frames.
+func payloads(of frames: SharedBytes) -> [String] {
+    var bytes = frames.array[...]
+    var payloads: [String] = []
+    while bytes.count >= 2 {
+        let short = Int(bytes[bytes.startIndex + 1])
+        let lengthBytes = short < 126 ? 0 : short == 126 ? 2 : 8
+        bytes = bytes.dropFirst(2)
+        let length = short < 126 ? short : bytes.prefix(lengthBytes).reduce(0) { $0 << 8 | Int($1) }
+        bytes = bytes.dropFirst(lengthBytes)
+        payloads.append(String(decoding: bytes.prefix(length), as: UTF8.self))
+        bytes = bytes.dropFirst(length)
+    }
+    return payloads
 }
 
 func succeeded(_ channel: String) -> Heard {
@@ -133,4 +167,17 @@ func succeeded(_ channel: String) -> Heard {
 func succeeded(_ channel: String, at offset: Int64) -> Heard {
     let data = #"{\"sync\":{\"epoch\":\"e\",\"offset\":\#(offset)}}"#
     return .text(#"{"event":"pusher_internal:subscription_succeeded","channel":"\#(channel)","data":"\#(data)"}"#)
+}
+
+func resumed(_ channel: String, at offset: Int64, epoch: String = "e", replayed: Int64) -> Heard {
+    resumed(channel, at: offset, epoch: epoch, #"\"recovered\":true,\"replayed\":\#(replayed)"#)
+}
+
+func resumed(_ channel: String, at offset: Int64, epoch: String = "e", lost: ResumeLoss) -> Heard {
+    resumed(channel, at: offset, epoch: epoch, #"\"recovered\":false,\"reason\":\"\#(lost.rawValue)\""#)
+}
+
+private func resumed(_ channel: String, at offset: Int64, epoch: String, _ outcome: String) -> Heard {
+    let place = #"\"epoch\":\"\#(epoch)\",\"offset\":\#(offset),"# + outcome
+    return .text(#"{"event":"sync:resumed","data":"{\"channels\":{\"\#(channel)\":{\#(place)}}}"}"#)
 }

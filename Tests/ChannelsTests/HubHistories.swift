@@ -37,7 +37,7 @@ import Testing
                 guard sessions.contains(where: { $0 === joining }) else { continue }
                 _ = engine.joined(join, at: 1, joining)
             }
-            for case .join(let name, let serial) in heard {
+            for case .join(let name, let serial, _) in heard {
                 let stream = try #require(try StreamName.parse(name))
                 joins.append((StreamJoin(name: stream, session: session.id, serial: serial), session))
             }

@@ -268,7 +268,7 @@ struct History {
             case .positioned(let stream, let serial, let position): positioned(stream, serial, position)
             case .event(let event): received(event)
             case .reset(let stream, let position): reset(stream, position)
-            case .refused, .status: violations.append("unexpected output")
+            case .refused, .page, .unreadable, .status: violations.append("unexpected output")
             }
         }
         outputs.removeAll()

@@ -44,7 +44,9 @@ import Testing
         return client
     }
 
-    private func post(_ fixture: GatewayFixture, _ path: String, _ body: String, _ token: String) async throws -> (
+    private func post(
+        _ fixture: GatewayFixture, _ path: String, _ body: String, _ token: String
+    ) async throws -> (
         head: String, body: String
     ) {
         let client = try TestClient(port: fixture.port)

@@ -88,10 +88,12 @@ import Testing
         #expect(try await rejection { _ in } == .audience)
     }
 
-    @Test(arguments: [
-        ("1800000000", 1_800_000_000), ("1800000000.9", 1_800_000_000), ("-5", -5), ("null", nil), (#""then""#, nil),
-        ("1e300", nil), ("[1]", nil),
-    ] as [(String, Int64?)])
+    @Test(
+        arguments: [
+            ("1800000000", 1_800_000_000), ("1800000000.9", 1_800_000_000), ("-5", -5), ("null", nil),
+            (#""then""#, nil),
+            ("1e300", nil), ("[1]", nil),
+        ] as [(String, Int64?)])
     func theTimeOfIssueIsReadWhereItIsOne(_ text: String, _ issuedAt: Int64?) async throws {
         let verifier = try await verifier { $0.secret = secret }
         let token = try await hmacKeys(secret).sign(RawClaims(iat: text))

@@ -76,6 +76,9 @@ import Testing
         #expect(writer.string == #"{"id":"a\"b","issuedAt":0,"expiresAt":1800000000}"#)
         let data = try UserData(writer.string, hasTimes: true)
         #expect(data.id == "a\"b" && data.issuedAt == 0 && data.expiresAt == 1_800_000_000)
+        var bare = ByteWriter()
+        UserData.append(id: "u", to: &bare)
+        #expect(bare.string == #"{"id":"u"}"#)
         let timeless = try UserData(writer.string, hasTimes: false)
         #expect(timeless.issuedAt == nil && timeless.expiresAt == nil)
     }

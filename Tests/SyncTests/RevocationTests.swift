@@ -72,7 +72,7 @@ import Testing
         #expect(UnixTime(seconds: .max).advanced(by: .seconds(25)).microseconds == .max)
         #expect(UnixTime(seconds: .min).advanced(by: .seconds(-60)).microseconds == .min)
         #expect(time.advanced(by: .seconds(Int64.max)).microseconds == .max)
-        #expect(time.advanced(by: .seconds(Int64.min)).microseconds == .min)
+        #expect(UnixTime(seconds: -1).advanced(by: .seconds(Int64.min)).microseconds == .min)
         #expect(time.duration(until: UnixTime(seconds: 1_002)) == .seconds(2))
         #expect(time.duration(until: UnixTime(seconds: 999)) == .zero)
         #expect(UnixTime(seconds: .min).duration(until: UnixTime(seconds: .max)) == .microseconds(Int64.max))

@@ -1,0 +1,218 @@
+import Bytes
+import Pusher
+import Sync
+
+/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes answer.
+///
+/// One mechanism. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
+/// connection has taken the one before. A page that ends where the home stood when it answered makes the subscription
+/// live: the home's next event comes by the same mailbox behind that answer.
+extension Hub {
+    /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
+    /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.
+    func resume(_ data: [UInt8], _ session: Session, _ effects: inout Effects) {
+        let request: ResumeRequest
+        do throws(ResumeRequest.Fault) {
+            // Arrays do not pass typed errors on.
+            let result: Result<ResumeRequest, ResumeRequest.Fault> = data.withUnsafeBytes { text in
+                do throws(ResumeRequest.Fault) {
+                    return .success(try ResumeRequest(text, most: limits.subscriptionsPerSessionMax))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            request = try result.get()
+        } catch {
+            return complain(error.message, &effects)
+        }
+        var places = session.places
+        for (name, position) in request.channels where isAwaited(name, of: session) {
+            places.removeAll { $0.name == name }
+            places.append(NamedPlace(name: name, position: position))
+        }
+        guard places.count <= limits.subscriptionsPerSessionMax else {
+            return complain("sync:resume names more channels than a connection may have", &effects)
+        }
+        session.places = places
+        for (name, position) in request.channels {
+            if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }),
+                session.subscriptions[place].channel.isStream
+            {
+                replay(place, of: session, from: position, &effects)
+            } else if !isAwaited(name, of: session) {
+                let frame = ServerEvent.resumedFrame(name, at: position, lost: .forbidden)
+                effects.append(.send(frame))
+            }
+        }
+    }
+
+    /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
+    private func isAwaited(_ name: ChannelName, of session: Session) -> Bool {
+        if let subscription = session.subscriptions.first(where: { $0.channel.name == name }) {
+            guard subscription.channel.isStream, case .joining = subscription.standing else { return false }
+            return true
+        }
+        guard session.app.ownsDatabase, let stream = try? StreamName.parse(name.string) else { return false }
+        // The app's backend may admit to a private channel of another user's.
+        guard let identity = session.identity, stream.form == .user else { return true }
+        return identity.owns(stream.stream.user)
+    }
+
+    /// Takes out the place that the client named for a channel it was not in.
+    func takePlace(_ name: ChannelName, of session: Session) -> StreamPosition? {
+        guard let place = session.places.firstIndex(where: { $0.name == name }) else { return nil }
+        return session.places.remove(at: place).position
+    }
+
+    /// Has what lies behind `position` sent to a subscription that the home has answered, instead of what it was being
+    /// sent; one still joining is left to its answer.
+    private func replay(_ place: Int, of session: Session, from position: StreamPosition, _ effects: inout Effects) {
+        switch session.subscriptions[place].standing {
+        case .joining:
+            return
+        case .live(let index):
+            remove(index, from: session.subscriptions[place].channel)
+            fallBehind(place, of: session, Replay(cursor: position, step: .deciding))
+        case .behind(let replay):
+            replay.cursor = position
+            replay.step = .deciding
+        }
+        ask(.resume(from: position), place, of: session, &effects)
+    }
+
+    // MARK: The home's answers
+
+    /// The stream's home has answered. Answers to requests that were taken back or replaced meanwhile find nothing.
+    ///
+    /// - Parameter hasRoom: whether the connection takes a page now; without room the page is asked for again later.
+    package func joined(
+        _ joined: StreamJoined, _ session: Session, hasRoom: Bool, _ effects: inout Effects
+    ) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
+        let channel = session.subscriptions[place].channel
+        switch (session.subscriptions[place].standing, joined.outcome) {
+        case (.joining, _):
+            channel.joining -= 1
+            effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
+            if let position = takePlace(channel.name, of: session) {
+                fallBehind(place, of: session, Replay(cursor: position, step: .deciding))
+                ask(.resume(from: position), place, of: session, &effects)
+            } else {
+                goLive(place, of: session, at: joined.position)
+            }
+        case (.behind(let replay), .recovered(let replayed, let page)):
+            let frame = ServerEvent.resumedFrame(channel.name, at: joined.position, replayed: replayed)
+            effects.append(.send(frame))
+            take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
+        case (.behind(let replay), .page(let page)):
+            take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
+        case (.behind, .lost(let loss)):
+            lost(loss, place, of: session, at: joined.position, &effects)
+        case (.behind, .fresh):
+            // The home has forgotten the stream meanwhile, which it does not while somebody is in it.
+            lost(.storeUnavailable, place, of: session, at: joined.position, &effects)
+        case (.live, _):
+            break
+        }
+    }
+
+    private func take(
+        _ page: StreamPage?, _ hasRoom: Bool, _ replay: Replay, _ place: Int, of session: Session,
+        at position: StreamPosition, _ effects: inout Effects
+    ) {
+        if let page {
+            guard hasRoom else {
+                replay.step = .waiting
+                return
+            }
+            effects.append(.send(page.frames))
+            replay.cursor = StreamPosition(epoch: position.epoch, offset: page.last)
+        }
+        if replay.cursor.offset == position.offset {
+            goLive(place, of: session, at: position)
+        } else {
+            replay.step = .waiting
+        }
+    }
+
+    private func lost(
+        _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
+    ) {
+        let name = session.subscriptions[place].channel.name
+        effects.append(.send(ServerEvent.resumedFrame(name, at: position, lost: loss)))
+        goLive(place, of: session, at: position)
+    }
+
+    /// The connection has little left to send: the next of its streams that are behind gets its next page. One page at a
+    /// time, so that a connection holds one at most.
+    package func drained(_ session: Session, _ effects: inout Effects) {
+        guard session.isBehind else { return }
+        let count = session.subscriptions.count
+        var next: Int?
+        for step in 0..<count {
+            let place = (session.nextTurn + step) % count
+            guard case .behind(let replay) = session.subscriptions[place].standing else { continue }
+            switch replay.step {
+            case .reading: return
+            case .waiting: next = next ?? place
+            case .deciding: break
+            }
+        }
+        guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
+        session.nextTurn = next + 1
+        replay.step = .reading
+        ask(.next(after: replay.cursor), next, of: session, &effects)
+    }
+
+    // MARK: Live and behind
+
+    /// A live subscriber takes what it is sent too slowly: it is fed by pages from here on. False where it is gone.
+    package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
+        guard channel.isStream, let position = channel.position, let session = session(id),
+            let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
+        else { return false }
+        remove(index, from: channel)
+        fallBehind(place, of: session, Replay(cursor: position, step: .waiting))
+        return true
+    }
+
+    /// The stream goes on at `position`, and what lies between is lost, for everybody who is in: all are live from there.
+    /// The frame tells them; answers still under way to any of them are void.
+    package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> SharedBytes {
+        for id in channel.behind {
+            guard let session = session(id), let place = session.place(of: channel) else { continue }
+            session.subscriptions[place].serial = session.nextSerial()
+            session.subscriptions[place].standing = channel.append(id)
+            session.behindCount -= 1
+        }
+        channel.behind = []
+        channel.position = position
+        return ServerEvent.resumedFrame(channel.name, at: position, lost: loss)
+    }
+
+    private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {
+        session.subscriptions[place].standing = .behind(replay)
+        session.subscriptions[place].channel.behind.append(session.id)
+        session.behindCount += 1
+    }
+
+    /// The home stands at `position`, and so does the session.
+    private func goLive(_ place: Int, of session: Session, at position: StreamPosition) {
+        let channel = session.subscriptions[place].channel
+        if case .behind = session.subscriptions[place].standing {
+            channel.behind.removeAll { $0 == session.id }
+            session.behindCount -= 1
+        }
+        channel.position = position
+        session.subscriptions[place].standing = channel.append(session.id)
+    }
+
+    private func ask(
+        _ purpose: StreamJoin.Purpose, _ place: Int, of session: Session, _ effects: inout Effects
+    ) {
+        let serial = session.nextSerial()
+        session.subscriptions[place].serial = serial
+        guard let name = try? StreamName.parse(session.subscriptions[place].channel.name.string) else { return }
+        effects.append(.join(StreamJoin(name: name, session: session.id, serial: serial, purpose: purpose)))
+    }
+}

@@ -1,0 +1,169 @@
+import Bytes
+import Pusher
+import Sync
+
+/// What a session missed: from the window where that reaches, and from the log where it does not.
+extension StreamHome {
+    /// Decides on a `sync:resume`. The log has the last word where the window does not reach.
+    mutating func resume(
+        _ join: StreamJoin, _ loop: Int, from: StreamPosition, at position: StreamPosition,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        let missed = position.offset.subtractingReportingOverflow(from.offset)
+        if !from.epoch.hasSameBytes(as: position.epoch) {
+            answer(join, loop, position, .lost(.streamReset), &effects)
+        } else if from.offset > position.offset {
+            answer(join, loop, position, .lost(.ahead), &effects)
+        } else if missed.overflow || missed.partialValue > limits.replayEvents {
+            answer(join, loop, position, .lost(.tooMany), &effects)
+        } else if missed.partialValue == 0 {
+            answer(join, loop, position, .recovered(replayed: 0, nil), &effects)
+        } else if let page = windowPage(join.name, after: from.offset) {
+            answer(join, loop, position, .recovered(replayed: missed.partialValue, page), &effects)
+        } else {
+            read(join, loop, after: from.offset, isResume: true, position, &effects)
+        }
+    }
+
+    /// The next page of a session that has begun; how far it is behind does not matter.
+    mutating func next(
+        _ join: StreamJoin, _ loop: Int, after: StreamPosition, at position: StreamPosition,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        if !after.epoch.hasSameBytes(as: position.epoch) || after.offset > position.offset {
+            // A reset is on its way to the loop, ahead of this answer.
+            answer(join, loop, position, .lost(.streamReset), &effects)
+        } else if after.offset == position.offset {
+            answer(join, loop, position, .page(nil), &effects)
+        } else if let page = windowPage(join.name, after: after.offset) {
+            answer(join, loop, position, .page(page), &effects)
+        } else {
+            read(join, loop, after: after.offset, isResume: false, position, &effects)
+        }
+    }
+
+    // MARK: The log
+
+    /// A page of the log has been read.
+    package mutating func page(
+        _ read: StreamRead, _ events: [StreamEvent], _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let position = current(read) else { return }
+        // The feed gives a page without a gap; what does not follow is not handed on.
+        var page: ContiguousArray<ReplayWindow.Entry> = []
+        for event in events {
+            let next = read.after &+ Int64(page.count) &+ 1
+            guard event.offset == next, next <= read.upTo, next <= position.offset else { break }
+            page.append(ReplayWindow.Entry(name: event.name, data: event.data))
+        }
+        guard !page.isEmpty else { return unreadable(read, .busy, &effects) }
+        let last = read.after &+ Int64(page.count)
+        var pages: [StreamForm: StreamPage] = [:]
+        for reader in answered(read, where: { $0.after == read.after }) {
+            let name = StreamName(form: reader.form, stream: read.stream)
+            guard let shared = pages[reader.form] ?? Self.encode(page, last: last, name) else { continue }
+            pages[reader.form] = shared
+            answer(
+                reader, position,
+                reader.isResume ? .recovered(replayed: position.offset - reader.after, shared) : .page(shared), &effects)
+        }
+        readNext(read.stream, position, &effects)
+    }
+
+    /// A page of the log cannot be had.
+    package mutating func unreadable(
+        _ read: StreamRead, _ failure: StreamReadFailure, _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let position = current(read) else { return }
+        // What lies before an offset that has expired has expired too. Of another life of the stream all takers will be
+        // told by a reset; until it comes, this one's log is out of reach.
+        let loss: ResumeLoss = failure == .expired ? .positionExpired : .storeUnavailable
+        let meant = answered(read) {
+            switch failure {
+            case .expired: $0.after <= read.after
+            case .otherEpoch: true
+            case .busy: $0.after == read.after
+            }
+        }
+        for reader in meant { answer(reader, position, .lost(loss), &effects) }
+        readNext(read.stream, position, &effects)
+    }
+
+    /// Where the stream stands, if the read is the one that its readers wait for.
+    private func current(_ read: StreamRead) -> StreamPosition? {
+        guard let stream = streams[read.stream], stream.watch == read.watch, let position = stream.position,
+            position.epoch.hasSameBytes(as: read.epoch), readers[read.stream]?.reading == read.after
+        else { return nil }
+        return position
+    }
+
+    private mutating func answered(
+        _ read: StreamRead, where isMeant: (StreamReaders.Reader) -> Bool
+    ) -> ContiguousArray<StreamReaders.Reader> {
+        guard let place = readers.index(forKey: read.stream) else { return [] }
+        return readers.values[place].answered(where: isMeant)
+    }
+
+    private mutating func read(
+        _ join: StreamJoin, _ loop: Int, after: Int64, isResume: Bool, _ position: StreamPosition,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        let id = join.name.stream
+        let reader = StreamReaders.Reader(
+            session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: join.name.form,
+            after: after, isResume: isResume)
+        guard readers[id, default: StreamReaders()].append(reader, most: limits.readersPerStreamMax) else {
+            return answer(join, loop, position, .lost(.storeUnavailable), &effects)
+        }
+        readNext(id, position, &effects)
+    }
+
+    private mutating func readNext(
+        _ id: StreamID, _ position: StreamPosition, _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let place = readers.index(forKey: id), let stream = streams[id] else { return }
+        if let after = readers.values[place].nextRead() {
+            let read = StreamRead(
+                stream: id, watch: stream.watch, epoch: position.epoch, after: after, upTo: position.offset)
+            effects.append(.read(read))
+        } else if readers.values[place].isEmpty {
+            readers.remove(at: place)
+        }
+    }
+
+    // MARK: Answers
+
+    /// A page from the window; nil where that does not reach so far back.
+    private func windowPage(_ name: StreamName, after: Int64) -> StreamPage? {
+        guard let place = streams.index(forKey: name.stream), streams.values[place].window.reaches(after) else {
+            return nil
+        }
+        let page = streams.values[place].window.page(after: after, limits)
+        return Self.encode(page, last: after &+ Int64(page.count), name)
+    }
+
+    private static func encode(
+        _ page: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName
+    ) -> StreamPage? {
+        guard !page.isEmpty, let channel = name.format() else { return nil }
+        return StreamPage(frames: ServerEvent.pageFrames(page, channel: channel), last: last)
+    }
+
+    func answer(
+        _ join: StreamJoin, _ loop: Int, _ position: StreamPosition, _ outcome: StreamJoined.Outcome,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        let joined = StreamJoined(
+            session: join.session, serial: join.serial, position: position, outcome: outcome)
+        effects.append(.joined(loop: loop, joined))
+    }
+
+    private func answer(
+        _ reader: StreamReaders.Reader, _ position: StreamPosition, _ outcome: StreamJoined.Outcome,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        let joined = StreamJoined(
+            session: reader.session, serial: reader.serial, position: position, outcome: outcome)
+        effects.append(.joined(loop: Int(reader.loop), joined))
+    }
+}

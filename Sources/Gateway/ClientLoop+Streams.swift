@@ -1,0 +1,222 @@
+import Bytes
+import Channels
+import Feed
+import Reactor
+import Sync
+import Synchronization
+
+/// What was last seen of a connection that is fed by pages.
+struct PullProgress {
+    /// `WriteQueue.sentCount`.
+    var sentCount: UInt32
+    /// When that was seen to change, or nothing was queued.
+    var since: Instant
+}
+
+/// Streams on a loop: those whose home it is, and those that its sessions are in.
+extension ClientLoop {
+    /// How often streams that linger and connections that take nothing are looked at, while there are any.
+    private static let sweepInterval = Duration.seconds(1)
+
+    // MARK: To a home
+
+    /// A session of this loop asks its stream's home to be let in, or for what it missed.
+    func join(_ join: StreamJoin) {
+        let target = hubContext.home(of: join.name.stream)
+        if target == number {
+            atHome { $0.join(join, from: number, &$1) }
+        } else {
+            hubContext.mailboxes[target].post(.join(join, from: number))
+        }
+    }
+
+    /// This loop has nobody left under the name.
+    func leave(_ name: StreamName) {
+        let target = hubContext.home(of: name.stream)
+        if target == number {
+            left(name, from: number)
+        } else {
+            hubContext.mailboxes[target].post(.leave(name, from: number))
+        }
+    }
+
+    // MARK: At home
+
+    func left(_ name: StreamName, from loop: Int) {
+        let now = self.loop.now.nanoseconds
+        atHome { $0.leave(name, from: loop, now: now, &$1) }
+        if home.lingeringCount > 0 { setSweep() }
+    }
+
+    func received(_ outputs: [FeedOutput]) {
+        defer { hubContext.backlog.subtract(outputs) }
+        for output in outputs {
+            switch output {
+            case .event(let event):
+                atHome { $0.received(event, &$1) }
+            case .positioned(let stream, let serial, let position):
+                atHome { $0.positioned(stream, at: position, watch: serial, &$1) }
+            case .refused(let stream, let serial):
+                atHome { $0.refused(stream, watch: serial, &$1) }
+            case .reset(let stream, let position):
+                atHome { $0.reset(stream, to: position, &$1) }
+            case .page(let read, let events):
+                atHome { $0.page(read, events, &$1) }
+            case .unreadable(let read, let failure):
+                atHome { $0.unreadable(read, failure, &$1) }
+            case .revoked(let revocations):
+                revoked(revocations)
+            case .degraded, .status:
+                break
+            }
+        }
+    }
+
+    func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
+        // Taken out, for what is performed may come back here. That what comes back is answered before the rest is
+        // performed does no harm: of one stream, the broadcasts of an input stand before its answers.
+        var effects = exchange(&homeEffects, with: [])
+        input(&home, &effects)
+        // Moved out from the end, not copied.
+        effects.reverse()
+        while let effect = effects.popLast() { perform(effect) }
+        if effects.capacity <= Self.effectsKept { homeEffects = effects }
+    }
+
+    private func perform(_ effect: StreamHome.Effect) {
+        switch effect {
+        case .watch(let stream, let serial):
+            hubContext.requestFeed(.watch(stream, serial: serial))
+        case .unwatch(let stream):
+            hubContext.requestFeed(.unwatch(stream))
+        case .read(let read):
+            hubContext.requestFeed(.read(read))
+        case .joined(let target, let joined):
+            if target == number {
+                self.joined(joined)
+            } else {
+                hubContext.mailboxes[target].post(.joined(joined))
+            }
+        case .refused(let target, let session, let serial):
+            if target == number {
+                joinRefused(session, serial)
+            } else {
+                hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
+            }
+        case .broadcast(let loops, let channel, let offset, let frame):
+            for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
+                if target == number {
+                    deliver(frame, at: offset, to: channel)
+                } else {
+                    hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame))
+                }
+            }
+        case .reset(let loops, let channel, let position, let loss):
+            for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
+                if target == number {
+                    reset(channel, to: position, loss)
+                } else {
+                    hubContext.mailboxes[target].post(.reset(channel: channel, position, loss))
+                }
+            }
+        }
+    }
+
+    // MARK: From a home
+
+    func joined(_ joined: StreamJoined) {
+        guard let connection = connection(joined.session), let session = connection.session else { return }
+        let hasRoom = !connection.isCrowded(limits)
+        engage(connection) { $0.joined(joined, session, hasRoom: hasRoom, &$1) }
+        if session.isBehind { pull(connection) }
+    }
+
+    func joinRefused(_ id: SessionID, _ serial: UInt32) {
+        guard let connection = connection(id), let session = connection.session else { return }
+        engage(connection) { $0.joinRefused(session, serial: serial, &$1) }
+    }
+
+    /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by
+    /// pages from here on.
+    func deliver(_ frame: SharedBytes, at offset: Int64, to name: String) {
+        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+        var slow: [SessionID] = []
+        for id in channel.subscribers {
+            // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
+            // is compared although a session leaves its channels before its slot is free: what stands here is health
+            // data, and a slip in that bookkeeping must not hand it to a stranger.
+            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
+            let connection = unsafeDowncast(source, to: Connection.self)
+            if connection.isCrowded(limits), connection.isSlow(limits) {
+                slow.append(id)
+            } else {
+                connection.queue(frame, on: loop)
+            }
+        }
+        // Before the channel moves on: what they were handed last is the event before this one.
+        for id in slow {
+            guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
+            hubContext.pullModeEntries.add(1, ordering: .relaxed)
+            pull(connection)
+        }
+        channel.advanced(to: offset)
+    }
+
+    /// Tells everybody in the stream that it goes on at `position`.
+    func reset(_ name: String, to position: StreamPosition, _ loss: ResumeLoss) {
+        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+        let frame = hub.reset(channel, to: position, loss)
+        for id in channel.subscribers {
+            connection(id)?.queue(frame)
+        }
+    }
+
+    // MARK: Those who are behind
+
+    /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
+    /// whether it takes anything.
+    private func pull(_ connection: Connection) {
+        loop.markDirty(connection)
+        if pulling[connection.sessionID] == nil {
+            pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)
+            setSweep()
+        }
+    }
+
+    private func setSweep() {
+        guard !isSweepSet else { return }
+        isSweepSet = true
+        sweep?.set(after: min(Self.sweepInterval, timeouts.stalled))
+    }
+
+    /// The time has come to look.
+    func swept() {
+        isSweepSet = false
+        let now = loop.now
+        atHome { $0.sweep(now: now.nanoseconds, &$1) }
+        for (id, progress) in pulling {
+            guard let connection = connection(id), connection.session?.isBehind == true else {
+                pulling[id] = nil
+                continue
+            }
+            if connection.output.isEmpty || connection.output.sentCount != progress.sentCount {
+                pulling[id] = PullProgress(sentCount: connection.output.sentCount, since: now)
+            } else if now.duration(since: progress.since) >= timeouts.stalled {
+                // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
+                pulling[id] = nil
+                connection.slow()
+            }
+        }
+        if home.lingeringCount > 0 || !pulling.isEmpty { setSweep() }
+    }
+}
+
+extension StreamLimits {
+    /// What is one home's, where the bounds are the hub's.
+    func share(of loops: Int) -> StreamLimits {
+        var share = self
+        share.windowTotalBytes = max(1, windowTotalBytes / loops)
+        share.lingeringMax = lingeringMax / loops
+        return share
+    }
+}

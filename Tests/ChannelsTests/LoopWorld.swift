@@ -1,0 +1,265 @@
+import Bytes
+import Channels
+import Pusher
+import Sync
+
+/// Several loops with their mailboxes, the home of all streams on loop 0, a feed that reads a log, and connections that
+/// take what they are sent slowly: everything between the database and the socket, each step by hand.
+final class LoopWorld {
+    enum Message {
+        case join(StreamJoin, from: Int), leave(StreamName, from: Int)
+        case joined(StreamJoined)
+        case broadcast(String, Int64, SharedBytes), reset(String, StreamPosition, ResumeLoss)
+        case positioned(StreamID, StreamPosition, watch: UInt32), event(StreamEvent)
+        case feedReset(StreamID, StreamPosition)
+        case page(StreamRead, [StreamEvent]), unreadable(StreamRead, StreamReadFailure)
+    }
+
+    /// One connection: its session and what waits for its socket.
+    final class Wire {
+        let loop: Int
+        let session: Session
+        var queue: [String] = []
+        var mostQueued = 0
+
+        init(loop: Int, session: Session) {
+            self.loop = loop
+            self.session = session
+        }
+    }
+
+    /// Texts above which a connection is fed by pages.
+    static let crowd = 6
+    let engines: [EngineFixture]
+    var home: StreamHome
+    let limits: StreamLimits
+    var mailboxes: [[Message]]
+    private(set) var wires: [Wire] = []
+    let feed: ModelFeed
+    private(set) var fellBehind = 0
+    private var lastGeneration: UInt32 = 0
+    /// Time, for streams that linger.
+    var now: UInt64 = 0
+
+    init(loops: Int, limits: StreamLimits) {
+        engines = (0..<loops).map { _ in EngineFixture() }
+        mailboxes = Array(repeating: [], count: loops)
+        self.limits = limits
+        home = StreamHome(limits: limits)
+        feed = ModelFeed()
+    }
+
+    // MARK: Connections
+
+    /// A new connection of user `u`.
+    func connect(_ loop: Int, slot: UInt32) -> Wire {
+        lastGeneration += 1
+        let wire = Wire(loop: loop, session: engines[loop].session(slot, generation: lastGeneration))
+        wires.removeAll { $0.loop == loop && $0.session.id.slot == slot }
+        wires.append(wire)
+        return wire
+    }
+
+    func disconnect(_ wire: Wire) {
+        var effects = Hub.Effects()
+        engines[wire.loop].hub.closed(wire.session, &effects)
+        perform(effects, wire)
+        wires.removeAll { $0 === wire }
+    }
+
+    func send(_ text: String, _ wire: Wire) throws {
+        var effects = Hub.Effects()
+        var text = text
+        let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
+        engines[wire.loop].hub.received(event, from: wire.session, &effects)
+        perform(effects, wire)
+    }
+
+    func signin(_ wire: Wire) throws {
+        let data = #"{"id":"u"}"#
+        let auth = wire.session.app.credentials.sign(.user(userData: data), socketID: wire.session.socketID)
+        try send(
+            #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"{\"id\":\"u\"}"}}"#, wire)
+    }
+
+    func subscribe(_ channel: String, _ wire: Wire) throws {
+        try send(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#, wire)
+    }
+
+    func unsubscribe(_ channel: String, _ wire: Wire) throws {
+        try send(#"{"event":"pusher:unsubscribe","data":{"channel":"\#(channel)"}}"#, wire)
+    }
+
+    func resume(_ channel: String, _ epoch: String, _ offset: Int64, _ wire: Wire) throws {
+        let place = #"{"epoch":"\#(epoch)","offset":\#(offset)}"#
+        try send(#"{"event":"sync:resume","data":{"v":1,"channels":{"\#(channel)":\#(place)}}}"#, wire)
+    }
+
+    /// The socket takes this many texts.
+    func read(_ count: Int, _ wire: Wire) -> [String] {
+        let taken = Array(wire.queue.prefix(count))
+        wire.queue.removeFirst(taken.count)
+        pullIfDrained(wire)
+        return taken
+    }
+
+    private func pullIfDrained(_ wire: Wire) {
+        guard wire.session.isBehind, wire.queue.count <= Self.crowd / 4 else { return }
+        var effects = Hub.Effects()
+        engines[wire.loop].hub.drained(wire.session, &effects)
+        perform(effects, wire)
+    }
+
+    private func perform(_ effects: Hub.Effects, _ wire: Wire) {
+        for effect in effects {
+            switch effect {
+            case .send(let frame): queue(frame, wire)
+            case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
+            case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
+            case .verify, .act: break
+            }
+        }
+    }
+
+    private func queue(_ frame: SharedBytes, _ wire: Wire) {
+        wire.queue += payloads(of: frame)
+        wire.mostQueued = max(wire.mostQueued, wire.queue.count)
+    }
+
+    // MARK: Between the loops
+
+    /// Loop 0, the home's own, posts nothing to itself, as `ClientLoop`.
+    private func toHome(_ message: Message, from loop: Int) {
+        if loop == 0 {
+            take(message, at: 0)
+        } else {
+            mailboxes[0].append(message)
+        }
+    }
+
+    private func post(_ message: Message, to loop: Int) {
+        if loop == 0 {
+            take(message, at: 0)
+        } else {
+            mailboxes[loop].append(message)
+        }
+    }
+
+    /// Loop `loop` looks at its next message.
+    func look(at loop: Int) {
+        guard !mailboxes[loop].isEmpty else { return }
+        take(mailboxes[loop].removeFirst(), at: loop)
+    }
+
+    func drain(_ loop: Int) {
+        while !mailboxes[loop].isEmpty { look(at: loop) }
+    }
+
+    private func take(_ message: Message, at loop: Int) {
+        switch message {
+        case .joined(let joined): self.joined(joined, loop)
+        case .broadcast(let name, let offset, let frame): deliver(name, offset, frame, loop)
+        case .reset(let name, let position, let loss): reset(name, position, loss, loop)
+        case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
+        case .leave(let name, let from): atHome { [now] in $0.leave(name, from: from, now: now, &$1) }
+        case .positioned(let id, let position, let watch):
+            atHome { $0.positioned(id, at: position, watch: watch, &$1) }
+        case .event(let event): atHome { $0.received(event, &$1) }
+        case .feedReset(let id, let position): atHome { $0.reset(id, to: position, &$1) }
+        case .page(let read, let events): atHome { $0.page(read, events, &$1) }
+        case .unreadable(let read, let failure): atHome { $0.unreadable(read, failure, &$1) }
+        }
+    }
+
+    func sweep() {
+        atHome { [now] in $0.sweep(now: now, &$1) }
+    }
+
+    private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        input(&home, &effects)
+        for effect in effects {
+            switch effect {
+            case .watch(let id, let serial): feed.requests.append(.watch(id, serial))
+            case .unwatch(let id): feed.requests.append(.unwatch(id))
+            case .read(let read): feed.requests.append(.read(read))
+            case .joined(let loop, let joined): post(.joined(joined), to: loop)
+            case .refused: break
+            case .broadcast(let loops, let name, let offset, let frame):
+                for loop in mailboxes.indices where loops.contains(loop: loop) {
+                    post(.broadcast(name, offset, frame), to: loop)
+                }
+            case .reset(let loops, let name, let position, let loss):
+                for loop in mailboxes.indices where loops.contains(loop: loop) {
+                    post(.reset(name, position, loss), to: loop)
+                }
+            }
+        }
+    }
+
+    private func wire(_ id: SessionID, _ loop: Int) -> Wire? {
+        wires.first { $0.loop == loop && $0.session.id == id }
+    }
+
+    private func joined(_ joined: StreamJoined, _ loop: Int) {
+        guard let wire = wire(joined.session, loop) else { return }
+        var effects = Hub.Effects()
+        let hasRoom = wire.queue.count <= Self.crowd
+        engines[loop].hub.joined(joined, wire.session, hasRoom: hasRoom, &effects)
+        perform(effects, wire)
+        pullIfDrained(wire)
+    }
+
+    private func deliver(_ name: String, _ offset: Int64, _ frame: SharedBytes, _ loop: Int) {
+        guard let channel = engines[loop].hub.channel(name, of: engines[loop].app) else { return }
+        for id in channel.subscribers {
+            guard let wire = wire(id, loop) else { continue }
+            if wire.queue.count > Self.crowd {
+                if engines[loop].hub.fellBehind(id, in: channel) { fellBehind += 1 }
+            } else {
+                queue(frame, wire)
+            }
+        }
+        channel.advanced(to: offset)
+    }
+
+    private func reset(_ name: String, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
+        let engine = engines[loop]
+        guard let channel = engine.hub.channel(name, of: engine.app) else { return }
+        let frame = engine.hub.reset(channel, to: position, loss)
+        for id in channel.subscribers {
+            if let wire = wire(id, loop) { queue(frame, wire) }
+        }
+    }
+
+    // MARK: The feed's thread
+
+    /// The feed looks at its next request.
+    func feedAnswers() {
+        if let message = feed.answer() { mailboxes[0].append(message) }
+    }
+
+    /// The feed hands over the stream's next event, or that there is none to follow.
+    func feedDelivers(_ id: StreamID) {
+        if let message = feed.deliver(id) { mailboxes[0].append(message) }
+    }
+
+    /// The feed answers the read at that place of its queue.
+    func feedReads(_ index: Int = 0, failing: Bool = false) {
+        if let message = feed.read(index, failing: failing) { mailboxes[0].append(message) }
+    }
+
+    /// Everything goes on until nothing is left to do but for clients to read.
+    func settle() {
+        while true {
+            let isIdle =
+                feed.requests.isEmpty && feed.reads.isEmpty && mailboxes.allSatisfy(\.isEmpty)
+                && feed.logs.keys.allSatisfy { !feed.isBehind($0) }
+            if isIdle { return }
+            feedAnswers()
+            for id in feed.logs.keys { feedDelivers(id) }
+            feedReads()
+            for loop in mailboxes.indices { drain(loop) }
+        }
+    }
+}

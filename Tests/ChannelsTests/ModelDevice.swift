@@ -1,0 +1,101 @@
+import Channels
+import Sync
+
+/// A client that follows README's rules: it keeps the place of each channel, applies only what comes next, asks for the rest
+/// after a reconnect, and takes a snapshot when it is told to. It complains where the hub does not keep its promises.
+struct ModelDevice {
+    struct Feed {
+        var epoch: String
+        var offset: Int64
+        /// A resume was sent that is not answered: its events may come twice, and there may be a hole before it.
+        var awaitsResumed = false
+        /// A resume was sent while events came already: some of them may be replayed, here until the connection ends.
+        var mayRepeat = false
+        /// It was told that the store is unavailable: it has to ask again.
+        var mustAskAgain = false
+    }
+
+    let loop: Int
+    let slot: UInt32
+    var wire: LoopWorld.Wire?
+    /// What it has of each channel it wants; kept from one connection to the next.
+    var feeds: [String: Feed] = [:]
+    /// Subscribed to on this connection.
+    var channels: Set<String> = []
+    var complaints: [String] = []
+    var losses: [String: Int] = [:]
+    var applied = 0
+
+    /// Takes in one message.
+    mutating func take(_ text: String) {
+        let words = text.split(whereSeparator: { "\"\\,:{}".contains($0) }).map(String.init)
+        // Words of a message: event, its name, then names and values in turn.
+        guard words.count > 1 else { return complaints.append("odd: \(text)") }
+        switch words[1] {
+        case "pusher_internal": succeeded(words)
+        case "sync": resumed(words, text)
+        case "x": event(words)
+        default: break
+        }
+    }
+
+    private func value(_ name: String, _ words: [String]) -> String? {
+        words.firstIndex(of: name).flatMap { words.indices.contains($0 + 1) ? words[$0 + 1] : nil }
+    }
+
+    private mutating func succeeded(_ words: [String]) {
+        guard let channel = value("channel", words), let epoch = value("epoch", words),
+            let offset = value("offset", words).flatMap({ Int64($0) })
+        else { return complaints.append("odd: \(words)") }
+        guard channels.contains(channel) else { return }
+        // A fresh start: the snapshot is taken here. Who has a place has asked for what follows it.
+        if feeds[channel] == nil { feeds[channel] = Feed(epoch: epoch, offset: offset) }
+    }
+
+    private mutating func resumed(_ words: [String], _ text: String) {
+        guard let at = words.firstIndex(of: "channels"), words.indices.contains(at + 1),
+            let epoch = value("epoch", words), let offset = value("offset", words).flatMap({ Int64($0) })
+        else { return complaints.append("odd: \(text)") }
+        let channel = words[at + 1]
+        guard channels.contains(channel), var feed = feeds[channel] else { return }
+        feed.awaitsResumed = false
+        if value("recovered", words) == "true" {
+            if epoch != feed.epoch { complaints.append("recovered into another life: \(text)") }
+            if offset < feed.offset { complaints.append("recovered to before \(feed.offset): \(text)") }
+            if let replayed = value("replayed", words).flatMap({ Int64($0) }), !feed.mayRepeat,
+                replayed != offset - feed.offset
+            {
+                complaints.append("from \(feed.offset): \(text)")
+            }
+        } else {
+            let reason = value("reason", words) ?? ""
+            losses[reason, default: 0] += 1
+            if reason == "store_unavailable" {
+                feed.mustAskAgain = true
+            } else {
+                feed.epoch = epoch
+                feed.offset = offset
+            }
+        }
+        feeds[channel] = feed
+    }
+
+    private mutating func event(_ words: [String]) {
+        guard let channel = value("channel", words), let data = value("data", words)?.split(separator: "/"),
+            data.count == 2, let offset = Int64(data[1])
+        else { return complaints.append("odd: \(words)") }
+        guard channels.contains(channel) else { return }
+        guard let feed = feeds[channel] else { return complaints.append("\(words) before the answer") }
+        if feed.mustAskAgain { return }
+        if data[0] != feed.epoch {
+            complaints.append("\(channel): \(data) in \(feed.epoch)")
+        } else if offset == feed.offset + 1 {
+            feeds[channel]?.offset = offset
+            applied += 1
+        } else if offset <= feed.offset {
+            if !feed.mayRepeat { complaints.append("\(channel): \(offset) again, has \(feed.offset)") }
+        } else if !feed.awaitsResumed {
+            complaints.append("\(channel): a hole, \(offset) after \(feed.offset)")
+        }
+    }
+}
