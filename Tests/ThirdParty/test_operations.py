@@ -1,6 +1,5 @@
 """What operators rely on: health checks, metrics that Prometheus' own tool finds good, and the word to devices."""
 
-import json
 import pathlib
 import re
 import shutil
@@ -12,7 +11,7 @@ import pytest
 
 import cluster
 from device import Device
-from doses import add_dose
+from doses import add_dose, hears, joined
 from hub import Hub, Server
 from names import stream
 from waiting import eventually
@@ -65,15 +64,16 @@ def test_alerts_look_at_what_there_is(hub, user):
 
 def test_no_user_and_no_health_data(hub, user):
     name = f"{user}-quite-a-secret"
-    with Device(hub, name) as device:
-        device.subscribe(stream(name, "adherence"))
+    with joined(hub, name) as device:
+        device.subscribed(stream(name))
         dose = add_dose(hub, name)
-        eventually(lambda: device.events_of(stream(name, "adherence")), "the event of the dose")
+        hears(device, name, dose)
         # Topics and types of a peer's invention are labels of nothing.
         device.subscribe(stream(name, "invented_topic"))
+        device.subscribed(stream(name, "invented_topic"))
         device.send("sync:action", {"v": 1, "key": f"{name}-1", "type": "inventedType", "payload": {}})
-        eventually(lambda: metrics(hub).get('carillon_actions_total{type="other",result="rejected"}'),
-                   "the action is counted")
+        device.wait_for_event("sync:result")
+        assert metrics(hub)['carillon_actions_total{type="other",result="rejected"}'] >= 1
     text = get(hub.operations + "/metrics")[1]
     for secret in (name, "secret", str(dose), "invented", "inventedType", "note"):
         assert secret not in text, secret
@@ -92,11 +92,11 @@ def test_labels_are_few(hub):
 
 def test_what_happens_is_counted(hub, user):
     before = metrics(hub)
-    with Device(hub, user) as device:
-        device.subscribe(stream(user, "adherence"))
-        eventually(lambda: metrics(hub)['carillon_connections{kind="websocket"}'] >= 1, "a connection")
-        add_dose(hub, user)
-        eventually(lambda: len(device.events_of(stream(user, "adherence"))) >= 2, "the dose and its day")
+    with joined(hub, user) as device:
+        device.subscribed(stream(user))
+        assert metrics(hub)['carillon_connections{kind="websocket"}'] >= 1
+        hears(device, user, add_dose(hub, user))
+        device.wait_for_event("adherence.summary_updated", stream(user))
     delivered = 'carillon_events_delivered_total{topic="adherence"}'
     after = eventually(lambda: (found := metrics(hub)).get(delivered, 0) >= before.get(delivered, 0) + 2 and found, delivered)
     late = 'carillon_event_latency_seconds_{}{{from="commit"}}'
@@ -110,9 +110,11 @@ def test_what_happens_is_counted(hub, user):
 def test_a_bad_token_is_counted(hub, user):
     name = 'carillon_auth_failures_total{reason="signature"}'
     before = metrics(hub)[name]
-    with Device(hub, None) as device:
-        device.send("sync:auth", {"token": hub.token(user)[:-4] + "AAAA"})
-        eventually(lambda: metrics(hub)[name] > before, "the failure is counted")
+    with Device(hub) as device:
+        head, _, signature = hub.token(user).rpartition(".")
+        device.authenticate(f"{head}.{signature[::-1]}")
+        device.complaint()
+    assert metrics(hub)[name] > before
 
 
 def test_a_hub_without_its_database():
@@ -120,19 +122,21 @@ def test_a_hub_without_its_database():
     with Hub() as hub:
         hub.wait_until_listening()
         eventually(lambda: get(hub.operations + "/readyz") == (200, "ok\n"), "it is ready")
-        with Device(hub, "demo") as device:
-            device.subscribe(stream("demo", "adherence"))
+        with joined(hub, "demo") as device:
+            device.subscribed(stream("demo"))
             cluster.crash(hub.folder)
-            eventually(lambda: {"degraded": True, "reason": "database_unavailable"} in device.statuses(), "it is told")
+            assert device.wait_for_event("sync:status").data == {"degraded": True, "reason": "database_unavailable"}
             assert get(hub.operations + "/livez") == (200, "ok\n")
             assert get(hub.operations + "/readyz") == (200, "ok\n")
-            with Device(hub, "demo") as late:
-                eventually(late.statuses, "a new device is told at once")
+            with Device(hub) as late:
+                late.answered()
+                assert [frame.event for frame in late.frames[:2]] == ["pusher:connection_established", "sync:status"]
             series = metrics(hub)
             assert series['carillon_feed_status{status="away"}'] == 1 and series["carillon_pg_listen_up"] == 0
             assert series['carillon_pg_connections{role="tail",state="down"}'] == 1
+            seen = device.count()
             cluster.start(hub.folder)
-            eventually(lambda: device.statuses()[-1] == {"degraded": False}, "it is told of the end")
+            assert device.wait_for_event("sync:status", start=seen).data == {"degraded": False}
             assert metrics(hub)["carillon_pg_reconnects_total"] >= 1
             assert device.is_open
 
