@@ -1,5 +1,6 @@
 import Bytes
 import JSON
+import Metrics
 import Pusher
 import Sync
 
@@ -9,6 +10,7 @@ extension Hub {
         let isSigned = session.app.credentials.verify(
             auth, of: .user(userData: userData), socketID: session.socketID)
         guard isSigned else {
+            metrics.authFailures["signin_signature"].add()
             return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
         }
         let user: UserData
@@ -90,6 +92,7 @@ extension Hub {
     }
 
     private func complainOfRevocation(_ effects: inout Effects) {
+        metrics.authFailures["revoked"].add()
         complain("Access was revoked after this was issued; get a new token", &effects)
     }
 

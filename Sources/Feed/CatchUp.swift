@@ -37,7 +37,8 @@ final class CatchUp {
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, changed: @escaping () -> Void, put: @escaping (FeedOutput) -> Void
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, changed: @escaping () -> Void,
+        put: @escaping (FeedOutput) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration

@@ -52,7 +52,8 @@ package final class FeedMetrics: MetricSource {
             "Streams that the position check found behind, and healed: events that the tail had missed.", gaps.count)
         exposition.gauge(
             "feed_log_reads_waiting", "Pages of the log that loops wait for.", Double(pagesWaiting.level))
-        exposition.counter("feed_revocations_total", "Revocations read, all that stand on each connect.", revocations.count)
+        exposition.counter(
+            "feed_revocations_total", "Revocations read, all that stand on each connect.", revocations.count)
         exposition.counter("feed_events_total", "Events handed to the hub's loops.", events.count)
     }
 }

@@ -57,6 +57,12 @@ package struct Exposition: ~Copyable {
         }
     }
 
+    /// Counters by labels of the source's own.
+    package mutating func counter(_ name: StaticString, _ help: StaticString, _ counts: [([Label], UInt64)]) {
+        family(name, help, "counter")
+        for (labels, count) in counts { series(name, labels, Double(count)) }
+    }
+
     /// A counter given in another unit, such as seconds.
     package mutating func counter(_ name: StaticString, _ help: StaticString, _ value: Double, plain: Bool = false) {
         family(name, help, "counter", plain: plain)

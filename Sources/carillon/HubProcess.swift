@@ -63,6 +63,7 @@ enum HubProcess {
                 .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             return try Gateway(
                 configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+                metrics: metrics.gateway,
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(
@@ -151,19 +152,29 @@ struct HubAddresses {
 }
 
 /// What a hub counts, made before its parts.
-final class HubMetrics: Sendable {
+final class HubMetrics: MetricSource {
     /// Tokens and signatures refused, by the reason.
-    let authFailures = CounterTable("reason", TokenRejection.allCases.map(\.rawValue))
+    let authFailures = CounterTable(
+        "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
+    let gateway: GatewayMetrics
     let feed = FeedMetrics()
     let store = StoreMetrics()
     let postgres = PostgresMetrics()
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
 
+    init() {
+        gateway = GatewayMetrics(engine: EngineMetrics(authFailures: authFailures))
+    }
+
+    func append(to exposition: inout Exposition) {
+        exposition.counter("auth_failures_total", "Tokens and signatures refused, by the reason.", authFailures)
+    }
+
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
         [
-            feed, store, postgres,
+            gateway, self, feed, store, postgres,
             ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
         ]
     }
