@@ -233,6 +233,7 @@ extension StoreConfiguration {
     init(_ settings: Settings, _ url: String) {
         self.init(connectionString: url)
         connections = settings.store.connections
+        queryConnections = settings.store.queryConnections
         lockTimeout = settings.store.lockTimeout
         retainDays = settings.store.retainDays
         let limits = settings.limits

@@ -49,6 +49,7 @@ struct SettingsTests {
         let store = StoreConfiguration(settings, "host=h")
         let own = StoreConfiguration(connectionString: "host=h")
         #expect(store.connections == own.connections)
+        #expect(store.queryConnections == own.queryConnections)
         #expect(store.lockTimeout == own.lockTimeout)
         #expect(store.retainDays == own.retainDays)
         #expect(store.userRate == own.userRate)

@@ -58,9 +58,10 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
-/// How actions are written to the database.
+/// How actions are written to the database, and snapshots read.
 struct StoreSettings: Sendable, Hashable {
     var connections: Int
+    var queryConnections: Int
     var lockTimeout: Duration
     /// Days; 0 is never.
     var retainDays: Int
@@ -93,6 +94,7 @@ extension Settings {
         limits = try LimitSettings(effective)
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
+            queryConnections: try effective.required(SettingsTable.storeQueryConnections),
             lockTimeout: try effective.required(SettingsTable.storeLockTimeout),
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(

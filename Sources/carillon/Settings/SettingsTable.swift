@@ -120,6 +120,10 @@ enum SettingsTable {
         "store.connections", takes: "count", fallback: "4",
         "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
 
+    static let storeQueryConnections = Setting(
+        "store.queryConnections", takes: "count", fallback: "2",
+        "Connections to the database on which snapshots are read.", parse: SettingValues.count(1...16))
+
     static let storeLockTimeout = Setting(
         "store.lockTimeout", takes: "time", fallback: "300ms",
         "Time an action waits for rows that another writer has locked, before its device is told to send it again.",
@@ -176,7 +180,7 @@ enum SettingsTable {
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
-        storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
+        storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]
