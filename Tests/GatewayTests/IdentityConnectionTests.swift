@@ -207,6 +207,13 @@ import Testing
             #expect(body.contains("revoked"), "\(path)")
         }
 
+        let reading = try TestClient(port: fixture.port)
+        for path in ["/users/u1/adherence/today", "/users/u1/reminders"] {
+            try await reading.sendRaw("GET \(path) HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(old)\r\n\r\n")
+            let (head, body) = try await reading.response()
+            #expect(head.hasPrefix("HTTP/1.1 401 ") && body.contains("revoked"), "\(path)")
+        }
+
         let new = try await GatewayFixture.token("u1", issuedAt: 2_000)
         try await client.send(try await self.signin(fixture, new, socketID))
         #expect(try await text(client).hasPrefix(#"{"event":"pusher:signin_success""#))
