@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-sql test-clients storm lint format bench clean
+.PHONY: help build run test test-swift test-sql test-clients storm resume lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
@@ -42,14 +42,20 @@ storm: ## Storms of devices over the debug build, for MINUTES (default 10)
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/storm --minutes $${MINUTES:-10}
 
+resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad network while hub and PostgreSQL fall; SEED repeats
+	@$(tools)/packages build run test
+	swift build $(plain) --product carillon
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/resume --seconds $${SECONDS:-300} --devices $${DEVICES:-200} \
+	    $${SEED:+--seed $$SEED}
+
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm}; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm,resume}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure the release build with the load tester (about eleven minutes; `loadtest/bench ROUNDS SECTION…` for a part)
+bench: ## Measure the release build with the load tester (about thirteen minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench
 	swift build $(plain) -c release --product carillon
 	swift build $(plain) -c release --product loadtest

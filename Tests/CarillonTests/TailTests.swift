@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Glibc
 import HTTP
+import Sync
 import TestSupport
 import Testing
 import WebSocket
@@ -57,7 +58,7 @@ struct TailTests {
         try device.subscribe("user.demo.adherence")
         #expect(try device.next() == .established(socketID: "1.2"))
         #expect(try device.next() == .signedIn(userID: "demo"))
-        #expect(try device.next() == .subscribed(channel: "user.demo.adherence"))
+        #expect(try device.next() == .subscribed(channel: "user.demo.adherence", position: nil))
         #expect(try device.next() == .refused(channel: "x", reason: "no"))
         #expect(try device.next() == .error(code: nil, message: "odd"))
         #expect(
@@ -92,8 +93,68 @@ struct TailTests {
             channels: ["user.demo.adherence"] + (isChannelNamed ? ["news"] : []), isOnlyUsers: !isChannelNamed,
             token: { "old" })
         let device = try Device(target.address, appKey: "key", stop: Latch())
-        let ending = try TailCommand.follow(device, target, EventPrinter())
+        var places = Places()
+        let ending = try TailCommand.follow(device, target, &places, EventPrinter())
         #expect(ending == (isChannelNamed ? .closed(code: 4200) : .tokenRefused("The token has expired")))
+    }
+
+    @Test func remembersWhereItWas() throws {
+        let channel = "user.demo.adherence"
+        func event(_ offset: Int) -> String {
+            #"{"event":"x","channel":"\#(channel)","data":"{\"_sync\":{\"o\":\#(offset),\"k\":null}}"}"#
+        }
+        let hub = try ScriptedHub { peer in
+            peer.text(
+                #"{"event":"pusher_internal:subscription_succeeded","channel":"user.demo.adherence","#
+                    + #""data":"{\"sync\":{\"epoch\":\"e.1\",\"offset\":3}}"}"#)
+            peer.text(event(4))
+            peer.text(event(6))
+            peer.text(event(5))
+            peer.text(
+                #"{"event":"sync:resumed","data":"{\"channels\":{\"user.demo.adherence\":{\"epoch\":\"e.2\","#
+                    + #"\"offset\":9,\"recovered\":false,\"reason\":\"stream_reset\"}}}"}"#)
+            peer.text(#"{"event":"sync:status","data":"{\"degraded\":false}"}"#)
+            peer.text(event(10))
+            peer.close(CloseCode(rawValue: 4200))
+        }
+        let target = Target(
+            address: try HubAddress("ws://127.0.0.1:\(hub.port)"), appKey: "key", channels: [channel], isOnlyUsers: true,
+            token: { nil })
+        var places = Places()
+        let device = try Device(target.address, appKey: "key", stop: Latch())
+        #expect(try TailCommand.follow(device, target, &places, EventPrinter()) == .closed(code: 4200))
+        #expect(places.positions == [channel: StreamPosition(epoch: "e.2", offset: 10)])
+    }
+
+    @Test func tellsNextFromKnownFromGap() {
+        var places = Places()
+        #expect(places.step("news", data: "{}") == .next)
+        places.begin("s", at: StreamPosition(epoch: "e", offset: 7))
+        places.begin("s", at: StreamPosition(epoch: "e", offset: 9))
+        #expect(places.step("s", data: #"{"a":1,"_sync":{"k":null,"o":9}}"#) == .gap)
+        #expect(places.step("s", data: #"{"_sync":{"o":8}}"#) == .next)
+        #expect(places.step("s", data: #"{"_sync":{"o":8}}"#) == .known)
+        #expect(places.step("s", data: #"{"_sync":{"o":9223372036854775807}}"#) == .gap)
+        #expect(places.step("s", data: #"{"_sync":{"o":-1}}"#) == .next)
+        places.begin("r\"", at: StreamPosition(epoch: "e.2", offset: 0))
+        var writer = ByteWriter()
+        places.append(to: &writer)
+        #expect(
+            writer.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+                == #"{"v":1,"channels":{"r\"":{"epoch":"e.2","offset":0},"s":{"epoch":"e","offset":8}}}"#)
+    }
+
+    @Test func readsWhatIsResumed() {
+        #expect(
+            Resumption.parse(
+                #"{"channels":{"a":{"epoch":"e","offset":9,"recovered":true,"replayed":2},"#
+                    + #""b":{"recovered":false,"reason":"forbidden"}}}"#)
+                == [
+                    Resumption(channel: "a", position: StreamPosition(epoch: "e", offset: 9), replayed: 2),
+                    Resumption(channel: "b", position: nil, replayed: nil, reason: "forbidden"),
+                ])
+        #expect(Resumption.parse("[]") == nil)
+        #expect(Resumption.parse(#"{"channels":[]}"#) == nil)
     }
 
     @Test func saysWhyThereIsNoConnection() throws {

@@ -81,7 +81,7 @@ class Socket:
                 return
         self._on_frame(frame)
 
-    async def _say(self, event, data):
+    async def say(self, event, data):
         await self._socket.send(json.dumps({"event": event, "data": data}))
 
     def _expect(self, waiting):
@@ -96,15 +96,15 @@ class Socket:
         established = await in_time(self._expect(self._events["pusher:connection_established", None]), "a greeting")
         if token:
             answer = self._expect(self._events["sync:auth_ok", None])
-            await self._say("sync:auth", {"token": token})
+            await self.say("sync:auth", {"token": token})
         else:
             answer = self._expect(self._events["pusher:signin_success", None])
-            await self._say("pusher:signin", BACKEND.authenticate_user(established.data["socket_id"], {"id": user}))
+            await self.say("pusher:signin", BACKEND.authenticate_user(established.data["socket_id"], {"id": user}))
         await in_time(answer, "who I am")
 
     async def subscribe(self, channel):
         """The acknowledgement is a frame like others: events may follow it at once."""
-        await self._say("pusher:subscribe", {"channel": channel})
+        await self.say("pusher:subscribe", {"channel": channel})
 
     def is_waiting(self, key):
         return any(not future.done() for future in self._actions[key])
@@ -112,7 +112,7 @@ class Socket:
     async def send(self, envelope):
         """Sends an action; returns a future of its answer."""
         future = self._expect(self._actions[envelope["key"]])
-        await self._say("sync:action", envelope)
+        await self.say("sync:action", envelope)
         return future
 
     def cut(self):
@@ -131,7 +131,8 @@ class Http:
         self.port = port
         self.token = token
         self._on_text = on_text
-        self._path = f"/users/{quote(user, safe='')}/adherence/"
+        self._user = f"/users/{quote(user, safe='')}"
+        self._path = f"{self._user}/adherence/"
 
     async def post(self, name, body, headers=None, cut=False):
         """Status, fields and body of the answer. `cut`: leaves without hearing it."""
@@ -149,12 +150,24 @@ class Http:
         finally:
             writer.transport.abort()
 
+    async def get(self, path, headers=None):
+        """Status, fields and body of the answer; the path is below the user's."""
+        lines = [f"GET {self._user}{path} HTTP/1.1", "Host: hub", f"Authorization: Bearer {self.token}"]
+        lines += [f"{key}: {value}" for key, value in (headers or {}).items()]
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+            await writer.drain()
+            return await in_time(self._response(reader), f"an answer to GET {path}")
+        finally:
+            writer.transport.abort()
+
     async def _response(self, reader):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        text = (await reader.readexactly(int(fields["content-length"]))).decode()
+        text = (await reader.readexactly(int(fields.get("content-length", 0)))).decode()
         self._on_text(text)
-        return int(head[0].split(" ")[1]), fields, json.loads(text)
+        return int(head[0].split(" ")[1]), fields, json.loads(text) if text else None
 
     async def act(self, envelope, shape="envelope", cut=False):
         """An action in one of three shapes; its answer as `sync:result` would have it."""

@@ -97,3 +97,30 @@ ANSWER_BEFORE_IT_IS_ON_DISK = """
         perform pg_catalog.set_config('synchronous_commit', 'off', true);
     end $$;
 """
+
+#: The body of a function of the hub's, with one text in place of another.
+_CHANGED = """
+    do $$
+    declare
+        before text := pg_get_functiondef('{function}'::regprocedure);
+        after text := replace(before, {old}, {new});
+    begin
+        if before = after then
+            raise exception 'not in %: %', '{function}', {old};
+        end if;
+        execute after;
+    end $$;
+"""
+
+
+def _changed(function, old, new):
+    return _CHANGED.format(function=function, old=f"$old${old}$old$", new=f"$new${new}$new$")
+
+
+#: What was under way when the tail looked, and had a smaller number than what it found, is never seen: `id > cursor`.
+ID_BEYOND_THE_CURSOR = _changed(
+    "sync.tail(pg_snapshot, text, text, bigint, int)", " or e.xid = any(array(select pg_snapshot_xip(prev)))", "")
+
+#: A snapshot that claims an event which its data does not show yet: its position was read a moment after.
+POSITION_AFTER_THE_SNAPSHOT = _changed(
+    "sync.adherence_day(text, date)", "select p.epoch, p.top,", "select p.epoch, p.top + (random() < 0.5)::int,")

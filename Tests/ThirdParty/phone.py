@@ -29,6 +29,9 @@ class Sitting:
 class Phone:
     """Acts, repeats, forges, loses its line, comes back, and remembers."""
 
+    #: Seconds between two connections, from and to.
+    pause = (0.01, 0.15)
+
     def __init__(self, storm, person, number, dice, deeds, actions):
         self.storm = storm
         self.ledger = storm.ledger
@@ -70,7 +73,7 @@ class Phone:
                 if self.socket:
                     socket, self.socket = self.socket, None
                     await socket.close()
-            await asyncio.sleep(self.dice.uniform(0.01, 0.15))
+            await asyncio.sleep(self.dice.uniform(*self.pause))
 
     async def _sit(self):
         self._joined = asyncio.get_running_loop().create_future()
@@ -126,10 +129,15 @@ class Phone:
             updates = frame.data.get("updates")
             if updates:
                 self.person.revisions[frame.data["occurrenceId"]] = updates["rev"]
-        elif frame.event not in ("pusher:pong", "sync:auth_ok"):
+        elif frame.event not in ("pusher:pong", "sync:auth_ok", "sync:status"):
             self.ledger.fault(f"{self.name}: nobody asked for {frame}")
 
     # What it does.
+
+    def grant(self):
+        """One more action to make up."""
+        self.budget += 1
+        self._work.set()
 
     def enqueue(self, action):
         self.ledger.enter(action, self)

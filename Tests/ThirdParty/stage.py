@@ -49,13 +49,17 @@ def _free_port():
 class Serving:
     """`carillon serve` on one port, from life to life."""
 
-    def __init__(self, database_url):
+    def __init__(self, database_url, settings):
         self.port = _free_port()
         self.program = None
         self._environment = {
             "CARILLON_LISTEN": f"127.0.0.1:{self.port}", "CARILLON_JWT_SECRET": JWT_SECRET,
             "CARILLON_APPS": json.dumps([{"id": "1", "key": APP_KEY, "secret": APP_SECRET}]),
-            "DATABASE_URL": database_url, "CARILLON_LOG_FORMAT": "json"}
+            "DATABASE_URL": database_url, "CARILLON_LOG_FORMAT": "json", **settings}
+
+    def use(self, **settings):
+        """Variables of the lives to come."""
+        self._environment.update(settings)
 
     def start(self, failpoint=None):
         """Returns when it says ready. `failpoint`: where it shall die, as `after-commit:3`."""
@@ -83,10 +87,11 @@ class Serving:
 class Stage:
     """The cluster and the hubs. All may be killed and started at any time; callers do so one after the other."""
 
-    def __init__(self, hubs=1):
+    def __init__(self, hubs=1, settings=None):
+        """`settings`: variables of the hubs' environment."""
         self._own = tempfile.TemporaryDirectory(prefix="judge-")
         self.folder = pathlib.Path(self._own.name)
-        self.hubs = [Serving(self.url("carillon_hub")) for _ in range(hubs)]
+        self.hubs = [Serving(self.url("carillon_hub"), settings or {}) for _ in range(hubs)]
 
     def __enter__(self):
         try:
@@ -154,5 +159,5 @@ class Stage:
     def start_database(self):
         cluster.start(self.folder)
 
-    def token(self, user):
-        return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=24 * 3600))
+    def token(self, user, lifetime=24 * 3600):
+        return tokens.hs256(JWT_SECRET, tokens.claims(user, lifetime=lifetime))

@@ -62,6 +62,9 @@ def new_seed():
 class Storm:
     """One storm on a stage, and the judgement over it. Several may follow each other on one stage, with other seeds."""
 
+    #: What it is made of.
+    phone, judgement = Phone, Judgement
+
     def __init__(self, stage, seed, plan=None):
         self.stage = stage
         self.seed = seed
@@ -115,7 +118,7 @@ class Storm:
                 index = len(self.phones)
                 dice = random.Random(f"{self.seed}/phone/{index}")
                 deeds = Deeds(person, f"{self.name}.{index}", dice)
-                phone = Phone(self, person, index, dice, deeds, self.plan.actions)
+                phone = self.phone(self, person, index, dice, deeds, self.plan.actions)
                 person.phones.append(phone)
                 self.phones.append(phone)
 
@@ -192,13 +195,13 @@ class Storm:
                 foreigner.stop()
         self.ledger.counts["foreign transactions"] = sum(foreigner.done for foreigner in foreigners)
         self.seconds = time.monotonic() - started
-        Judgement(self).judge()
+        self.judgement(self).judge()
         return self.report()
 
     async def _run(self, foreigners):
         for foreigner in foreigners:
             foreigner.start()
-        weather = Weather(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
+        weather = self._weather()
         lives = [asyncio.create_task(phone.live()) for phone in self.phones]
         falling = asyncio.create_task(weather.run())
         try:
@@ -217,6 +220,9 @@ class Storm:
             for task in [falling, *lives, *self._tasks]:
                 task.cancel()
             await asyncio.wait([falling, *lives, *self._tasks])
+
+    def _weather(self):
+        return Weather(self.stage, self.ledger, self.plan, len(self.phones) * self.plan.actions, self.seed)
 
     async def _until(self, condition, timeout, tasks, what):
         def is_over():

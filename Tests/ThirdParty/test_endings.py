@@ -23,8 +23,13 @@ def test_tail_comes_back_when_the_hub_does():
             tail.err.wait_for(lambda line: "subscribed to user.demo.adherence" in line, "subscribed")
             hub.listen = f"127.0.0.1:{hub.port}"
             assert hub.stop() == 0
+            # What is committed while no hub runs comes too.
+            cluster.start(hub.folder)
+            missed = add_dose(hub, "demo")
+            cluster.crash(hub.folder)
             hub.start()
-            eventually(lambda: tail.err.text().count("subscribed to user.demo.adherence") == 2, "subscribed again")
+            tail.err.wait_for(lambda line: "resumed user.demo.adherence: 2 missed" in line, "resumed")
+            tail.out.wait_for(lambda line: "occurrence.created" in line and missed in line, "what was missed")
             dose = add_dose(hub, "demo")
             tail.out.wait_for(lambda line: "occurrence.created" in line and dose in line, "the change")
         finally:

@@ -50,6 +50,12 @@ def summary(doses, date):
     }
 
 
+def dose(told):
+    """A dose as events and snapshots tell it."""
+    fields = {name: told[name] for name in FIELDS}
+    return {**fields, **{name: fields[name] and datetime.datetime.fromisoformat(fields[name]) for name in INSTANTS}}
+
+
 class View:
     """A device's doses and summaries, up to an event."""
 
@@ -60,6 +66,7 @@ class View:
         self._told = {}
 
     def apply(self, frame):
+        """Takes the event that follows."""
         data = frame.data
         if frame.event == "adherence.summary_updated":
             date = data["date"]
@@ -71,13 +78,40 @@ class View:
             return
         updates = data["updates"]
         if "scheduledAt" in updates:
-            dose = {name: updates[name] for name in FIELDS}
-            for name in INSTANTS:
-                dose[name] = dose[name] and datetime.datetime.fromisoformat(dose[name])
-            self.doses[data["occurrenceId"]] = dose
+            self.doses[data["occurrenceId"]] = dose(updates)
         else:
             assert frame.event == "occurrence.cancelled", frame
             self.doses.pop(data["occurrenceId"], None)
         told = dict(data["daySummary"])
         assert told.pop("month") == told["date"][:7], frame
         self._told[told["date"]] = told
+
+
+class Page(View):
+    """One day, as `GET …/adherence/today?date=` showed it at an offset, and the events since."""
+
+    def __init__(self, date, body, offset):
+        super().__init__({told["id"]: dose(told) for told in body["occurrences"]})
+        self.date = date
+        self.at = offset
+        stray = [one for one in self.doses.values() if one["localDate"] != date]
+        assert not stray, f"doses of other days on the page of {date}: {stray[0]}"
+        said = {name: body["summary"][name] for name in summary({}, date)}
+        assert said == summary(self.doses, date), f"the page of {date} does not fit its summary: {said}"
+
+    def apply(self, frame):
+        """An event of the user's, on this day or not."""
+        if frame.data["_sync"]["o"] > self.at:
+            self.at = frame.data["_sync"]["o"]
+            if frame.data.get("date", self.date) == self.date:
+                super().apply(frame)
+
+    def shown(self):
+        """What is on the page."""
+        return on_page(self.doses, self.date)
+
+
+def on_page(doses, date):
+    """Of a user's doses those of a day. Cancelled ones are on no page."""
+    return {identity: one for identity, one in doses.items()
+            if one["localDate"] == date and one["status"] != "cancelled"}

@@ -24,14 +24,22 @@ class Weather:
         self.stage = stage
         self.ledger = ledger
         self.dice = random.Random(f"{seed}/weather")
-        kinds = ["kill"] * plan.kills + ["stop"] * plan.stops + ["terminate"] * plan.terminations
-        kinds += ["freeze"] * plan.freezes
+        kinds = self._kinds(plan)
         self.dice.shuffle(kinds)
         # The first and the last part are calm.
         self.plan = list(zip(sorted(self.dice.uniform(0.05, 0.85) * expected for _ in kinds), kinds))
         self.failpoints = FAILPOINTS if plan.kills and stage.hubs[0].knows_failpoints() else ()
         #: By hub, where its present life ends.
         self.fates = {}
+
+    @staticmethod
+    def _kinds(plan):
+        return (["kill"] * plan.kills + ["stop"] * plan.stops + ["terminate"] * plan.terminations
+                + ["freeze"] * plan.freezes)
+
+    def _reached(self, moment):
+        """Moments are numbers of actions answered."""
+        return self.ledger.reached(moment)
 
     async def run(self):
         while self.plan:
@@ -46,7 +54,7 @@ class Weather:
 
     async def _wait(self, moment):
         """Until so many have been answered; or until a hub has died where it was told to: then true."""
-        reached = asyncio.ensure_future(self.ledger.reached(moment))
+        reached = asyncio.ensure_future(self._reached(moment))
         try:
             while not reached.done():
                 if not all(hub.is_running for hub in self.stage.hubs):

@@ -76,6 +76,12 @@ final class Device: EventSource {
         send(Opcode.text, text)
     }
 
+    /// Whether it takes what comes; what it does not take stays in the kernel, and then with the server.
+    func setReading(_ isReading: Bool) {
+        guard phase == .live else { return }
+        swarm.loop.setInterest(self, isReading ? .readable : [])
+    }
+
     /// Lets go of the connection, without a word.
     func drop() {
         phase = .gone

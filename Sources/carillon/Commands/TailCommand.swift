@@ -34,11 +34,12 @@ struct TailCommand: ParsableCommand {
         let target = try Target(self)
         let stop = StopSignal.install()
         let printer = EventPrinter()
+        var places = Places()
         var delay = Duration.zero
         while !stop.wait(timeout: delay) {
             do {
                 let device = try Device(target.address, appKey: target.appKey, stop: stop)
-                switch try Self.follow(device, target, printer) {
+                switch try Self.follow(device, target, &places, printer) {
                 case .closed(let code): delay = Self.delay(after: code)
                 case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
                 }
@@ -62,11 +63,13 @@ struct TailCommand: ParsableCommand {
         case tokenRefused(String)
     }
 
-    /// Prints until the connection is closed, or until nothing can come of it.
+    /// Prints until the connection is closed, or until nothing can come of it. What a connection before this one missed
+    /// comes first.
     static func follow(
-        _ device: Device, _ target: Target, _ printer: EventPrinter
+        _ device: Device, _ target: Target, _ places: inout Places, _ printer: EventPrinter
     ) throws(ClientSocket.Pause) -> Ending {
         var isWaitingForUser = false
+        var isResuming = false
         while true {
             switch try device.next() {
             case .established(let socketID):
@@ -76,12 +79,32 @@ struct TailCommand: ParsableCommand {
                     isWaitingForUser = true
                 }
                 for channel in target.channels { try device.subscribe(channel) }
+                if !places.positions.isEmpty {
+                    try device.resume(places)
+                    isResuming = true
+                }
             case .signedIn(let userID):
                 isWaitingForUser = false
                 printer.note("signed in as \(userID)")
-            case .subscribed(let channel): printer.note("subscribed to \(channel)")
+            case .subscribed(let channel, let position):
+                if let position { places.begin(channel, at: position) }
+                printer.note("subscribed to \(channel)")
+            case .resumed(let channels):
+                isResuming = false
+                resume(channels, &places, printer)
+            case .expiring:
+                if let token = target.token() { try device.signIn(token: token) }
             case .refused(let channel, let reason): printer.note("refused \(channel): \(reason)")
-            case .event(let channel, let name, let data): printer.event(channel: channel, name: name, data: data)
+            case .event(let channel, let name, let data):
+                switch places.step(channel, data: data) {
+                case .next: printer.event(channel: channel, name: name, data: data)
+                case .gap where !isResuming:
+                    try device.resume(places)
+                    isResuming = true
+                case .known, .gap: break
+                }
+            case .status(let isDegraded):
+                printer.note(isDegraded ? "the hub has lost its database" : "the hub has its database again")
             // Errors with a code end the connection, and their code says whether to come back.
             case .error(nil, let message) where isWaitingForUser && target.isOnlyUsers: return .tokenRefused(message)
             case .error(let code, let message):
@@ -89,6 +112,20 @@ struct TailCommand: ParsableCommand {
             case .closed(let code):
                 printer.note("the hub closed the connection\(code.map { " (code \($0))" } ?? "")")
                 return .closed(code: code)
+            }
+        }
+    }
+
+    private static func resume(_ channels: [Resumption], _ places: inout Places, _ printer: EventPrinter) {
+        for told in channels {
+            if let replayed = told.replayed {
+                printer.note("resumed \(told.channel): \(replayed) missed")
+            } else if told.reason == "store_unavailable" {
+                // The position stays; the next event shows that there is a gap, and it is asked for again.
+                printer.note("\(told.channel): what was missed comes later")
+            } else {
+                if let position = told.position { places.skip(told.channel, to: position) }
+                printer.note("\(told.channel): what was missed cannot be shown (\(told.reason))")
             }
         }
     }

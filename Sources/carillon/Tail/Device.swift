@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import JSON
 import Pusher
+import Sync
 import WebSocket
 
 /// One connection of a device to a hub: a real client of the wire protocol, as a phone would be.
@@ -11,9 +12,15 @@ final class Device {
         case established(socketID: String)
         /// The user that the hub took from the token.
         case signedIn(userID: String)
-        case subscribed(channel: String)
+        /// The position is where its stream stands; none of a channel that is no stream.
+        case subscribed(channel: String, position: StreamPosition?)
+        case resumed([Resumption])
         case refused(channel: String, reason: String)
         case event(channel: String, name: String, data: String)
+        /// Whether the hub is without its database.
+        case status(isDegraded: Bool)
+        /// The identity ends soon.
+        case expiring
         case error(code: Int64?, message: String)
         case closed(code: UInt16?)
     }
@@ -62,6 +69,15 @@ final class Device {
             writer.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
             writer.append(jsonString: channel)
             writer.append("}}")
+        }
+    }
+
+    /// Says where it is, and asks for what it has missed.
+    func resume(_ places: Places) throws(ClientSocket.Pause) {
+        try send { writer in
+            writer.append(#"{"event":"sync:resume","data":"#)
+            places.append(to: &writer)
+            writer.append("}")
         }
     }
 
@@ -222,7 +238,12 @@ private enum Found {
         case "pusher:connection_established":
             self = .message(.established(socketID: Found.member("socket_id", of: data)))
         case "sync:auth_ok": self = .message(.signedIn(userID: Found.member("userId", of: data)))
-        case "pusher_internal:subscription_succeeded": self = .message(.subscribed(channel: channel))
+        case "pusher_internal:subscription_succeeded": 
+            self = .message(.subscribed(channel: channel, position: StreamPosition(acknowledgement: data)))
+        case "sync:resumed":
+            self = Resumption.parse(data).map { .message(.resumed($0)) } ?? .nothing
+        case "sync:auth_expiring": self = .message(.expiring)
+        case "sync:status": self = .message(.status(isDegraded: Found.member("degraded", of: data) == "true"))
         case "pusher:subscription_error":
             self = .message(.refused(channel: channel, reason: Found.member("error", of: data)))
         case "pusher:error":

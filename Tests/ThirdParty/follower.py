@@ -1,0 +1,70 @@
+"""A stream followed without a gap, over any number of connections: the README's lines for pusher-js, in Python."""
+
+
+class Follower:
+    """Knows the position, and what to ask for. The owner sends, fetches, applies, and calls in from one thread.
+
+    `send(event, data)` returns whether there is a connection to send it on; `fetch(done)` gets a snapshot, shows it and
+    calls `done(position)`, at any time; `apply(frame)` is told each event once, in order.
+    """
+
+    def __init__(self, channel, send, fetch, apply):
+        self.channel = channel
+        #: Epoch and offset of the last event applied; none until there is a snapshot.
+        self.position = None
+        self.is_resuming = False
+        self._send = send
+        self._fetch = fetch
+        self._apply = apply
+        #: Events that came while a snapshot was on its way.
+        self._held = []
+        self._turn = 0
+
+    @property
+    def is_complete(self):
+        return self.position is not None and not self.is_resuming
+
+    def resume(self):
+        """On each `connected`, after a gap, and after a pause where the hub could not."""
+        if self.position:
+            self.is_resuming = self._send("sync:resume", {"v": 1, "channels": {self.channel: self.position}})
+
+    def subscribed(self):
+        """`subscription_succeeded`: from here on all events come, and so a snapshot may be read."""
+        if not self.position:
+            self.snapshot()
+
+    def snapshot(self):
+        self._turn += 1
+        turn = self._turn
+        self.position, self.is_resuming, self._held = None, False, []
+
+        def done(position):
+            if turn != self._turn:
+                return
+            self.position = position
+            held, self._held = self._held, []
+            for frame in held:
+                self.take(frame)
+
+        self._fetch(done)
+
+    def take(self, frame):
+        """Any event of the channel."""
+        offset = frame.data["_sync"]["o"]
+        if not self.position:
+            self._held.append(frame)
+        elif offset == self.position["offset"] + 1:
+            self._apply(frame)
+            self.position = {**self.position, "offset": offset}
+        elif offset > self.position["offset"] and not self.is_resuming:
+            self.resume()
+
+    def resumed(self, told, later):
+        """What `sync:resumed` says of the channel. `later(work)` calls after a pause."""
+        if told["recovered"]:
+            self.is_resuming = False
+        elif told["reason"] == "store_unavailable":
+            later(self.resume)
+        else:
+            self.snapshot()

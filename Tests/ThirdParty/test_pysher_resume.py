@@ -1,0 +1,157 @@
+"""Stock Pysher with the README's lines: over cuts, silences, kills, outages and resets it shows what the server has."""
+
+import collections
+import contextlib
+import json
+import urllib.request
+from urllib.parse import quote
+
+import cluster
+import view
+from client import Client
+from follower import Follower
+from hub import APP_SECRET, Hub
+from names import private_stream, stream
+from proxy import BackgroundProxy
+from waiting import eventually
+
+Heard = collections.namedtuple("Heard", "event data")
+
+
+class App:
+    """One day of a user on a screen, over Pysher."""
+
+    def __init__(self, hub, port, user, channel, **options):
+        self.hub = hub
+        self.user = user
+        self.page = None
+        self.snapshots = 0
+        #: Offsets applied since the last snapshot.
+        self.offsets = []
+        self.told = []
+        self.follower = Follower(channel, self._send, self._fetch, self._apply)
+        self.date = str(hub.query("select min(local_date) from care.dose_occurrence where user_id = %s", [user])[0][0])
+        place = collections.namedtuple("Place", "port")(port)
+        self.client = Client(place, auto_sub=True, **options)
+        self.client.on_event = self._hear
+
+    def _send(self, event, data):
+        self.client.send(event, data)
+        return True
+
+    def _hear(self, event, data, channel):
+        if event == "pusher:connection_established":
+            self.client.send("sync:auth", {"token": self.hub.token(self.user)})
+            self.follower.resume()
+        elif event == "sync:resumed":
+            told = json.loads(data)["channels"][self.follower.channel]
+            self.told.append(told.get("reason", "recovered"))
+            self.follower.resumed(told, lambda work: work())
+        elif channel == self.follower.channel and event == "pusher_internal:subscription_succeeded":
+            self.follower.subscribed()
+        elif channel == self.follower.channel and not event.startswith("pusher"):
+            self.follower.take(Heard(event, json.loads(data)))
+
+    def _fetch(self, done):
+        """On Pysher's own thread: nothing is heard meanwhile."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.hub.port}/users/{quote(self.user, safe='')}/adherence/today?date={self.date}",
+            headers={"Authorization": f"Bearer {self.hub.token(self.user)}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            epoch, _, offset = answer.headers["X-Sync-Position"].rpartition(":")
+            self.page = view.Page(self.date, json.load(answer), int(offset))
+        self.snapshots += 1
+        self.offsets = []
+        done({"epoch": epoch, "offset": int(offset)})
+
+    def _apply(self, heard):
+        self.offsets.append(heard.data["_sync"]["o"])
+        self.page.apply(heard)
+
+    def is_there(self):
+        (epoch, top), = self.hub.query("select epoch, top from sync.positions(%s, %s)", [[self.user], ["adherence"]])
+        if not self.follower.is_complete or self.follower.position != {"epoch": epoch, "offset": top}:
+            return False
+        with self.hub.database() as connection:
+            rows = view.rows(connection, self.user)
+        assert self.page.shown() == view.on_page(rows, self.date)
+        assert all(other == one + 1 for one, other in zip(self.offsets, self.offsets[1:])), self.offsets
+        return True
+
+    def arrives(self):
+        eventually(self.is_there, f"it shows what is there; at {self.follower.position}, told {self.told}")
+
+
+def write(hub, user, number):
+    """One dose changes, one is new, and one is cancelled."""
+    hub.query("update care.dose_occurrence set note = %s, status = 'missed' where id ="
+              " (select min(id) from care.dose_occurrence where user_id = %s and status <> 'cancelled')",
+              [str(number), user])
+    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
+              " select user_id, 'zinc', scheduled_at from care.dose_occurrence where user_id = %s limit 1", [user])
+    hub.query("update care.dose_occurrence set status = 'cancelled' where id ="
+              " (select max(id) from care.dose_occurrence where user_id = %s)", [user])
+
+
+def add_old_doses(hub, user):
+    hub.query("insert into care.dose_occurrence (user_id, product_id, scheduled_at)"
+              " select %s, 'zinc', now() - interval '5 days' from generate_series(1, 12)", [user])
+
+
+@contextlib.contextmanager
+def no_network(proxy):
+    proxy.proxy.is_down = True
+    proxy.do(proxy.proxy.cut_all())
+    yield
+    proxy.proxy.is_down = False
+
+
+def test_what_happens_while_the_line_is_down_comes_afterwards(user):
+    """By the user's channel, and by the private one, whose subscribe comes with a signature."""
+    for name, options in ((stream, {}), (private_stream, {"secret": APP_SECRET})):
+        who = f"{user}.{name.__name__}"
+        with Hub() as hub, BackgroundProxy(hub.port) as proxy:
+            add_old_doses(hub, who)
+            app = App(hub, proxy.port, who, name(who), **options)
+            with app.client as client:
+                client.subscribe(name(who))
+                app.arrives()
+                assert app.snapshots == 1
+                for number in range(3):
+                    with no_network(proxy):
+                        write(hub, who, number)
+                    app.arrives()
+                assert app.snapshots == 1 and set(app.told) == {"recovered"}
+
+                # The hub itself, killed, with events that no hub has ever seen.
+                hub.listen = f"127.0.0.1:{hub.port}"
+                hub.program.kill()
+                cluster.stop_if_running(hub.folder)
+                cluster.start(hub.folder)
+                write(hub, who, 10)
+                hub.start()
+                app.arrives()
+
+                # PostgreSQL, without a checkpoint.
+                cluster.crash(hub.folder)
+                cluster.start(hub.folder)
+                write(hub, who, 11)
+                app.arrives()
+                assert app.snapshots == 1
+
+                # The epoch, and then the log.
+                with no_network(proxy):
+                    hub.query("select sync.new_epoch()")
+                    write(hub, who, 12)
+                app.arrives()
+                assert app.snapshots == 2 and app.told[-1] == "stream_reset"
+                with no_network(proxy):
+                    hub.listen = f"127.0.0.1:{hub.port}"
+                    hub.stop()
+                    cluster.start(hub.folder)
+                    write(hub, who, 13)
+                    hub.query("delete from sync.event where user_id = %s", [who])
+                    cluster.crash(hub.folder)
+                    hub.start()
+                app.arrives()
+                assert app.snapshots == 3 and app.told[-1] == "position_expired"

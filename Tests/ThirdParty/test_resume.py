@@ -1,0 +1,77 @@
+"""Sixty devices on a bad network, for forty seconds, while hub and PostgreSQL fall: nobody misses anything. And mutants."""
+
+import pytest
+
+import mutants
+from device import Device
+from names import stream
+from resume import SETTINGS, Journey, Route
+from stage import Stage
+from storm import new_seed
+
+#: Nothing falls but the log and its epochs: seconds.
+SHORT = Route(users=3, phones=4, kills=0, stops=0, terminations=0, epochs=1, deletions=3, herds=2, every=3, seconds=10,
+              calm=10, limit=60)
+
+
+def test_every_device_arrives(record_property):
+    with Stage(settings=SETTINGS) as stage:
+        journey = Journey(stage, new_seed(), Route.of(40, 60))
+        report = journey.run()
+    record_property("report", report)
+    assert not journey.ledger.faults, report
+    counts = journey.ledger.counts
+    assert counts["kills"] >= 2 and counts["stops"] >= 1, report
+    assert counts["recovered"] >= 60 and counts["replayed"] and counts["snapshots"] > 60, report
+    assert counts["stream_reset"] and counts["position_expired"], report
+
+
+def renewed(stage, mutant):
+    """The hub in another life, as prepared statements would go on with the truth."""
+    stage.hubs[0].kill()
+    stage.query(mutant)
+    stage.hubs[0].start()
+
+
+def test_a_journey_notices_snapshots_that_do_not_fit_their_positions(record_property):
+    with Stage(settings=SETTINGS) as stage:
+        renewed(stage, mutants.POSITION_AFTER_THE_SNAPSHOT)
+        journey = Journey(stage, new_seed(), SHORT)
+        report = journey.run()
+    assert journey.ledger.faults, report
+    record_property("report", f"{len(journey.ledger.faults)} faults: {journey.ledger.faults[0][:100]}")
+
+
+def joined(hub, stage, user):
+    device = Device(hub, token=stage.token(user))
+    device.subscribe(stream(user))
+    device.subscribed(stream(user))
+    return device
+
+
+def late_commit_is_heard(stage, hub, name):
+    """A transaction begins first and commits last; between, the tail goes past it. Whether its event comes."""
+    early, late = f"{name}.early", f"{name}.late"
+    insert = "insert into care.dose_occurrence (user_id, product_id, scheduled_at) values (%s, 'zinc', now())"
+    with joined(hub, stage, early) as first, joined(hub, stage, late) as last:
+        with stage.database(autocommit=False) as connection:
+            connection.execute(insert, [late])
+            for _ in range(3):
+                mark = first.count()
+                stage.query(insert, [early])
+                first.wait_for_event("adherence.summary_updated", start=mark)
+        try:
+            last.wait_for_event("adherence.summary_updated", timeout=4)
+        except AssertionError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize("interval", ["1h", "1s"])
+def test_what_commits_late_comes_or_is_found(interval):
+    """`id > cursor` loses it; the check of positions, where it is not an hour away, finds it all the same."""
+    with Stage(settings={"CARILLON_FEED_POSITION_CHECK_INTERVAL": interval}) as stage:
+        hub, = stage.hubs
+        assert late_commit_is_heard(stage, hub, "truth")
+        renewed(stage, mutants.ID_BEYOND_THE_CURSOR)
+        assert late_commit_is_heard(stage, hub, "mutant") == (interval == "1s")

@@ -1,0 +1,42 @@
+import Reactor
+
+/// A device that subscribes and then does not read, beside others that do.
+final class StalledReader {
+    private let swarm: Swarm
+    private let script: HubScript
+    /// Whether each event that it read was the next one.
+    private(set) var isInOrder = true
+
+    /// Subscribes to the topics of `drive`'s first user, on the loop of the others.
+    init(beside drive: Drive, _ options: HubOptions, seed: UInt64) throws {
+        script = HubScript(options.credentials, drive.population.names)
+        swarm = Swarm(
+            drive.swarm.address, target: drive.swarm.target, loop: drive.swarm.loop, script: script, seed: seed)
+        script.arrived = { [unowned self] arrival, device in
+            isInOrder = isInOrder && arrival.offset == device.recipient.offsets[arrival.topic] + 1
+            device.recipient.offsets[arrival.topic] = arrival.offset
+        }
+        try swarm.open(1, perUser: 1, topics: drive.plan.topics.count, progress: ProgressLine())
+    }
+
+    /// Reads no more.
+    func stall() {
+        for device in swarm.devices { device.setReading(false) }
+    }
+
+    /// Reads all that there is, up to these positions.
+    ///
+    /// - Throws: `Failure` where it was closed, or something is missing.
+    func catchUp(with positions: [(user: Int, topic: Int, top: Int64)]) throws(Failure) {
+        for device in swarm.devices { device.setReading(true) }
+        let wanted = positions.filter { $0.user == 0 }
+        var watch = StallWatch()
+        while let device = swarm.devices.first, wanted.contains(where: { device.recipient.offsets[$0.topic] < $0.top }) {
+            if let failure = swarm.firstFailure { throw Failure("the stalled reader was closed: \(failure)") }
+            guard watch.isMoving(swarm.receivedBytes) else { throw Failure("the stalled reader never got all events") }
+            swarm.loop.tick(waitingAtMost: .milliseconds(20))
+        }
+        guard isInOrder else { throw Failure("the stalled reader missed events, or got some twice") }
+        swarm.closeAll()
+    }
+}
