@@ -135,7 +135,8 @@ final class Connection: EventSource {
     private func pullIfDrained() {
         guard let session, session.isBehind, isEstablished else { return }
         let limits = owner.limits
-        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4 else {
+        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
+        else {
             return
         }
         owner.engage(self) { $0.drained(session, &$1) }
