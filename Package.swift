@@ -91,7 +91,7 @@ let package = Package(
                 "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer("API", ["Bytes", "JSON", "HTTP", "Pusher", "Sync", "Identity", "Gateway"]),
+        layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
         layer(
             "Operations",
             ["Bytes", "HTTP", "Metrics", "CLinux", "Reactor", .product(name: "Logging", package: "swift-log")]),
@@ -164,8 +164,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher", "Reactor",
-                "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher",
+                "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

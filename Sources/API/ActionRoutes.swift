@@ -20,27 +20,14 @@ package struct ActionRoutes: Sendable {
         let shape: ActionShape
 
         /// Nil where the path is none of these routes'.
-        init?(path: String) {
-            var path = path
-            let target: Target? = path.withUTF8 { bytes in
-                let path = UnsafeRawBufferPointer(bytes)
-                guard path.hasPrefix(Self.prefix), let slash = path.firstIndex(of: UInt8(ascii: "/"), from: 7),
-                    let user = Percent.decodeString(path.part(7..<slash)), !user.isEmpty
-                else { return nil }
-                let rest = path.part(slash..<path.count)
-                if rest.equals("/adherence/actions") { return Target(user, .plain) }
-                return rest.equals("/adherence/bulk") ? Target(user, .plainBulk) : nil
+        init?(_ path: UserPath) {
+            switch path.rest {
+            case "/adherence/actions": shape = .plain
+            case "/adherence/bulk": shape = .plainBulk
+            default: return nil
             }
-            guard let target else { return nil }
-            self = target
+            user = path.user
         }
-
-        private init(_ user: String, _ shape: ActionShape) {
-            self.user = user
-            self.shape = shape
-        }
-
-        private static let prefix: StaticString = "/users/"
     }
 
     /// Answers at once where the request cannot be anybody's action, and else by `answer`.

@@ -7,7 +7,7 @@ import Pusher
 
 // API: the HTTP routes. Purpose: what a request is answered with, given who asks; the gateway reads requests and writes
 // answers. Here today: the auth endpoints that a Pusher client calls before it subscribes or signs in, and the users'
-// actions. Pusher's HTTP API and the product's other routes come to stand beside them.
+// actions and snapshots. Pusher's HTTP API and the product's other routes come to stand beside them.
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) by the same allow-list as upgrades.
 package struct HubRoutes: HTTPRoutes {
@@ -15,10 +15,12 @@ package struct HubRoutes: HTTPRoutes {
     package struct OfUsers: Sendable {
         let auth: AuthRoutes
         let actions: ActionRoutes
+        let snapshots: SnapshotRoutes
 
         package init(app: App, verifier: TokenVerifier) {
             auth = AuthRoutes(app: app, verifier: verifier)
             actions = ActionRoutes(verifier: verifier)
+            snapshots = SnapshotRoutes(verifier: verifier)
         }
     }
 
@@ -32,17 +34,16 @@ package struct HubRoutes: HTTPRoutes {
     }
 
     package func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
-        let isAuth = request.path == AuthRoutes.channelPath || request.path == AuthRoutes.userPath
-        let target = isAuth ? nil : ActionRoutes.Target(path: request.path)
-        guard isAuth || target != nil else {
+        guard let route = Route(path: request.path) else {
             return .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}.")
         }
         guard origins.allows(request.origin) else {
             return .problem(.forbidden, "This origin may not call this hub.")
         }
-        if request.method == .options { return preflight(request) }
-        guard request.method == .post else {
-            return .problem(.methodNotAllowed, "Use POST.").with("Allow", "POST, OPTIONS").shared(with: request.origin)
+        if request.method == .options { return preflight(request, route) }
+        guard route.allows(request.method) else {
+            return .problem(.methodNotAllowed, route.complaint).with("Allow", route.methods)
+                .shared(with: request.origin)
         }
         guard let users else {
             let message: StaticString = "This hub has no database, so it knows no users; let your own backend sign."
@@ -51,20 +52,64 @@ package struct HubRoutes: HTTPRoutes {
         let origin = request.origin
         let answer = { @Sendable (response: HTTPResponse) in exchange.respond(response.shared(with: origin)) }
         let refusal =
-            if let target {
-                users.actions.respond(to: request, target, exchange, answer)
-            } else {
-                users.auth.respond(to: request, answer)
+            switch route {
+            case .auth: users.auth.respond(to: request, answer)
+            case .action(let target): users.actions.respond(to: request, target, exchange, answer)
+            case .snapshot(let target, let user):
+                users.snapshots.respond(to: request, target, of: user, exchange, answer)
             }
         return refusal?.shared(with: origin)
     }
 
-    private func preflight(_ request: HTTPRequest) -> HTTPResponse {
+    private func preflight(_ request: HTTPRequest, _ route: Route) -> HTTPResponse {
         HTTPResponse(.noContent)
-            .with("Access-Control-Allow-Methods", "POST, OPTIONS")
-            .with("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, X-Requested-With")
+            .with("Access-Control-Allow-Methods", route.methods)
+            .with(
+                "Access-Control-Allow-Headers",
+                "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
+            )
             .with("Access-Control-Max-Age", "7200")
             .shared(with: request.origin)
+    }
+
+    /// Where a path leads.
+    private enum Route {
+        case auth
+        case action(ActionRoutes.Target)
+        case snapshot(SnapshotRoutes.Target, of: String)
+
+        init?(path: String) {
+            if path == AuthRoutes.channelPath || path == AuthRoutes.userPath {
+                self = .auth
+            } else if let user = UserPath(path), let target = ActionRoutes.Target(user) {
+                self = .action(target)
+            } else if let user = UserPath(path), let target = SnapshotRoutes.Target(user) {
+                self = .snapshot(target, of: user.user)
+            } else {
+                return nil
+            }
+        }
+
+        func allows(_ method: Method) -> Bool {
+            switch self {
+            case .auth, .action: method == .post
+            case .snapshot: method == .get || method == .head
+            }
+        }
+
+        var methods: String {
+            switch self {
+            case .auth, .action: "POST, OPTIONS"
+            case .snapshot: "GET, HEAD, OPTIONS"
+            }
+        }
+
+        var complaint: StaticString {
+            switch self {
+            case .auth, .action: "Use POST."
+            case .snapshot: "Use GET."
+            }
+        }
     }
 }
 
@@ -78,7 +123,8 @@ extension HTTPResponse {
     /// Lets the pages of that origin read the answer. The origin is echoed, never `*`, since requests carry credentials.
     func shared(with origin: String?) -> HTTPResponse {
         guard let origin else { return self }
-        return with("Access-Control-Allow-Origin", origin).with("Vary", "Origin")
-            .with("Access-Control-Expose-Headers", "Retry-After")
+        let shared = with("Access-Control-Allow-Origin", origin)
+            .with("Access-Control-Expose-Headers", "ETag, Retry-After, X-Sync-Position")
+        return fields.contains { $0.name.bytes.equals("Vary") } ? shared : shared.with("Vary", "Origin")
     }
 }

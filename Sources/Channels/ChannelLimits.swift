@@ -19,7 +19,7 @@ package struct ChannelLimits: Sendable {
 }
 
 /// The bounds of one home of streams. A hub has a home for each loop, which share what is for all streams. Each is tested at the bound and one past it.
-package struct StreamLimits: Sendable {
+package struct StreamLimits: Sendable, Equatable {
     /// Recent events kept of one stream.
     package var windowEvents = 256
     /// And their bytes, with what it costs to keep them.

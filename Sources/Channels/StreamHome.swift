@@ -63,6 +63,8 @@ package struct StreamHome {
     package private(set) var lingeringCount = 0
     /// Bytes of all windows, with what it costs to keep them.
     package var windowByteCount: Int { windowBytes }
+    /// What the order of all windows' events takes, in entries.
+    package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
     package var readerCount: Int { readers.values.reduce(0) { $0 + $1.waiting.count } }
 

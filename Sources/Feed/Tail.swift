@@ -123,7 +123,7 @@ package struct Tail {
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
-    /// Tickets drawn and not yet asked about, those of ended watches among them.
+    /// Tickets waiting for their turn, those of ended watches among them.
     package var waitingTickets: Int { toPosition.count + toHeal.count + rota.count }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
@@ -194,8 +194,8 @@ package struct Tail {
 
     /// What to send next; `nil` while an answer is awaited, or where nothing is to be read.
     ///
-    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn: neither a
-    /// rush of new watches nor a long healing delays the live streams by more than one query.
+    /// Positions before replays before checks before the tail, except that a tail that is wanted gets every other turn:
+    /// neither a rush of new watches nor a long healing delays the live streams by more than one query.
     package mutating func nextQuery(_ permit: Permit) -> Query? {
         guard underWay == nil, let previous else { return nil }
         let tailIsDue = wantsTail && permit.contains(.tail)

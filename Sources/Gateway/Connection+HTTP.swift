@@ -214,6 +214,7 @@ extension HTTPRequest {
         origin = request.field("origin")?.string
         bearerToken = request.bearerToken?.string
         idempotencyKey = request.field("idempotency-key").map { Array($0) }
+        ifNoneMatch = request.field("if-none-match").map { Array($0) }
         contentType = request.field("content-type")?.string
         body = Array(request.body)
     }

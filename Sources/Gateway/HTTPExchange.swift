@@ -17,6 +17,8 @@ package struct HTTPRequest: Sendable {
     package let bearerToken: String?
     /// The field `Idempotency-Key`, as it came.
     package let idempotencyKey: [UInt8]?
+    /// The field `If-None-Match`, as it came.
+    package let ifNoneMatch: [UInt8]?
     package let contentType: String?
     package let body: [UInt8]
 }
@@ -53,6 +55,14 @@ package struct HTTPExchange: Sendable {
     ) {
         guard let store else { return answer(.withoutStore(envelope)) }
         store.submit(ActionRequest(user: user, envelope: envelope, answer: answer))
+    }
+
+    /// Has a snapshot of the user's read. Any thread; `answer` is called once, on any thread.
+    package func query(
+        _ subject: SnapshotSubject, of user: String, _ answer: @escaping @Sendable (SnapshotAnswer) -> Void
+    ) {
+        guard let store else { return answer(.unavailable(after: .seconds(60))) }
+        store.ask(SnapshotRequest(user: user, subject: subject, answer: answer))
     }
 
     /// Answers. Any thread, once.

@@ -26,6 +26,7 @@ package struct Status: Sendable, Equatable {
     package static let switchingProtocols = Status(101, "Switching Protocols")
     package static let ok = Status(200, "OK")
     package static let noContent = Status(204, "No Content")
+    package static let notModified = Status(304, "Not Modified")
     package static let badRequest = Status(400, "Bad Request")
     package static let unauthorized = Status(401, "Unauthorized")
     package static let forbidden = Status(403, "Forbidden")

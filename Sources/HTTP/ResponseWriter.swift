@@ -48,20 +48,21 @@ extension ByteWriter {
     /// Appends a whole response.
     ///
     /// `fields` appends further fields. `omitsBody`: the length is told and the body left out, as HEAD wants it; 204
-    /// has neither.
+    /// and 304 have neither (RFC 9110 §15.3.5, §15.4.5).
     package mutating func append(
         response status: Status, contentType: StaticString = "application/json", keepsAlive: Bool,
         omitsBody: Bool = false, body: UnsafeRawBufferPointer, fields: (inout ByteWriter) -> Void = { _ in }
     ) {
         append(statusLine: status)
-        if status != .noContent {
+        let isBare = status == .noContent || status == .notModified
+        if !isBare {
             append(field: "Content-Type", contentType)
             append(field: "Content-Length", decimal: body.count)
         }
         append(field: "Connection", keepsAlive ? "keep-alive" : "close")
         fields(&self)
         append("\r\n")
-        if !omitsBody, status != .noContent { append(body) }
+        if !omitsBody, !isBare { append(body) }
     }
 
     /// Appends the answer to a request that could not be read; the connection is closed behind it.

@@ -21,6 +21,14 @@ package enum StoreLimits {
     static let retainMissesMax = 60
     /// How soon an idle connection is looked for again.
     static let retainRetry = Duration.seconds(1)
+    /// Questions for snapshots that may wait; one more is answered `unavailable`.
+    static let snapshotsMax = 10_000
+    /// Questions sent ahead on one connection.
+    static let snapshotDepth = 4
+    /// Bytes of a snapshot, so that a client that takes it slowly stays within its queue.
+    package static let snapshotBytesMax = 4 << 20
+    /// Connections that read snapshots.
+    package static let queryConnectionsMax = 16
     /// Connections that write.
     package static let connectionsMax = 64
     /// Senders of each kind whose rate is known.

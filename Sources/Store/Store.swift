@@ -1,4 +1,5 @@
-// Store: actions in, answers out. Each is one execution of `sync.apply` in a transaction of its own.
+// Store: actions in, answers out. Each is one execution of `sync.apply` in a transaction of its own. Beside them,
+// snapshots: what a device fetches, read on connections of their own (`SnapshotDesk`).
 //
 // Lifecycle: `Store.start` makes a thread with a few connections and keeps them up until `stop`. Any thread submits;
 // every action is answered exactly once, on the store's thread.
@@ -25,8 +26,8 @@
 // - The hub dies between commit and answer, or between answer and wake-up: the client repeats, and the tail's poll
 //   finds what nobody was told of.
 //
-// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce` and `sync.retain` of
-// `sql/`.
+// Depends on Postgres (pipelines on the loop) and on `sync.apply`, `sync.refuse`, `sync.announce`, `sync.retain` and the
+// snapshots (75 to 78) of `sql/`.
 
 import Logging
 import Postgres
@@ -112,7 +113,17 @@ package final class Store: Sendable {
         if !isTaken { request.answer(.stopping(key: request.envelope.key)) }
     }
 
-    /// Ends the store: what waits is answered `retry`; what is under way gets its answer, or `retry` where that takes
+    /// Takes a question for a snapshot; its answer comes by `SnapshotRequest.answer`. Any thread; never waits.
+    package func ask(_ request: SnapshotRequest) {
+        guard messages.count <= waitingMax else { return request.answer(.unavailable(after: .seconds(1))) }
+        let isTaken = isOpen.withLock { isOpen in
+            if isOpen { messages.post(.ask(request)) }
+            return isOpen
+        }
+        if !isTaken { request.answer(.unavailable(after: .seconds(1))) }
+    }
+
+    /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry` where that takes
     /// longer than a statement may; the last wake-up of other hubs is sent. Waits for all of that. Once.
     package func stop() {
         isOpen.withLock { isOpen in
@@ -130,6 +141,8 @@ package final class Store: Sendable {
                 .retry(
                     key: request.envelope.key, .unavailable, after: .seconds(5), message: "the hub is out of resources")
             )
+        case .ask(let request):
+            request.answer(.unavailable(after: .seconds(5)))
         case .stop:
             handle.stop()
         }

@@ -4,15 +4,17 @@ package struct StoreConfiguration: Sendable {
     package var connectionString: String
     /// Connections that write: as many transactions run at a time. 1...64.
     package var connections = 4
+    /// Connections that read snapshots. 1...16.
+    package var queryConnections = 2
     /// Actions sent ahead on one connection before the first of them is answered. 1...64.
     package var depth = 8
     /// How long an action may wait for a lock of another writer's.
     package var lockTimeout = Duration.milliseconds(300)
-    /// How long one action may take in the database.
+    /// How long one action or snapshot may take in the database.
     package var statementTimeout = Duration.seconds(5)
     /// How long connecting may take.
     package var connectTimeout = Duration.seconds(10)
-    /// From `submit` to an answer: what is not decided by then is answered `retry`.
+    /// From `submit` or `ask` to an answer: what is not decided by then is answered `retry` or `unavailable`.
     package var actionTimeout = Duration.seconds(10)
     /// The shortest time from one wake-up of the other hubs to the next.
     package var announceInterval = Duration.milliseconds(5)

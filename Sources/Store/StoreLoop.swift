@@ -8,6 +8,7 @@ import Sync
 /// What other threads ask of the store.
 enum StoreMessage: Sendable {
     case submit(ActionRequest)
+    case ask(SnapshotRequest)
     case stop
 }
 
@@ -35,6 +36,7 @@ final class StoreLoop: EventSource {
     private var isSweepSet = false
     private var announcer: Announcer?
     private var retention: Retention?
+    private var snapshots: SnapshotDesk?
     /// The connection that is kept for suspects, while there are any: nobody else waits behind them.
     private var quarantine: Writer?
     private var hasCommitted = false
@@ -71,6 +73,7 @@ final class StoreLoop: EventSource {
         retention = try Retention(loop, configuration) { [weak self] in
             self?.retain($0, below: $1) ?? false
         }
+        snapshots = try SnapshotDesk(loop, configuration, parameters, logger) { [weak self] in self?.complain($0) }
         for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
             writers.append(
                 try Writer(
@@ -88,6 +91,7 @@ final class StoreLoop: EventSource {
     func received(_ message: StoreMessage) {
         switch message {
         case .submit(let request): submitted(request)
+        case .ask(let request): snapshots?.ask(request)
         case .stop: stop()
         }
         loop.markDirty(self)
@@ -318,6 +322,7 @@ final class StoreLoop: EventSource {
         guard !isStopping else { return }
         isStopping = true
         retention?.stop()
+        snapshots?.stop()
         for action in queue.removeWaiting() { action.finish(.stopping(key: action.key)) }
         stopLimit?.set(after: configuration.statementTimeout)
     }

@@ -214,6 +214,8 @@ extension GatewayConfiguration {
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        // A page comes on top of it, and must not be what closes the connection.
+        limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
         limits.connectionsMax = settings.limits.connectionsMax
         let perAddress = settings.limits.connectionsPerAddressMax
         limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
@@ -221,11 +223,24 @@ extension GatewayConfiguration {
         limits.exemptsLoopback = true
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
+        channelLimits.streams = StreamLimits(settings.limits)
         httpLimits.headBytes = settings.limits.headBytesMax
         timeouts.handshake = settings.timeouts.handshake
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
+        timeouts.stalled = settings.limits.stalledTimeout
         requiresProtocolVersion = settings.strictProtocol
+    }
+}
+
+extension StreamLimits {
+    fileprivate init(_ settings: LimitSettings) {
+        self.init()
+        windowEvents = settings.windowEventsMax
+        windowBytes = settings.windowBytesMax
+        windowTotalBytes = settings.windowTotalBytesMax
+        replayEvents = Int64(settings.replayEventsMax)
+        linger = settings.linger
     }
 }
 
@@ -244,6 +259,7 @@ extension StoreConfiguration {
     init(_ settings: Settings, _ url: String) {
         self.init(connectionString: url)
         connections = settings.store.connections
+        queryConnections = settings.store.queryConnections
         lockTimeout = settings.store.lockTimeout
         retainDays = settings.store.retainDays
         let limits = settings.limits

@@ -18,14 +18,14 @@ import Testing
     private func authenticated(_ identity: Identity, _ session: Session? = nil) -> [Heard] {
         var effects = Hub.Effects()
         engine.hub.authenticated(session ?? self.session, as: identity, &effects)
-        return effects.map(Heard.init)
+        return effects.flatMap(Heard.all)
     }
 
     /// What comes of a look, and the seconds until the next.
     private func look() -> (heard: [Heard], next: Duration?) {
         var effects = Hub.Effects()
         let next = engine.hub.identityDue(session, &effects)
-        return (effects.map(Heard.init), next)
+        return (effects.flatMap(Heard.all), next)
     }
 
     private func authOK(_ expiresAt: Int64) -> Heard {

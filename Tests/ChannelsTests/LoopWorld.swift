@@ -116,7 +116,7 @@ final class LoopWorld {
             case .send(let frame): queue(frame, wire)
             case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
             case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
-            case .verify, .act: break
+            case .verify, .act, .watchIdentity, .close: break
             }
         }
     }

@@ -10,8 +10,8 @@ import Testing
 
 /// The feed against a real server: whatever writers, server and network do, each stream gets its log.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class FeedTests {
-    private let database: Database
-    private let writer: BlockingConnection
+    let database: Database
+    let writer: BlockingConnection
     private var recorders: [Recorder] = []
 
     init() throws {
@@ -24,7 +24,7 @@ import Testing
     }
 
     /// A feed that runs until the test ends.
-    private func record(
+    func record(
         _ database: Database? = nil, _ change: (inout FeedConfiguration) -> Void = { _ in }
     ) throws -> Recorder {
         let recorder = try Recorder(database ?? self.database, change)
@@ -33,7 +33,7 @@ import Testing
     }
 
     /// A table of the test's own, published: one topic, any users.
-    private static func prepare(_ database: Database) throws -> BlockingConnection {
+    static func prepare(_ database: Database) throws -> BlockingConnection {
         let writer = try database.owner()
         try writer.execute(
             """
@@ -44,7 +44,7 @@ import Testing
         return writer
     }
 
-    private func insert(_ id: String, _ user: String, by writer: BlockingConnection? = nil) throws {
+    func insert(_ id: String, _ user: String, by writer: BlockingConnection? = nil) throws {
         _ = try (writer ?? self.writer).query("INSERT INTO app.item VALUES ($1, $2, 'x')", [id, user])
     }
 
@@ -189,7 +189,7 @@ import Testing
     }
 
     /// Ends the feed's backend whose last statement contains `text`.
-    private func terminate(_ text: String) throws {
+    func terminate(_ text: String) throws {
         _ = try database.admin().query(
             """
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity

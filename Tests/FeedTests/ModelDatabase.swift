@@ -91,6 +91,11 @@ struct ModelDatabase {
         // Streams whose events are all older than what is kept would keep their top; the model lets them start anew.
     }
 
+    /// `sync.new_epoch`: everyone must fetch anew, and no connection is lost.
+    mutating func newEpoch() {
+        epoch += 1
+    }
+
     // MARK: What the hub functions return
 
     var snapshot: Snapshot {

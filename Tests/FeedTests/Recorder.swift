@@ -20,10 +20,18 @@ final class Recorder: @unchecked Sendable {
         var resets = 0
     }
 
+    /// A read without an answer.
+    struct ReadFailure: Error, Equatable {
+        let reason: StreamReadFailure
+    }
+
     let database: Database
     private let condition = NSCondition()
     private var streams: [StreamID: Stream] = [:]
     private var statuses: [FeedStatus] = []
+    private var degradations: [Bool] = []
+    private var answers: [StreamRead: Result<[StreamEvent], ReadFailure>] = [:]
+    private var revocations: [String: Int64] = [:]
     private var violations: [String] = []
     private var backlog = 0
     private var serial: UInt32 = 0
@@ -66,11 +74,47 @@ final class Recorder: @unchecked Sendable {
         feed?.requests.post(.unwatch(id))
     }
 
+    /// Asks for a page of a stream that has its position.
+    func read(_ id: StreamID, after: Int64, upTo: Int64) -> StreamRead {
+        let (serial, epoch) = locked { (streams[id]?.serial ?? 0, streams[id]?.start?.epoch ?? "") }
+        return post(StreamRead(stream: id, watch: serial, epoch: epoch, after: after, upTo: upTo))
+    }
+
+    /// Asks for that very page.
+    func post(_ read: StreamRead) -> StreamRead {
+        feed?.requests.post(.read(read))
+        return read
+    }
+
+    func isAnswered(_ read: StreamRead) -> Bool {
+        locked { answers[read] != nil }
+    }
+
     func setBacklog(_ count: Int) {
         locked { backlog = count }
     }
 
     // MARK: What has come
+
+    /// For conditions of `wait`, which holds the lock.
+    var unlockedDegradations: [Bool] { degradations }
+
+    /// Likewise: microseconds by user.
+    var unlockedRevocations: [String: Int64] { revocations }
+
+    var gapCount: Int { feed?.gapCount ?? 0 }
+
+    /// The page's events; nil where it has none.
+    func events(_ read: StreamRead) throws -> [StreamEvent]? {
+        try wait("an answer to a read") { answers[read] != nil }
+        return try? locked { answers[read] }?.get()
+    }
+
+    func failure(_ read: StreamRead) throws -> StreamReadFailure? {
+        try wait("an answer to a read") { answers[read] != nil }
+        guard case .failure(let failure)? = locked({ answers[read] }) else { return nil }
+        return failure.reason
+    }
 
     var seenStatuses: [FeedStatus] { locked { statuses } }
 
@@ -141,7 +185,13 @@ final class Recorder: @unchecked Sendable {
             case .reset(let id, let position):
                 streams[id]?.resets += 1
                 streams[id]?.position = position
-            case .page, .unreadable, .revoked, .degraded: violations.append("an answer to a read that nobody asked for")
+            case .page(let read, let events): answered(read, .success(events))
+            case .unreadable(let read, let reason): answered(read, .failure(ReadFailure(reason: reason)))
+            case .revoked(let found):
+                for revocation in found { revocations[revocation.userID] = revocation.before }
+            case .degraded(let isDegraded):
+                if isDegraded == (degradations.last ?? false) { violations.append("degraded told twice") }
+                degradations.append(isDegraded)
             }
         }
         condition.broadcast()
@@ -154,6 +204,17 @@ final class Recorder: @unchecked Sendable {
         if streams[id]?.start != nil { violations.append("\(id.user) positioned twice") }
         streams[id]?.start = position
         streams[id]?.position = position
+    }
+
+    private func answered(_ read: StreamRead, _ answer: Result<[StreamEvent], ReadFailure>) {
+        if answers[read] != nil { violations.append("a read answered twice") }
+        answers[read] = answer
+        guard case .success(let events) = answer else { return }
+        if events.isEmpty { violations.append("an empty page") }
+        for (place, event) in events.enumerated() where event.offset != read.after + Int64(place) + 1 {
+            violations.append("a page with a gap")
+        }
+        if (events.last?.offset ?? 0) > read.upTo { violations.append("a page beyond its end") }
     }
 
     private func received(_ event: StreamEvent) {

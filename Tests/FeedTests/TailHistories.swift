@@ -43,10 +43,31 @@ import Testing
         #expect(resets > 0)
     }
 
+    /// A tail that never gets some rows: the position check finds each, and the log has it.
+    @Test func rowsThatAreDroppedAreHealedAndCounted() {
+        var random = SeededRandom()
+        var gaps = 0
+        for _ in 0..<400 {
+            let seed = random.next()
+            let history = History(seed: seed, mutant: nil, polls: true, dropsRows: true)
+            #expect(history.violations == [], "CARILLON_SEED=\(random.seed), history \(seed)")
+            gaps += history.gaps
+        }
+        #expect(gaps > 0)
+    }
+
+    @Test func withoutTheCheckTheyWouldBeMissed() {
+        let missed = (0..<400 as Range<UInt64>).contains { seed in
+            !History(seed: seed, mutant: nil, polls: true, dropsRows: true, checks: false).violations.isEmpty
+        }
+        #expect(missed)
+    }
+
     @Test(arguments: History.Mutant.allCases)
     func aWrongTailIsFound(_ mutant: History.Mutant) {
         let found = (0..<400 as Range<UInt64>).contains { seed in
-            !History(seed: seed, mutant: mutant, polls: !mutant.isAboutWaking).violations.isEmpty
+            // Without the check, which would make good what they do wrong.
+            !History(seed: seed, mutant: mutant, polls: !mutant.isAboutWaking, checks: false).violations.isEmpty
         }
         #expect(found)
     }
@@ -85,10 +106,13 @@ struct History {
 
     private(set) var violations: [String] = []
     private(set) var resets = 0
+    var gaps: Int { tail.gapCount }
 
     private let mutant: Mutant?
     private let polls: Bool
     private let losesHistory: Bool
+    private let dropsRows: Bool
+    private let checks: Bool
     private var random: SeededRandom
     private var database = ModelDatabase()
     private var tail = Tail(pageRows: 3)
@@ -106,10 +130,18 @@ struct History {
     private var firstOfRun: ModelDatabase.Snapshot?
     private var outputs: [FeedOutput] = []
 
-    init(seed: UInt64, mutant: Mutant?, polls: Bool, losesHistory: Bool = false) {
+    /// - Parameters:
+    ///   - dropsRows: the tail's answers lack some.
+    ///   - checks: whether positions are checked.
+    init(
+        seed: UInt64, mutant: Mutant?, polls: Bool, losesHistory: Bool = false, dropsRows: Bool = false,
+        checks: Bool = true
+    ) {
         self.mutant = mutant
         self.polls = polls
         self.losesHistory = losesHistory
+        self.dropsRows = dropsRows
+        self.checks = checks
         random = SeededRandom(seed: seed)
         for _ in 0..<400 { step() }
         settle()
@@ -118,7 +150,7 @@ struct History {
     // MARK: Steps
 
     private mutating func step() {
-        switch Int.random(in: 0..<100, using: &random) {
+        switch Int.random(in: 0..<104, using: &random) {
         case 0..<10: _ = database.writers.count < 4 ? database.begin() : 0
         case 10..<30: writer().map { _ = database.append($0, stream()) }
         case 30..<42: writer().map { finish($0, commit: Int.random(in: 0..<4, using: &random) > 0) }
@@ -133,6 +165,8 @@ struct History {
         case 96: disconnect()
         case 97..<99: connect()
         case 99 where losesHistory: loseHistory()
+        case 100..<103 where checks: tail.checkDue()
+        case 103 where losesHistory && checks: database.newEpoch()
         default: break
         }
     }
@@ -215,7 +249,7 @@ struct History {
     private mutating func execute() {
         guard let query = underWay, answer == nil else { return }
         switch query {
-        case .positions(let tickets):
+        case .positions(let tickets), .check(let tickets):
             answer = .positions(tickets.map { database.position($0.stream) })
         case .replay(let ticket, let after):
             answer = .replay(database.replay(ticket.stream, after: after, page: 3))
@@ -229,7 +263,10 @@ struct History {
         var previous = ModelDatabase.Snapshot(text: lastPage[previous] ?? previous)
         if mutant == .previousAfterPositions, !pastFirstTail { previous = now }
         let forgets = mutant == .forgetsRunningWriters
-        let page = database.tail({ forgets ? $0 >= previous.xmax : !previous.sees($0) }, after: place, page: 3)
+        var page = database.tail({ forgets ? $0 >= previous.xmax : !previous.sees($0) }, after: place, page: 3)
+        if dropsRows, !page.rows.isEmpty, Int.random(in: 0..<4, using: &random) == 0 {
+            page = ModelPage(rows: page.rows.dropLast())
+        }
         return .tail(page, now)
     }
 
@@ -268,7 +305,7 @@ struct History {
             case .positioned(let stream, let serial, let position): positioned(stream, serial, position)
             case .event(let event): received(event)
             case .reset(let stream, let position): reset(stream, position)
-            case .refused, .page, .unreadable, .status: violations.append("unexpected output")
+            case .refused, .page, .unreadable, .revoked, .degraded, .status: violations.append("unexpected output")
             }
         }
         outputs.removeAll()
@@ -323,12 +360,17 @@ struct History {
             }
         }
         if polls { tail.wake() }
-        for _ in 0..<500 {
-            notify()
-            if underWay == nil { underWay = tail.nextQuery([.tail, .replay]) }
-            if answer == nil { execute() }
-            deliver()
+        // One check may begin while a lot is still being read, and another while its streams are.
+        for _ in 0..<3 {
+            if checks { tail.checkDue() }
+            for _ in 0..<170 {
+                notify()
+                if underWay == nil { underWay = tail.nextQuery([.tail, .replay]) }
+                if answer == nil { execute() }
+                deliver()
+            }
         }
+        if !dropsRows, mutant == nil, tail.gapCount > 0 { violations.append("a gap where none was") }
         for (stream, seen) in watched {
             let top = database.position(stream)
             if seen.position != top {

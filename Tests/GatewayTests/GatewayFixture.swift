@@ -12,7 +12,7 @@ import Sync
 
 @testable import Feed
 
-/// A running gateway without a database, on a port of the kernel's choice.
+/// A running gateway, without a database but for what is asked for, on a port of the kernel's choice.
 final class GatewayFixture {
     let gateway: Gateway
     private var hasEnded = false
@@ -25,9 +25,11 @@ final class GatewayFixture {
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
     ///   - hasFeed: a feed runs that never finds its database; what `feed` is given comes as from it.
+    ///   - events: where their events come from.
     ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, hasFeed: Bool = false, actions: StoreConfiguration? = nil,
+        loops: Int = 2, ownsDatabase: Bool = false, hasFeed: Bool = false, events: FeedConfiguration? = nil,
+        actions: StoreConfiguration? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -49,7 +51,9 @@ final class GatewayFixture {
         self.sink = sink
         gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
-            startFeed: hasFeed ? { try Self.feed(into: $0, sink, logger) } : nil,
+            startFeed: hasFeed
+                ? { try Self.feed(into: $0, sink, logger) }
+                : events.map { events in { try Feed.start(events, sink: $0, logger: logger) } },
             startStore: actions.map { configuration in
                 { committed in try Store.start(configuration, logger: logger, committed: committed) }
             })

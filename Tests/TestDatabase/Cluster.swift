@@ -26,23 +26,47 @@ package final class Cluster: Sendable {
 
     /// Makes and starts a cluster: about a second.
     package init() throws {
-        let root = FileManager.default.temporaryDirectory.path
-        folder = "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
-        // A server that inherited our end would keep the guard waiting for itself.
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        lifeline = ends[1]
-        defer { close(ends[0]) }
-        try Self.script("create", folder)
-        _ = try Self.spawn(["guard", folder], input: ends[0])
+        folder = try Self.freshFolder()
+        lifeline = try Self.guarded(folder, "create", folder)
         try start()
         try prepare()
+    }
+
+    /// Copies a running cluster as one that would follow it, and does not: what is committed from now on is not there.
+    package init(standbyOf primary: Cluster) throws {
+        folder = try Self.freshFolder()
+        lifeline = try Self.guarded(folder, "copy", folder, primary.folder)
+    }
+
+    /// Starts the copy, and makes it a primary of its own, on the next timeline.
+    package func promote() throws {
+        try start()
+        try Self.script("promote", folder)
     }
 
     deinit {
         close(lifeline)
     }
+
+    private static func freshFolder() throws -> String {
+        let root = FileManager.default.temporaryDirectory.path
+        return "\(root)/carillon-test-\(getpid())-\(UInt32.random(in: .min ... .max))"
+    }
+
+    /// Makes the folder, and a guard who takes it away when the descriptor returned is closed.
+    private static func guarded(_ folder: String, _ arguments: String...) throws -> Int32 {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw Failure(description: "no pipe") }
+        // A server that inherited our end would keep the guard waiting for itself.
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        defer { close(ends[0]) }
+        try script(arguments)
+        _ = try spawn(["guard", folder], input: ends[0])
+        return ends[1]
+    }
+
+    /// Where its socket is.
+    package var host: String { folder }
 
     /// Starts the server where it is stopped, and waits until it takes connections.
     package func start() throws {
@@ -71,6 +95,11 @@ package final class Cluster: Sendable {
         return Database(cluster: self, name: name)
     }
 
+    /// One that is there: a copy has the databases of what it was copied from.
+    package func database(named name: String) -> Database {
+        Database(cluster: self, name: name)
+    }
+
     /// Loads `sql/` into the template, as `carillon migrate` does.
     private func prepare() throws {
         try BlockingConnection(string("postgres")).execute("create database carillon_template")
@@ -92,6 +121,10 @@ package final class Cluster: Sendable {
     // MARK: The server's programs
 
     private static func script(_ arguments: String...) throws {
+        try script(arguments)
+    }
+
+    private static func script(_ arguments: [String]) throws {
         let child = try spawn(arguments, input: nil)
         var status: Int32 = 0
         while waitpid(child, &status, 0) < 0, errno == EINTR {}
@@ -138,6 +171,15 @@ package final class Cluster: Sendable {
             if [ "$(id -u)" = 0 ]; then chown postgres:postgres "$folder"; fi
             cd "$folder"
             as "$bin/initdb" -A trust -U postgres -E UTF8 --locale=C --no-sync -D "$folder/data" ;;
+        copy)
+            mkdir -m 700 "$folder"
+            if [ "$(id -u)" = 0 ]; then chown postgres:postgres "$folder"; fi
+            cd "$folder"
+            as "$bin/pg_basebackup" -h "$3" -U postgres -D "$folder/data" -X stream -c fast --no-sync
+            as touch "$folder/data/standby.signal" ;;
+        promote)
+            cd "$folder"
+            as "$bin/pg_ctl" -D "$folder/data" -w -t 60 promote >/dev/null ;;
         start)
             cd "$folder"
             as "$bin/pg_ctl" -D "$folder/data" -w -t 60 -l "$folder/log" -o "-c listen_addresses='' -k '$folder' \

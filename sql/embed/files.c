@@ -169,6 +169,18 @@ static const char functions_72_sync_digest[] = {
 static const char functions_73_sync_apply[] = {
 #embed "../functions/73_sync_apply.sql" suffix(, )
     0};
+static const char functions_75_sync_adherence_day[] = {
+#embed "../functions/75_sync_adherence_day.sql" suffix(, )
+    0};
+static const char functions_76_sync_adherence_month[] = {
+#embed "../functions/76_sync_adherence_month.sql" suffix(, )
+    0};
+static const char functions_77_sync_adherence_occurrence[] = {
+#embed "../functions/77_sync_adherence_occurrence.sql" suffix(, )
+    0};
+static const char functions_78_sync_reminders[] = {
+#embed "../functions/78_sync_reminders.sql" suffix(, )
+    0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
@@ -237,6 +249,10 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
     {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
+    {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},
+    {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},
+    {carillon_sql_function, 0, "77_sync_adherence_occurrence.sql", functions_77_sync_adherence_occurrence, sizeof functions_77_sync_adherence_occurrence - 1},
+    {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

@@ -86,6 +86,18 @@ begin
 end
 $$;
 
+-- care.summary_json: a day's summary as events and snapshots show it. No locks.
+create or replace function care.summary_json(s care.day_summary) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return jsonb_build_object(
+        'date', to_char(s.date, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,
+        'missedCount', s.missed_count, 'madeUpCount', s.made_up_count, 'skippedCount', s.skipped_count,
+        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct);
+end
+$$;
+
 -- care.count_day: counts a user's day, stores the counts in care.day_summary, and returns them as clients get them. `turned`:
 -- the day is another for the streak than it was, and care.carry_runs is to follow. Called by the builder only, under the
 -- lock of the user's stream. Lock order: the day's summary, after the stream.
@@ -131,10 +143,7 @@ begin
     if turned then
         perform care.keep_day(s, doses > 0, clock);
     end if;
-    summary := jsonb_build_object(
-        'date', to_char(day, 'YYYY-MM-DD'), 'scheduledCount', s.scheduled_count, 'takenCount', s.taken_count,
-        'missedCount', s.missed_count, 'madeUpCount', s.made_up_count, 'skippedCount', s.skipped_count,
-        'pendingCount', s.pending_count, 'adherencePct', s.adherence_pct, 'onTimePct', s.on_time_pct);
+    summary := care.summary_json(s);
 end
 $$;
 drop function if exists care.sum_day(text, date, timestamptz);

@@ -1,6 +1,6 @@
 -- care.dose_state: a dose as events show it. The text of its note is not in it: hasNote is. No locks.
 create or replace function care.dose_state(o care.dose_occurrence) returns jsonb
-language plpgsql
+language plpgsql stable
 as $$
 declare
     product_name text;
@@ -20,7 +20,7 @@ $$;
 
 -- care.dose_json: a dose as answers to its own user show it: what events show, and its texts. No locks.
 create or replace function care.dose_json(o care.dose_occurrence) returns jsonb
-language plpgsql
+language plpgsql stable
 as $$
 begin
     return care.dose_state(o) || jsonb_build_object(

@@ -1,5 +1,22 @@
--- care.reminder_events: the builder of care.reminder_rule: reminder.created and .updated with the whole rule and its next
--- ten times, reminder.deleted with {id, rev}. Locks: none.
+-- care.rule_json: a reminder rule as events and snapshots show it, with its next ten times. No locks.
+create or replace function care.rule_json(r care.reminder_rule, clock timestamptz) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return jsonb_build_object(
+        'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'productId', r.product_id,
+        'stackId', r.stack_id, 'appliesTo', r.applies_to, 'preset', r.preset, 'label', r.label,
+        'time', to_char(r.time, 'HH24:MI'), 'timezone', r.timezone, 'tzMode', r.tz_mode, 'repeat', r.repeat,
+        'repeatOn', r.repeat_on, 'snoozeMinutes', r.snooze_minutes, 'delivery', r.delivery,
+        'enabled', r.enabled, 'rev', r.rev, 'createdAt', r.created_at, 'updatedAt', r.updated_at,
+        'nextOccurrences', (
+            select coalesce(jsonb_agg(care.local_iso(at, r.timezone) order by at), '[]')
+            from care.next_occurrences(r, clock) as at));
+end
+$$;
+
+-- care.reminder_events: the builder of care.reminder_rule: reminder.created and .updated with the whole rule,
+-- reminder.deleted with {id, rev}. Locks: none.
 create or replace function care.reminder_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -11,15 +28,7 @@ begin
            case when r.id is null then 'reminder.deleted' when c.op = 'I' then 'reminder.created'
                 else 'reminder.updated' end,
            case when r.id is null then jsonb_build_object('id', c.id, 'rev', c.rev)
-           else jsonb_build_object(
-               'id', r.id, 'userId', r.user_id, 'clientId', r.client_id, 'productId', r.product_id,
-               'stackId', r.stack_id, 'appliesTo', r.applies_to, 'preset', r.preset, 'label', r.label,
-               'time', to_char(r.time, 'HH24:MI'), 'timezone', r.timezone, 'tzMode', r.tz_mode, 'repeat', r.repeat,
-               'repeatOn', r.repeat_on, 'snoozeMinutes', r.snooze_minutes, 'delivery', r.delivery,
-               'enabled', r.enabled, 'rev', r.rev, 'createdAt', r.created_at, 'updatedAt', r.updated_at,
-               'nextOccurrences', (
-                   select coalesce(jsonb_agg(care.local_iso(at, r.timezone) order by at), '[]')
-                   from care.next_occurrences(r::care.reminder_rule, clock) as at)) end
+                else care.rule_json(r::care.reminder_rule, clock) end
     from unnest(changes) as c
     left join lateral (
         select * from care.reminder_rule as r where r.id = c.id and r.user_id = c.user_id offset 0

@@ -1,6 +1,29 @@
--- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. `start` is when
--- it fires (before any snooze). A row deleted while its rule lives tells `removed: true`: the occurrence is as its rule
--- says again; deleted with its rule it tells nothing, for reminder.deleted has. Only the rule's user is told. Locks: none.
+-- care.rule_start: when an occurrence that differs from its rule fires, before any snooze. No locks.
+create or replace function care.rule_start(x care.reminder_occurrence, zone text) returns timestamptz
+language plpgsql stable
+as $$
+begin
+    return coalesce(x.moved_to, care.resolve_local(x.original_local, zone));
+end
+$$;
+
+-- care.rule_occurrence_json: such an occurrence as events and snapshots show it; `zone` is its rule's. No locks.
+create or replace function care.rule_occurrence_json(x care.reminder_occurrence, zone text) returns jsonb
+language plpgsql stable
+as $$
+begin
+    return jsonb_build_object(
+        'userId', x.user_id, 'ruleId', x.rule_id, 'occurrenceId', x.id,
+        'originalLocal', to_char(x.original_local, 'YYYY-MM-DD"T"HH24:MI:SS'),
+        'start', care.local_iso(care.rule_start(x, zone), zone),
+        'status', x.status, 'snoozedUntil', x.snoozed_until, 'snoozeCount', x.snooze_count, 'rev', x.rev,
+        'updatedAt', x.updated_at);
+end
+$$;
+
+-- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. A row deleted
+-- while its rule lives tells `removed: true`: the occurrence is as its rule says again; deleted with its rule it tells
+-- nothing, for reminder.deleted has. Only the rule's user is told. Locks: none.
 create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -9,13 +32,7 @@ begin
     select c.user_id, false, c.id, 'reminder.occurrence_updated'::text,
            case when x.id is null then jsonb_build_object(
                'userId', c.user_id, 'ruleId', r.id, 'occurrenceId', c.id, 'rev', c.rev, 'removed', true)
-           else jsonb_build_object(
-               'userId', c.user_id, 'ruleId', r.id, 'occurrenceId', x.id,
-               'originalLocal', to_char(x.original_local, 'YYYY-MM-DD"T"HH24:MI:SS'),
-               'start', care.local_iso(coalesce(x.moved_to, care.resolve_local(x.original_local, r.timezone)),
-                                       r.timezone),
-               'status', x.status, 'snoozedUntil', x.snoozed_until, 'snoozeCount', x.snooze_count, 'rev', x.rev,
-               'updatedAt', x.updated_at) end
+           else care.rule_occurrence_json(x::care.reminder_occurrence, r.timezone) end
     from unnest(changes) as c
     left join lateral (
         select * from care.reminder_occurrence as x where x.id = c.id and x.user_id = c.user_id offset 0

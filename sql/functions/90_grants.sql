@@ -28,5 +28,9 @@ grant execute on function
     sync.apply(text, text, text, bigint, text, text, text, text, text),
     sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),
-    sync.check_published()
+    sync.check_published(),
+    sync.adherence_day(text, date),
+    sync.adherence_month(text, date),
+    sync.adherence_occurrence(text, text),
+    sync.reminders(text)
 to carillon_hub;

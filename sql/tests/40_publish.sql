@@ -144,7 +144,7 @@ select test.is('hub: its functions', (select count(*) > 0 from sync.tail('1:1:',
     and (select count(*) = 0 from sync.replay('x', 'y', 0, 10)) and sync.repair_after_restore() = 0 and sync.retain(7, 10) = 0 and (select count(*) = 0 from sync.check_published()), true);
 reset role;
 select test.is('the hub may execute these and no others', (select string_agg(p.proname, ' ' order by p.proname) from pg_proc as p where p.pronamespace in ('sync'::regnamespace, 'care'::regnamespace)
-    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'announce apply check_published hub_hello positions refuse repair_after_restore replay retain tail');
+    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'adherence_day adherence_month adherence_occurrence announce apply check_published hub_hello positions read_log refuse reminders repair_after_restore replay retain revocations tail');
 drop schema app cascade;
 select sync.withdraw(null);
 drop owned by carillon_test_app, carillon_test_writer;

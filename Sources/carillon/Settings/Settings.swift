@@ -50,6 +50,13 @@ struct LimitSettings: Sendable, Hashable {
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
     var sendQueueBytesMax: Int
+    var pullQueueBytesMax: Int
+    var stalledTimeout: Duration
+    var replayEventsMax: Int
+    var windowEventsMax: Int
+    var windowBytesMax: Int
+    var windowTotalBytesMax: Int
+    var linger: Duration
     /// 0 is no bound.
     var userActionsPerSecond: Int
     var userActionsBurst: Int
@@ -58,9 +65,10 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
-/// How actions are written to the database.
+/// How actions are written to the database, and snapshots read.
 struct StoreSettings: Sendable, Hashable {
     var connections: Int
+    var queryConnections: Int
     var lockTimeout: Duration
     /// Days; 0 is never.
     var retainDays: Int
@@ -93,6 +101,7 @@ extension Settings {
         limits = try LimitSettings(effective)
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
+            queryConnections: try effective.required(SettingsTable.storeQueryConnections),
             lockTimeout: try effective.required(SettingsTable.storeLockTimeout),
             retainDays: try effective.required(SettingsTable.storeRetainEvents))
         feed = FeedSettings(
@@ -140,6 +149,13 @@ extension LimitSettings {
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
+        stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
+        replayEventsMax = try effective.required(SettingsTable.replayEventsMax)
+        windowEventsMax = try effective.required(SettingsTable.windowEventsMax)
+        windowBytesMax = try effective.required(SettingsTable.windowBytesMax)
+        windowTotalBytesMax = try effective.required(SettingsTable.windowTotalBytesMax)
+        linger = try effective.required(SettingsTable.linger)
         userActionsPerSecond = try effective.required(SettingsTable.userActionsPerSecond)
         userActionsBurst = try effective.required(SettingsTable.userActionsBurst)
         deviceActionsPerSecond = try effective.required(SettingsTable.deviceActionsPerSecond)

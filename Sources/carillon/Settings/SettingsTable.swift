@@ -98,6 +98,39 @@ enum SettingsTable {
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
+    static let pullQueueBytesMax = Setting(
+        "limits.pullQueueBytes", takes: "bytes", fallback: "1MiB",
+        "Bytes that may wait for a slow client before it gets user channels by pages; half of sendQueueBytes at most.",
+        parse: SettingValues.bytes((16 << 10)...(64 << 20)))
+
+    static let stalledTimeout = Setting(
+        "limits.stalledTimeout", takes: "time", fallback: "60s",
+        "Time in which a client that gets pages has to take a byte before it is closed.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
+
+    static let replayEventsMax = Setting(
+        "limits.replayEvents", takes: "count", fallback: "1000",
+        "Events that a client may have missed in a channel to get them; beyond, it is told to fetch a snapshot.",
+        parse: SettingValues.count(1...1_000_000))
+
+    static let windowEventsMax = Setting(
+        "limits.windowEvents", takes: "count", fallback: "256",
+        "Recent events of a user channel kept in memory for clients that come back.",
+        parse: SettingValues.count(1...100_000))
+
+    static let windowBytesMax = Setting(
+        "limits.windowBytes", takes: "bytes", fallback: "256KiB", "Bytes of them.",
+        parse: SettingValues.bytes(1024...(64 << 20)))
+
+    static let windowTotalBytesMax = Setting(
+        "limits.windowTotalBytes", takes: "bytes", fallback: "64MiB", "Bytes of those of all channels.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
+    static let linger = Setting(
+        "limits.linger", takes: "time", fallback: "30s",
+        "Time that a user channel nobody is in is kept so, for the client that comes back.",
+        parse: SettingValues.duration(.zero ... .seconds(3600)))
+
     static let userActionsPerSecond = Setting(
         "limits.actionsPerSecond", takes: "count", fallback: "100",
         "Actions that one user may send each second on the long run; 0 is no bound.",
@@ -119,6 +152,10 @@ enum SettingsTable {
     static let storeConnections = Setting(
         "store.connections", takes: "count", fallback: "4",
         "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
+
+    static let storeQueryConnections = Setting(
+        "store.queryConnections", takes: "count", fallback: "2",
+        "Connections to the database on which snapshots are read.", parse: SettingValues.count(1...16))
 
     static let storeLockTimeout = Setting(
         "store.lockTimeout", takes: "time", fallback: "300ms",
@@ -175,8 +212,10 @@ enum SettingsTable {
         activityTimeout.row, pongTimeout.row, handshakeTimeout.row,
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, sendQueueBytesMax.row,
+        pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
+        windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
-        storeConnections.row, storeLockTimeout.row, storeRetainEvents.row,
+        storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]

@@ -1,0 +1,163 @@
+import Logging
+import Postgres
+import Reactor
+
+/// The questions for snapshots: first come, first served, on connections of their own, so that no reader holds up an
+/// action. Belongs to the store's loop.
+///
+/// Invariants:
+/// - Each question is answered exactly once, at its deadline at the latest.
+/// - What waits is bounded (`StoreLimits.snapshotsMax`); where it is known that the database is away, nothing waits for
+///   longer than `awayPatience`, and what comes then is answered at once.
+/// - A question that was lost with its connection is asked once more, before the others: it changes nothing.
+final class SnapshotDesk {
+    private static let sweepInterval = Duration.milliseconds(250)
+    /// How long a question waits for a database that has just gone away.
+    private static let awayPatience = Duration.seconds(1)
+
+    private let loop: EventLoop
+    private let timeout: Duration
+    private let complain: (PostgresError) -> Void
+    private var waiting = Fifo<SnapshotRead>()
+    private var readers: [SnapshotReader] = []
+    private var sweep: Alarm?
+    private var isSweepSet = false
+    /// Since when there is no connection, after one was lost or could not be made.
+    private var awaySince: Instant?
+    private var isStopping = false
+
+    /// - Parameter complain: tells the log what the server refuses.
+    init(
+        _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
+        complain: @escaping (PostgresError) -> Void
+    ) throws(ReactorError) {
+        self.loop = loop
+        self.complain = complain
+        timeout = configuration.actionTimeout
+        sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
+        for number in 1...max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax)) {
+            readers.append(
+                try SnapshotReader(
+                    number, loop, parameters, configuration, logger,
+                    SnapshotReader.Handlers(
+                        up: { [weak self] in self?.up() },
+                        answered: { [weak self] in self?.answered($0, $1, $2) },
+                        lost: { [weak self] in self?.lost($0) })))
+        }
+        for reader in readers { reader.start() }
+    }
+
+    /// Takes a question.
+    func ask(_ request: SnapshotRequest) {
+        guard !isStopping, awaySince == nil, waiting.count < StoreLimits.snapshotsMax else {
+            return request.answer(unavailable)
+        }
+        guard let read = SnapshotRead(request, deadline: loop.now.advanced(by: timeout)) else {
+            return request.answer(.missing)
+        }
+        waiting.append(read)
+        pump()
+        if !isSweepSet {
+            isSweepSet = true
+            sweep?.set(after: Self.sweepInterval)
+        }
+    }
+
+    /// Answers all that is left.
+    func stop() {
+        isStopping = true
+        answerWaiting()
+        for reader in readers {
+            for read in reader.underWay { read.finish(unavailable) }
+        }
+    }
+
+    private func pump() {
+        while !waiting.isEmpty, let reader = freest(), let read = waiting.popFirst() {
+            if !read.isAnswered { reader.send(read) }
+        }
+    }
+
+    private func freest() -> SnapshotReader? {
+        readers.filter { $0.isUp && $0.underWay.count < StoreLimits.snapshotDepth }
+            .min { $0.underWay.count < $1.underWay.count }
+    }
+
+    // MARK: Calls of the readers
+
+    private func up() {
+        awaySince = nil
+        pump()
+    }
+
+    private func answered(_ reader: SnapshotReader, _ read: SnapshotRead, _ answer: Result<Rows, PostgresError>) {
+        switch answer {
+        case .success(let rows):
+            read.finish(SnapshotAnswer(rows))
+        case .failure(let error):
+            let code = error.kind == .statement ? error.sqlstate?.code : ""
+            switch code {
+            case "26000", "0A000":
+                read.races += 1
+                if read.races < StoreLimits.racesMax {
+                    waiting.prepend(read)
+                } else {
+                    read.finish(unavailable)
+                }
+            case .some(let code) where code.isEmpty || code.hasPrefix("08") || code.hasPrefix("57P"):
+                // The connection ends, or as good as that.
+                return reader.drop(error, with: read)
+            default:
+                complain(error)
+                read.finish(unavailable)
+            }
+        }
+        pump()
+    }
+
+    private func lost(_ reads: [SnapshotRead]) {
+        if awaySince == nil, !readers.contains(where: { $0.isUp }) { awaySince = loop.now }
+        for read in reads.reversed() where !read.isAnswered {
+            read.losses += 1
+            if isStopping || read.losses > 1 {
+                read.finish(unavailable)
+            } else {
+                waiting.prepend(read)
+            }
+        }
+        pump()
+    }
+
+    // MARK: Time
+
+    private func sweepDue() {
+        isSweepSet = false
+        let now = loop.now
+        if let awaySince, now.duration(since: awaySince) >= Self.awayPatience { answerWaiting() }
+        // They stand in the order of their deadlines.
+        while let first = waiting.first, first.deadline <= now {
+            _ = waiting.popFirst()
+            first.finish(unavailable)
+        }
+        var isIdle = waiting.isEmpty
+        for reader in readers {
+            for read in reader.underWay where !read.isAnswered {
+                if read.deadline <= now { read.finish(unavailable) } else { isIdle = false }
+            }
+        }
+        guard !isIdle else { return }
+        isSweepSet = true
+        sweep?.set(after: Self.sweepInterval)
+    }
+
+    private func answerWaiting() {
+        while let read = waiting.popFirst() { read.finish(unavailable) }
+    }
+
+    /// The longer the outage, the longer the pause; those who wait come back spread over as long again.
+    private var unavailable: SnapshotAnswer {
+        let outage = awaySince.map { loop.now.duration(since: $0) } ?? .zero
+        let wait = min(max(outage, .seconds(1)), .seconds(5))
+        return .unavailable(after: wait * Double.random(in: 1...2))
+    }
+}

@@ -1,0 +1,131 @@
+import Channels
+import Pusher
+import Sync
+import Testing
+
+/// What clients write into `sync:resume`, and who may.
+@Suite struct ResumeRequestTests {
+    let engine = EngineFixture()
+
+    private func isError(_ heard: [Heard]) -> Bool {
+        guard heard.count == 1, case .text(let text) = heard[0] else { return false }
+        return text.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#)
+    }
+
+    private static let good = #"{"epoch":"e","offset":1}"#
+
+    @Test(arguments: [
+        #"{}"#, #"{"v":1}"#, #"{"v":1,"channels":{}}"#, #"{"v":1,"channels":[]}"#, #"{"v":1,"channels":"x"}"#,
+        #"{"channels":{"user.u1.x":\#(good)}}"#, #"{"v":2,"channels":{"user.u1.x":\#(good)}}"#,
+        #"{"v":"1","channels":{"user.u1.x":\#(good)}}"#, #"{"v":1,"channels":{"user.u1.x":7}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e"}}}"#, #"{"v":1,"channels":{"user.u1.x":{"offset":1}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":7,"offset":1}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":-1}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":1.5}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":"1"}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":9007199254740993}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":99999999999999999999}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"\#(String(repeating: "e", count: 129))","offset":1}}}"#,
+        #"{"v":1,"channels":{"no name":\#(good)}}"#, #"{"v":1,"channels":{"":\#(good)}}"#,
+    ])
+    func whatIsWrongIsToldAndNothingApplied(_ data: String) throws {
+        let session = engine.session(0)
+        _ = try engine.signin("u1", from: session)
+        #expect(isError(try engine.send(#"{"event":"sync:resume","data":\#(data)}"#, from: session)), "\(data)")
+        // Also with something good beside it.
+        let mixed = data.replacing("\"channels\":{\"", with: "\"channels\":{\"user.u1.y\":\(Self.good),\"")
+        if mixed != data {
+            #expect(isError(try engine.send(#"{"event":"sync:resume","data":\#(mixed)}"#, from: session)), "\(mixed)")
+        }
+        _ = try engine.subscribe("user.u1.y", from: session)
+        let name = try #require(try StreamName.parse("user.u1.y"))
+        let join = StreamJoin(name: name, session: session.id, serial: 1)
+        #expect(engine.joined(join, at: 3, session) == [succeeded("user.u1.y", at: 3)], "no place was kept")
+    }
+
+    @Test(arguments: [
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":0}}}"#,
+        #"{"more":[{}],"v":1,"channels":{"user.u1.x":{"epoch":"e","offset":9007199254740992,"more":null}}}"#,
+        #"{"v":1,"channels":{"user.u1.x":{"epoch":"\#(String(repeating: "e", count: 128))","offset":1}}}"#,
+    ])
+    func whatIsRightIsKept(_ data: String) throws {
+        for text in [data, "\"" + data.replacing("\"", with: "\\\"") + "\""] {
+            let session = engine.session(0)
+            _ = try engine.signin("u1", from: session)
+            #expect(try engine.send(#"{"event":"sync:resume","data":\#(text)}"#, from: session).isEmpty)
+            _ = try engine.subscribe("user.u1.x", from: session)
+            let name = try #require(try StreamName.parse("user.u1.x"))
+            let heard = engine.joined(StreamJoin(name: name, session: session.id, serial: 1), at: 3, session)
+            #expect(heard.first == succeeded("user.u1.x", at: 3))
+            guard case .join("user.u1.x", serial: 2, .resume)? = heard.last else {
+                Issue.record("\(heard)")
+                continue
+            }
+            _ = engine.close(session)
+        }
+    }
+
+    @Test func onlyOnesOwnStreams() throws {
+        let session = engine.session(0)
+        _ = try engine.signin("u1", from: session)
+        #expect(
+            try engine.resume(["news": ("e", 4), "user.u2.x": ("e", 5), "user.u1.x": ("e", 6)], from: session)
+                == [resumed("news", at: 4, lost: .forbidden), resumed("user.u2.x", at: 5, lost: .forbidden)])
+        _ = try engine.subscribe("news", from: session)
+        #expect(try engine.resume(["news": ("e", 4)], from: session) == [resumed("news", at: 4, lost: .forbidden)])
+        let other = engine.session(0, app: engine.otherApp)
+        #expect(
+            try engine.resume(["user.u1.x": ("e", 4)], from: other)
+                == [resumed("user.u1.x", at: 4, lost: .forbidden)])
+        #expect(
+            try engine.resume(["user.=41.x": ("e", 4)], from: session)
+                == [resumed("user.=41.x", at: 4, lost: .forbidden)], "no canonical name")
+    }
+
+    @Test func placesAreBounded() throws {
+        var limits = ChannelLimits()
+        limits.subscriptionsPerSessionMax = 2
+        let engine = EngineFixture(limits: limits)
+        let session = engine.session(0)
+        #expect(try engine.resume(["user.a.x": ("e", 1), "user.a.y": ("e", 1)], from: session).isEmpty)
+        #expect(try engine.resume(["user.a.x": ("e", 2)], from: session).isEmpty, "not a further one")
+        #expect(isError(try engine.resume(["user.a.z": ("e", 1)], from: session)))
+        #expect(
+            isError(
+                try engine.resume(["user.a.x": ("e", 1), "user.a.y": ("e", 1), "user.a.z": ("e", 1)], from: session)))
+        // An unsubscribe forgets, also what was never subscribed to.
+        #expect(try engine.unsubscribe("user.a.y", from: session).isEmpty)
+        #expect(try engine.resume(["user.a.z": ("e", 1)], from: session).isEmpty)
+    }
+
+    /// A backend may admit to a private channel of another user's, after an HTTP call: the place waits for that.
+    @Test func aPrivateChannelOfAnotherUserMayStillCome() throws {
+        let name = "private-user.u2.x"
+        let session = engine.session(0)
+        _ = try engine.signin("u1", from: session)
+        #expect(try engine.resume([name: ("e", 4)], from: session).isEmpty)
+        let channel = try #require(ChannelName(name))
+        let auth = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: session.socketID)
+        #expect(try engine.subscribe(name, auth: auth, from: session) == [.join(name, serial: 1)])
+        let join = StreamJoin(
+            name: try #require(try StreamName.parse(name)), session: session.id, serial: 1)
+        #expect(
+            engine.joined(join, at: 5, session) == [
+                succeeded(name, at: 5), .join(name, serial: 2, .resume(from: StreamPosition(epoch: "e", offset: 4))),
+            ])
+    }
+
+    /// The wire, byte for byte.
+    @Test func theAnswersOnTheWire() {
+        #expect(
+            resumed("user.u1.x", at: 7, replayed: 2)
+                == .text(
+                    #"{"event":"sync:resumed","data":"{\"channels\":{\"user.u1.x\":{\"epoch\":\"e\",\"offset\":7,\"recovered\":true,\"replayed\":2}}}"}"#
+                ))
+        #expect(
+            resumed("user.u1.x", at: 7, lost: .tooMany)
+                == .text(
+                    #"{"event":"sync:resumed","data":"{\"channels\":{\"user.u1.x\":{\"epoch\":\"e\",\"offset\":7,\"recovered\":false,\"reason\":\"too_many\"}}}"}"#
+                ))
+    }
+}

@@ -1,0 +1,220 @@
+import Bytes
+import Channels
+import Sync
+import Testing
+
+/// The window and the streams that linger, each bound at it and one past.
+@Suite struct WindowTests {
+    private let stream = StreamID(user: "u", topic: "adherence")
+    private var name: StreamName { StreamName(form: .user, stream: stream) }
+
+    private func event(_ offset: Int64, of stream: StreamID? = nil, bytes: Int = 10) -> StreamEvent {
+        let data = String(repeating: "x", count: bytes)
+        return StreamEvent(stream: stream ?? self.stream, offset: offset, name: "n", data: .copy(data))
+    }
+
+    private typealias Effects = ContiguousArray<StreamHome.Effect>
+
+    private func home(_ streams: [StreamID], _ change: (inout StreamLimits) -> Void) -> StreamHome {
+        var limits = StreamLimits()
+        change(&limits)
+        var home = StreamHome(limits: limits)
+        var effects = Effects()
+        for (index, stream) in streams.enumerated() {
+            home.join(
+                StreamJoin(
+                    name: StreamName(form: .user, stream: stream), session: SessionID(slot: 1, generation: 1), serial: 1
+                ), from: 0, &effects)
+            home.positioned(
+                stream, at: StreamPosition(epoch: "e", offset: 0), watch: UInt32(index + 1), &effects)
+        }
+        return home
+    }
+
+    /// What a resume from there gets: a page, a read of the log, or a loss.
+    private func resume(_ home: inout StreamHome, from offset: Int64, of stream: StreamID? = nil) -> String {
+        var effects = Effects()
+        let name = StreamName(form: .user, stream: stream ?? self.stream)
+        home.join(
+            StreamJoin(
+                name: name, session: SessionID(slot: 2, generation: 1), serial: 1,
+                purpose: .resume(from: StreamPosition(epoch: "e", offset: offset))), from: 0, &effects)
+        switch effects.first {
+        case .joined(_, let joined):
+            switch joined.outcome {
+            case .recovered(let replayed, let page): return "\(replayed) to \(page.map { "\($0.last)" } ?? "-")"
+            case .lost(let loss): return loss.rawValue
+            default: return "?"
+            }
+        case .read: return "read"
+        default: return "?"
+        }
+    }
+
+    @Test func eventsOfOneStream() {
+        var home = home([stream]) { $0.windowEvents = 4 }
+        var effects = Effects()
+        for offset in 1...6 as ClosedRange<Int64> { home.received(event(offset), &effects) }
+        #expect(resume(&home, from: 6) == "0 to -")
+        #expect(resume(&home, from: 2) == "4 to 6")
+        #expect(resume(&home, from: 1) == "read")
+    }
+
+    @Test func bytesOfOneStream() {
+        let one = home([stream]) { _ in }
+        var measured = one
+        var effects = Effects()
+        measured.received(event(1, bytes: 1_000), &effects)
+        let cost = measured.windowByteCount
+        #expect(cost > 1_000, "what keeping it costs counts")
+        var home = home([stream]) { $0.windowBytes = 2 * cost }
+        for offset in 1...3 as ClosedRange<Int64> { home.received(event(offset, bytes: 1_000), &effects) }
+        #expect(home.windowByteCount == 2 * cost)
+        #expect(resume(&home, from: 1) == "2 to 3")
+        // One that is larger than all of the window is not kept.
+        home.received(event(4, bytes: 5_000), &effects)
+        #expect(home.windowByteCount == 0)
+        #expect(resume(&home, from: 4) == "0 to -")
+        #expect(resume(&home, from: 3) == "read")
+        home.received(event(5), &effects)
+        #expect(resume(&home, from: 4) == "1 to 5")
+    }
+
+    @Test func overAllStreamsTheOldestEventGoes() {
+        let streams = (0..<3).map { StreamID(user: "u\($0)", topic: "x") }
+        var measured = home(streams) { _ in }
+        var effects = Effects()
+        measured.received(event(1, of: streams[0]), &effects)
+        let cost = measured.windowByteCount
+        var home = home(streams) { $0.windowTotalBytes = 4 * cost }
+        for offset in 1...2 as ClosedRange<Int64> {
+            for stream in streams { home.received(event(offset, of: stream), &effects) }
+            #expect(home.windowByteCount <= 4 * cost)
+        }
+        // Six came, in turn; the first events of two streams had to go.
+        #expect(home.windowByteCount == 4 * cost)
+        #expect(resume(&home, from: 0, of: streams[0]) == "read")
+        #expect(resume(&home, from: 0, of: streams[1]) == "read")
+        #expect(resume(&home, from: 0, of: streams[2]) == "2 to 2")
+        #expect(resume(&home, from: 1, of: streams[0]) == "1 to 2")
+        // A reset gives its room back.
+        home.reset(streams[2], to: StreamPosition(epoch: "f", offset: 9), &effects)
+        #expect(home.windowByteCount == 2 * cost)
+    }
+
+    @Test func aBusyStreamLeavesNoTrailBehind() {
+        var home = home([stream]) { $0.windowEvents = 2 }
+        var effects = Effects()
+        for offset in 1...20_000 as ClosedRange<Int64> {
+            home.received(event(offset), &effects)
+            effects.removeAll(keepingCapacity: true)
+        }
+        #expect(home.evictionEntries < 2_000)
+    }
+
+    @Test func aPageHasItsBounds() {
+        var home = home([stream]) {
+            $0.pageEvents = 3
+            $0.pageBytes = 5_002
+        }
+        var effects = Effects()
+        for offset in 1...5 as ClosedRange<Int64> { home.received(event(offset), &effects) }
+        #expect(resume(&home, from: 2) == "3 to 5")
+        #expect(resume(&home, from: 1) == "4 to 4", "three at most")
+        home.received(event(6, bytes: 5_000), &effects)
+        home.received(event(7, bytes: 5_001), &effects)
+        #expect(resume(&home, from: 5) == "2 to 6", "the bytes of one")
+        #expect(resume(&home, from: 6) == "1 to 7")
+        home.received(event(8, bytes: 9_000), &effects)
+        #expect(resume(&home, from: 7) == "1 to 8", "one at least")
+    }
+
+    @Test func replaysAreBounded() {
+        var home = home([stream]) { $0.replayEvents = 5 }
+        var effects = Effects()
+        for offset in 1...9 as ClosedRange<Int64> { home.received(event(offset), &effects) }
+        #expect(resume(&home, from: 4) == "5 to 9")
+        #expect(resume(&home, from: 3) == "too_many")
+    }
+
+    @Test func readersAreBounded() {
+        var home = home([stream]) {
+            $0.readersPerStreamMax = 2
+            $0.windowEvents = 1
+        }
+        var effects = Effects()
+        for offset in 1...9 as ClosedRange<Int64> { home.received(event(offset), &effects) }
+        effects.removeAll()
+        for slot in 1...3 as ClosedRange<UInt32> {
+            home.join(
+                StreamJoin(
+                    name: name, session: SessionID(slot: slot, generation: 1), serial: 1,
+                    purpose: .resume(from: StreamPosition(epoch: "e", offset: 1))), from: 0, &effects)
+        }
+        #expect(home.readerCount == 2)
+        guard case .joined(0, let joined)? = effects.last, case .lost(.storeUnavailable) = joined.outcome else {
+            Issue.record("the third is told to ask later")
+            return
+        }
+        #expect(joined.session.slot == 3)
+    }
+
+    // MARK: Lingering
+
+    private func leave(_ home: inout StreamHome, _ stream: StreamID, now: UInt64) -> Int {
+        var effects = Effects()
+        home.leave(StreamName(form: .user, stream: stream), from: 0, now: now, &effects)
+        return effects.count
+    }
+
+    @Test func aStreamLingersWithItsWindow() {
+        var home = home([stream]) { $0.linger = .nanoseconds(100) }
+        var effects = Effects()
+        home.received(event(1), &effects)
+        #expect(leave(&home, stream, now: 1_000) == 0)
+        #expect(leave(&home, stream, now: 1_000) == 0, "said twice, it lingers once")
+        #expect(home.lingeringCount == 1)
+        effects.removeAll()
+        home.received(event(2), &effects)
+        #expect(effects.isEmpty, "nobody to tell")
+        home.sweep(now: 1_099, &effects)
+        #expect(home.streamCount == 1)
+        #expect(resume(&home, from: 0) == "2 to 2", "no question to the database")
+        #expect(home.lingeringCount == 0)
+        home.sweep(now: 2_000, &effects)
+        #expect(home.streamCount == 1, "it is taken")
+        _ = leave(&home, stream, now: 3_000)
+        // Taken and left again: counted from then.
+        _ = resume(&home, from: 2)
+        _ = leave(&home, stream, now: 3_050)
+        home.sweep(now: 3_149, &effects)
+        #expect(home.streamCount == 1)
+        home.sweep(now: 3_150, &effects)
+        #expect(home.streamCount == 0)
+        #expect(home.windowByteCount == 0)
+        guard case .unwatch? = effects.last else {
+            Issue.record("the feed is told")
+            return
+        }
+    }
+
+    @Test func lingeringStreamsAreBounded() {
+        let streams = (0..<3).map { StreamID(user: "u\($0)", topic: "x") }
+        var home = home(streams) { $0.lingeringMax = 2 }
+        #expect(leave(&home, streams[1], now: 1) == 0)
+        #expect(leave(&home, streams[0], now: 2) == 0)
+        #expect(leave(&home, streams[2], now: 3) == 1, "the one that waited longest goes")
+        #expect(home.streamCount == 2)
+        #expect(home.lingeringCount == 2)
+        #expect(resume(&home, from: 0, of: streams[0]) == "0 to -")
+    }
+
+    @Test func aStreamWithoutPositionDoesNotLinger() {
+        var home = StreamHome()
+        var effects = Effects()
+        home.join(
+            StreamJoin(name: name, session: SessionID(slot: 1, generation: 1), serial: 1), from: 0, &effects)
+        #expect(leave(&home, stream, now: 1) == 1)
+        #expect(home.streamCount == 0)
+    }
+}

@@ -1,0 +1,262 @@
+import Feed
+import Foundation
+import Postgres
+import Sync
+import TestDatabase
+import TestSupport
+import Testing
+
+/// What goes by the catch-up connection, and what is found without losing one.
+extension FeedTests {
+    /// Items of `user` in one commit.
+    private func insert(_ count: Int, _ user: String) throws {
+        _ = try writer.query(
+            "INSERT INTO app.item SELECT $1 || g, $1, 'x' FROM generate_series(1, $2::int) AS g", [user, String(count)])
+    }
+
+    private func log(_ user: String, _ offsets: ClosedRange<Int>) throws -> [[String?]] {
+        try writer.query(
+            """
+            SELECT o, name, data::text FROM sync.event
+            WHERE user_id = $1 AND o BETWEEN $2::bigint AND $3::bigint ORDER BY o
+            """, [user, String(offsets.lowerBound), String(offsets.upperBound)])
+    }
+
+    private func rows(_ events: [StreamEvent]?) -> [[String?]]? {
+        events?.map { [String($0.offset), $0.name, $0.data.string] }
+    }
+
+    @Test func pagesOfTheLogAreRead() throws {
+        let recorder = try record()
+        try insert(600, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        #expect(try rows(recorder.events(recorder.read(ann, after: 10, upTo: 600))) == log("ann", 11...266))
+        #expect(try rows(recorder.events(recorder.read(ann, after: 590, upTo: 595))) == log("ann", 591...595))
+        #expect(try recorder.events(recorder.read(ann, after: 599, upTo: 600))?.count == 1)
+        // A page ends by its bytes too.
+        try writer.execute("UPDATE app.item SET label = repeat(md5(random()::text), 200) WHERE user_id = 'ann'")
+        try recorder.waitForLog(ann)
+        let heavy = try #require(try recorder.events(recorder.read(ann, after: 600, upTo: 1_200)))
+        #expect(heavy.reduce(0) { $0 + $1.data.count } <= FeedLimits.readBytes + 16_384)
+        #expect(heavy.count < FeedLimits.readRows)
+    }
+
+    @Test func whatTheLogHasNotIsExpired() throws {
+        let recorder = try record()
+        try insert(10, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        try writer.execute("DELETE FROM sync.event WHERE o <= 4")
+        #expect(try recorder.failure(recorder.read(ann, after: 3, upTo: 10)) == .expired)
+        #expect(try recorder.events(recorder.read(ann, after: 4, upTo: 10))?.count == 6)
+        try writer.execute("DELETE FROM sync.event")
+        #expect(try recorder.failure(recorder.read(ann, after: 5, upTo: 10)) == .expired)
+    }
+
+    /// The check is far away: what the read has seen brings the reset.
+    @Test func aLogOfAnotherEpochIsNotRead() throws {
+        let recorder = try record()
+        try insert(10, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        _ = try writer.query("SELECT sync.new_epoch()")
+        #expect(try recorder.failure(recorder.read(ann, after: 3, upTo: 10)) == .otherEpoch)
+        try recorder.wait("a reset") { recorder.unlockedStream(ann)?.resets == 1 }
+        #expect(recorder.seenStatuses.filter { $0 == .catchingUp }.count == 1)
+    }
+
+    @Test func aNewEpochIsSeenWithoutAReconnect() throws {
+        let recorder = try record { $0.positionCheckInterval = .milliseconds(50) }
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        _ = try writer.query("SELECT sync.new_epoch()")
+        try recorder.wait("a reset") { recorder.unlockedStream(ann)?.resets == 1 }
+        try insert("more", "ann")
+        try recorder.waitForLog(ann)
+        #expect(recorder.seenStatuses.filter { $0 == .catchingUp }.count == 1)
+        #expect(recorder.gapCount == 0)
+    }
+
+    /// A row that looks old to the tail: it is never read there.
+    @Test func aRowThatTheTailMissesIsHealedAndCounted() throws {
+        let recorder = try record { $0.positionCheckInterval = .milliseconds(50) }
+        let ann = recorder.watch("ann")
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(ann, bob)
+        try writer.execute("BEGIN")
+        try insert("1", "ann")
+        try insert("2", "bob")
+        try writer.execute(
+            "SET CONSTRAINTS ALL IMMEDIATE; UPDATE sync.event SET xid = '3' WHERE user_id = 'ann'; COMMIT")
+        try recorder.waitForLog(ann, bob)
+        #expect(recorder.gapCount == 1)
+        #expect(recorder.stream(ann)?.resets == 0)
+    }
+
+    @Test func checksAmidCommitsRaiseNoAlarm() throws {
+        let recorder = try record { $0.positionCheckInterval = .milliseconds(1) }
+        let streams = ["ann", "bob", "carol"].map { recorder.watch($0) }
+        for stream in streams { try recorder.waitForPosition(stream) }
+        for number in 0..<300 { try insert("\(number)", ["ann", "bob", "carol"][number % 3]) }
+        for stream in streams { try recorder.waitForLog(stream) }
+        #expect(recorder.gapCount == 0)
+    }
+
+    @Test func losingTheCatchUpConnectionLosesNoRead() throws {
+        let recorder = try record()
+        try insert(400, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        var reads: [StreamRead] = []
+        for round in 0..<4 {
+            for number in 0..<50 { reads.append(recorder.read(ann, after: Int64(round * 50 + number), upTo: 400)) }
+            try terminate("sync.read_log")
+        }
+        for read in reads { #expect(try recorder.events(read)?.first?.offset == read.after + 1) }
+    }
+
+    @Test func tooManyReadsAreRefused() throws {
+        try writer.execute("ALTER FUNCTION sync.hub_hello() RENAME TO hub_hello_later")
+        let recorder = try record { $0.readsMax = 5 }
+        let ann = recorder.watch("ann")
+        let reads = (0..<6).map { recorder.read(ann, after: $0, upTo: 10) }
+        #expect(try recorder.failure(reads[5]) == .busy)
+    }
+
+    /// A server that lives and will not: three times, and that is the answer.
+    @Test func aReadThatFailsAgainAndAgainIsBusy() throws {
+        let recorder = try record()
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        try recorder.waitForStatus(.live)
+        try writer.execute("ALTER FUNCTION sync.read_log RENAME TO read_log_later")
+        #expect(try recorder.failure(recorder.read(ann, after: 1, upTo: 3)) == .busy)
+        try writer.execute("ALTER FUNCTION sync.read_log_later RENAME TO read_log")
+        #expect(try recorder.events(recorder.read(ann, after: 2, upTo: 3))?.count == 1)
+    }
+
+    @Test func readsWaitForSlowReceivers() throws {
+        let recorder = try record { $0.backlogMax = 10 }
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        recorder.setBacklog(11)
+        let read = recorder.read(ann, after: 0, upTo: 3)
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(bob)
+        #expect(!recorder.isAnswered(read))
+        recorder.setBacklog(10)
+        #expect(try recorder.events(read)?.count == 3)
+    }
+
+    // MARK: Revocations
+
+    private func moment(_ user: String) throws -> Int64? {
+        try writer.query(
+            "SELECT (extract(epoch FROM before) * 1000000)::bigint FROM sync.revocation WHERE user_id = $1", [user]
+        ).first?[0].flatMap { Int64($0) }
+    }
+
+    /// Known ones on connect, new ones by a notification, and without one by the poll.
+    @Test func revocationsArriveInTime() throws {
+        _ = try writer.query("SELECT sync.revoke('early')")
+        let recorder = try record { $0.pollInterval = .seconds(1) }
+        try recorder.wait("what stands") { recorder.unlockedRevocations["early"] != nil }
+        try recorder.waitForStatus(.live)
+        _ = try writer.query("SELECT sync.revoke('é')")
+        try recorder.wait("what is told") { recorder.unlockedRevocations["é"] != nil }
+        try writer.execute("SET sync.notify = off")
+        _ = try writer.query("SELECT sync.revoke('late')")
+        let start = ContinuousClock.now
+        try recorder.wait("what is not told") { recorder.unlockedRevocations["late"] != nil }
+        #expect(ContinuousClock.now - start < .seconds(2))
+        for user in ["early", "é", "late"] {
+            let seen = try #require(try moment(user))
+            try recorder.wait("the moment of \(user)") { recorder.unlockedRevocations[user] == seen }
+        }
+    }
+
+    @Test func manyRevocationsComeInPages() throws {
+        _ = try writer.query("SELECT count(sync.revoke('u' || g)) FROM generate_series(1, 2500) AS g")
+        let recorder = try record()
+        try recorder.wait("all") { recorder.unlockedRevocations.count == 2_500 }
+        try writer.execute("BEGIN")
+        _ = try writer.query("SELECT count(sync.revoke('v' || g)) FROM generate_series(1, 2500) AS g")
+        try writer.execute("COMMIT")
+        try recorder.wait("all that came later") { recorder.unlockedRevocations.count == 5_000 }
+    }
+
+    @Test func revocationsOutliveTheirConnection() throws {
+        let recorder = try record()
+        try recorder.waitForStatus(.live)
+        for number in 0..<5 {
+            try terminate("sync.revocations")
+            _ = try writer.query("SELECT sync.revoke('u' || $1)", [String(number)])
+        }
+        try recorder.wait("all") { recorder.unlockedRevocations.count == 5 }
+    }
+
+    // MARK: Outages
+
+    @Test func anOutageThatLastsIsTold() throws {
+        let cluster = try Cluster()
+        let database = try cluster.database()
+        let recorder = try record(database) { $0.degradedAfter = .milliseconds(300) }
+        try recorder.waitForStatus(.live)
+        try cluster.stop("immediate")
+        try recorder.wait("an outage") { recorder.unlockedDegradations == [true] }
+        try cluster.start()
+        try recorder.wait("its end") { recorder.unlockedDegradations == [true, false] }
+        recorder.stop()
+    }
+
+    @Test func aShortOutageIsNot() throws {
+        let recorder = try record { $0.degradedAfter = .seconds(20) }
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        try terminate("sync.")
+        try recorder.wait("it is back") { recorder.unlockedStatuses.filter { $0 == .catchingUp }.count > 1 }
+        try recorder.waitForStatus(.live)
+        try insert("1", "ann")
+        try recorder.waitForLog(ann)
+        recorder.stop()
+        try recorder.wait("nothing told") { recorder.unlockedDegradations == [] }
+    }
+
+    /// A standby that lacks the last commits becomes the primary, and gives their numbers to others.
+    @Test func aPromotionThatLosesCommitsIsAReset() throws {
+        let primary = try Cluster()
+        let database = try primary.database()
+        var writer: BlockingConnection? = try Self.prepare(database)
+        let standby = try Cluster(standbyOf: primary)
+        let recorder = try record(database) {
+            $0.connectionString = "host=\(primary.host),\(standby.host) dbname=\(database.name) user=carillon_hub"
+        }
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        // It has not seen these: it was copied before, and never began to follow.
+        for number in 0..<5 { try insert("lost \(number)", "ann", by: writer) }
+        try recorder.waitForLog(ann)
+        let lost = try #require(recorder.stream(ann)?.position)
+        writer = nil
+        try primary.stop("immediate")
+        try standby.promote()
+        let heir = standby.database(named: database.name)
+        let heirWriter = try heir.owner()
+        for number in 0..<7 { try insert("kept \(number)", "ann", by: heirWriter) }
+        try recorder.wait("a reset") { recorder.unlockedStream(ann)?.resets == 1 }
+        try insert("more", "ann", by: heirWriter)
+        try recorder.wait("the log of the heir") { recorder.unlockedStream(ann)?.position?.offset == 8 }
+        let position = try #require(recorder.stream(ann)?.position)
+        #expect(lost.offset == 5)
+        #expect(position.epoch != lost.epoch)
+        // A page of the life that is over is refused, though its numbers exist.
+        let read = StreamRead(
+            stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.epoch, after: 3, upTo: 5)
+        #expect(try recorder.failure(recorder.post(read)) == .otherEpoch)
+        recorder.stop()
+    }
+}

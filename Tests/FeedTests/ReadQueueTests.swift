@@ -1,0 +1,162 @@
+import Feed
+import Sync
+import TestSupport
+import Testing
+
+/// The queue of reads: bounded, in order, lost reads first, each answered once.
+@Suite(.timeLimit(.minutes(1))) struct ReadQueueTests {
+    private func read(_ number: Int) -> StreamRead {
+        StreamRead(
+            stream: StreamID(user: "u\(number)", topic: "t"), watch: 1, epoch: "e", after: Int64(number), upTo: 1_000)
+    }
+
+    private func numbers(_ turns: [ReadQueue.Turn]) -> [Int64] { turns.map(\.read.after) }
+
+    private func take(_ count: Int, from queue: inout ReadQueue) -> [ReadQueue.Turn] {
+        (0..<count).compactMap { _ in queue.next { _ in true } }
+    }
+
+    @Test func bounds() {
+        var queue = ReadQueue(readsMax: 3, depth: 2)
+        for number in 0..<3 { #expect(queue.append(read(number)) == true) }
+        #expect(queue.append(read(3)) == false)
+        let turns = take(3, from: &queue)
+        #expect(numbers(turns) == [0, 1])
+        #expect(!queue.wantsTurn)
+        // Those under way count.
+        #expect(queue.append(read(3)) == false)
+        queue.done(turns[1])
+        #expect(queue.append(read(3)) == true)
+        #expect(numbers(take(3, from: &queue)) == [2])
+    }
+
+    @Test func whatWasLostComesFirstInItsOrder() {
+        var queue = ReadQueue(depth: 3)
+        for number in 0..<5 { _ = queue.append(read(number)) }
+        let first = take(3, from: &queue)
+        queue.done(first[1])
+        #expect(queue.lost() == [])
+        #expect(numbers(take(3, from: &queue)) == [0, 2, 3])
+        #expect(queue.lost() == [])
+        #expect(numbers(take(3, from: &queue)) == [0, 2, 3])
+        #expect(queue.count == 4)
+        // An answer to what was lost finds nothing.
+        queue.done(first[0])
+        #expect(queue.failed(first[2]) == true)
+        #expect(queue.count == 4)
+    }
+
+    @Test func failuresOfOneReadAreItsOwn() throws {
+        var queue = ReadQueue(depth: 2)
+        for number in 0..<2 { _ = queue.append(read(number)) }
+        for failure in 1...FeedLimits.readFailuresMax {
+            let turns = take(2, from: &queue)
+            let bad = try #require(turns.first { $0.read.after == 0 })
+            #expect(turns.count == 2)
+            #expect(queue.failed(bad) == (failure < FeedLimits.readFailuresMax))
+            // The other has failed never: it was lost with its connection.
+            #expect(queue.lost() == [])
+        }
+        #expect(numbers(take(2, from: &queue)) == [1])
+    }
+
+    @Test func aReadUnderWhichEveryConnectionIsLostEnds() {
+        var queue = ReadQueue()
+        _ = queue.append(read(7))
+        for _ in 1..<FeedLimits.readLossesMax {
+            _ = take(1, from: &queue)
+            #expect(queue.lost() == [])
+        }
+        _ = take(1, from: &queue)
+        #expect(queue.lost() == [read(7)])
+        #expect(queue.count == 0)
+    }
+
+    @Test func whatNobodyWantsIsDropped() {
+        var queue = ReadQueue()
+        for number in 0..<10 { _ = queue.append(read(number)) }
+        let turn = queue.next { $0.after == 6 }
+        #expect(turn?.read == read(6))
+        #expect(queue.count == 4)
+    }
+
+    /// Whatever happens, every read is answered once, and memory is what the reads take.
+    @Test func histories() {
+        var random = SeededRandom()
+        var queue = ReadQueue(readsMax: 50, depth: 4)
+        var open: Set<Int64> = []
+        var underWay: [ReadQueue.Turn] = []
+        for number in 0..<20_000 {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<4:
+                if queue.append(read(number)) { open.insert(Int64(number)) }
+            case 4..<7:
+                if let turn = queue.next(where: { _ in true }) { underWay.append(turn) }
+            case 7, 8:
+                guard let turn = underWay.randomElement(using: &random) else { break }
+                underWay.removeAll { $0 == turn }
+                if Int.random(in: 0..<4, using: &random) > 0 {
+                    queue.done(turn)
+                    #expect(open.remove(turn.read.after) != nil)
+                } else if !queue.failed(turn) {
+                    #expect(open.remove(turn.read.after) != nil)
+                }
+            default:
+                for read in queue.lost() { #expect(open.remove(read.after) != nil) }
+                underWay = []
+            }
+            if queue.count != open.count || queue.count > 50 {
+                return #expect(Bool(false), "\(queue.count) queued, \(open.count) open; CARILLON_SEED=\(random.seed)")
+            }
+        }
+    }
+}
+
+/// When revocations are read, and from where.
+@Suite(.timeLimit(.minutes(1))) struct RevocationTailTests {
+    private func page(_ users: String...) -> [Revocation] { users.map { Revocation(userID: $0, before: 1) } }
+
+    private func query(_ tail: inout RevocationTail) -> [String?]? {
+        tail.nextQuery().map { [$0.previous, $0.after] }
+    }
+
+    @Test func allOnConnectThenWhatIsNew() {
+        var tail = RevocationTail(pageRows: 2)
+        tail.wake()
+        #expect(query(&tail) == nil)
+        tail.connected()
+        #expect(query(&tail) == [nil, nil])
+        #expect(query(&tail) == nil)
+        tail.received(page("a", "b"), snapshot: "s1")
+        #expect(tail.isAmidRead)
+        #expect(query(&tail) == [nil, "b"])
+        tail.received(page("c"), snapshot: "s2")
+        #expect(query(&tail) == nil)
+        tail.wake()
+        // What a later page could see may belong to users whose pages were past.
+        #expect(query(&tail) == ["s1", nil])
+        tail.received([], snapshot: "s3")
+        tail.wake()
+        #expect(query(&tail) == ["s3", nil])
+    }
+
+    @Test func aWakeWhileReadingReadsAgain() {
+        var tail = RevocationTail()
+        tail.connected()
+        _ = tail.nextQuery()
+        tail.wake()
+        tail.received([], snapshot: "s1")
+        #expect(query(&tail) == ["s1", nil])
+    }
+
+    @Test func aNewConnectionBeginsAnew() {
+        var tail = RevocationTail(pageRows: 1)
+        tail.connected()
+        _ = tail.nextQuery()
+        tail.received(page("a"), snapshot: "s1")
+        tail.disconnected()
+        #expect(query(&tail) == nil)
+        tail.connected()
+        #expect(query(&tail) == [nil, nil])
+    }
+}

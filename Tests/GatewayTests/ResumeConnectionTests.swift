@@ -1,0 +1,162 @@
+import Channels
+import Feed
+import Gateway
+import Postgres
+import Sync
+import TestDatabase
+import Testing
+
+/// Devices that come back, and devices that read slowly, over sockets and from a real log.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
+    private let database: Database
+    private let writer: BlockingConnection
+    private static let channel = "user.u1.items"
+
+    init() throws {
+        database = try Cluster.shared.get().database()
+        writer = try database.owner()
+        try writer.execute(
+            """
+            CREATE SCHEMA app;
+            CREATE TABLE app.item (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, user_id text, label text);
+            """)
+        _ = try writer.query("SELECT sync.publish_changes('app.item', 'user_id', 'items', 'item')")
+    }
+
+    private func fixture(_ change: (inout GatewayConfiguration) -> Void) async throws -> GatewayFixture {
+        try await GatewayFixture(
+            ownsDatabase: true, events: FeedConfiguration(connectionString: database.hub), change)
+    }
+
+    /// Commits `count` events at once, of so many bytes each and some.
+    private func commit(_ count: Int, bytes: Int = 10) throws {
+        _ = try writer.query(
+            "INSERT INTO app.item (user_id, label) SELECT 'u1', repeat('x', $1) FROM generate_series(1, $2)",
+            [String(bytes), String(count)])
+    }
+
+    /// A device of the user that has said hello and nothing more.
+    private func device(_ fixture: GatewayFixture, receiveBuffer: Int32? = nil) async throws -> TestClient {
+        let client = try TestClient(port: fixture.port, receiveBuffer: receiveBuffer)
+        try await client.upgrade(fields: "Authorization: Bearer \(try await GatewayFixture.token("u1"))\r\n")
+        for _ in 0..<2 { _ = try await client.next() }
+        return client
+    }
+
+    private func subscribe(_ client: TestClient) async throws {
+        try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(Self.channel)"}}"#)
+    }
+
+    private func resume(_ client: TestClient, _ place: StreamPosition) async throws {
+        let channels = #"{"\#(Self.channel)":{"epoch":"\#(place.epoch)","offset":\#(place.offset)}}"#
+        try await client.send(#"{"event":"sync:resume","data":{"v":1,"channels":\#(channels)}}"#)
+    }
+
+    private func text(_ client: TestClient) async throws -> String {
+        guard case .text(let text) = try await client.next() else { throw TestClient.Failure(reason: "no text") }
+        return text
+    }
+
+    private func number(_ name: String, _ text: String) -> Int64? {
+        text.range(of: #"\""# + name + #"\":"#).flatMap {
+            Int64(text[$0.upperBound...].drop { $0 == " " }.prefix { $0.isNumber })
+        }
+    }
+
+    /// Where the acknowledgement says that the stream stands.
+    private func acknowledgement(_ client: TestClient) async throws -> StreamPosition {
+        let text = try await text(client)
+        #expect(text.contains("subscription_succeeded"), "\(text)")
+        let start = try #require(text.range(of: #"\"epoch\":\""#)).upperBound
+        return StreamPosition(
+            epoch: String(text[start...].prefix { $0 != "\\" }), offset: try #require(number("offset", text)))
+    }
+
+    /// Reads events, each the next one, up to that offset.
+    private func readEvents(_ client: TestClient, after offset: Int64, upTo last: Int64) async throws {
+        var offset = offset
+        while offset < last {
+            let text = try await text(client)
+            let next = try #require(number("o", text), "\(text.prefix(300))")
+            try #require(next == offset + 1, "one after the other")
+            offset = next
+        }
+    }
+
+    @Test(arguments: [256, 3])
+    func aDeviceThatComesBackGetsWhatItMissed(_ windowEvents: Int) async throws {
+        let fixture = try await fixture { $0.channelLimits.streams.windowEvents = windowEvents }
+        try commit(2)
+        var client = try await device(fixture)
+        try await subscribe(client)
+        let start = try await acknowledgement(client)
+        try commit(3)
+        try await readEvents(client, after: start.offset, upTo: start.offset + 3)
+        // Gone, and back on whatever loop has fewer: before the subscribe, behind it, and in the middle.
+        client = try await device(fixture)
+        try commit(20)
+        try await resume(client, StreamPosition(epoch: start.epoch, offset: start.offset + 3))
+        try await subscribe(client)
+        #expect(try await acknowledgement(client).epoch == start.epoch)
+        var answer = try await text(client)
+        #expect(answer.hasPrefix(#"{"event":"sync:resumed""#) && answer.contains(#"\"recovered\":true"#), "\(answer)")
+        try await readEvents(client, after: start.offset + 3, upTo: start.offset + 23)
+        try await resume(client, StreamPosition(epoch: start.epoch, offset: start.offset + 1))
+        answer = try await text(client)
+        #expect(number("replayed", answer) == 22, "\(answer)")
+        try await readEvents(client, after: start.offset + 1, upTo: start.offset + 23)
+        try commit(1)
+        try await readEvents(client, after: start.offset + 23, upTo: start.offset + 24)
+        try await resume(client, StreamPosition(epoch: "another", offset: 1))
+        answer = try await text(client)
+        #expect(answer.contains(#"\"reason\":\"stream_reset\""#), "\(answer)")
+    }
+
+    /// Ten thousand rows in one commit: the device that does not read gets them from the log when it does, the others at
+    /// once, and nobody is closed.
+    @Test func aStalledReaderMissesNothingAndDisturbsNobody() async throws {
+        let fixture = try await fixture { $0.limits.pullQueueBytesMax = 64 << 10 }
+        let healthy = [try await device(fixture), try await device(fixture)]
+        let stalled = try await device(fixture, receiveBuffer: 4_096)
+        for client in healthy + [stalled] { try await subscribe(client) }
+        var start: Int64 = 0
+        for client in healthy + [stalled] { start = try await acknowledgement(client).offset }
+        try commit(10_000, bytes: 700)
+        for client in healthy { try await readEvents(client, after: start, upTo: start + 10_000) }
+        #expect(fixture.gateway.pullModeEntryCount > 0)
+        try commit(1)
+        for client in healthy { try await readEvents(client, after: start + 10_000, upTo: start + 10_001) }
+        try await readEvents(stalled, after: start, upTo: start + 10_001)
+        try commit(1)
+        for client in healthy + [stalled] {
+            try await readEvents(client, after: start + 10_001, upTo: start + 10_002)
+        }
+        #expect(fixture.gateway.connectionCount == 3)
+    }
+
+    @Test func whoTakesNothingAtAllIsClosed() async throws {
+        let fixture = try await fixture {
+            $0.limits.pullQueueBytesMax = 64 << 10
+            $0.timeouts.stalled = .milliseconds(300)
+        }
+        let healthy = try await device(fixture)
+        let stalled = try await device(fixture, receiveBuffer: 4_096)
+        for client in [healthy, stalled] { try await subscribe(client) }
+        var start: Int64 = 0
+        for client in [healthy, stalled] { start = try await acknowledgement(client).offset }
+        try commit(10_000, bytes: 700)
+        try await readEvents(healthy, after: start, upTo: start + 10_000)
+        while fixture.gateway.connectionCount > 1 {
+            try await healthy.send(#"{"event":"pusher:ping"}"#)
+            #expect(try await text(healthy).contains("pusher:pong"))
+        }
+        // What its socket held is still to be had, up to a frame's middle.
+        var last = start
+        while case .text(let text) = try await stalled.next() {
+            let next = try #require(number("o", text))
+            #expect(next == last + 1)
+            last = next
+        }
+        #expect(last < start + 10_000)
+    }
+}

@@ -1,0 +1,50 @@
+-- Snapshots: what a device fetches when events cannot tell it everything. A row for each: the position of the user's
+-- stream, and the body as JSON text, built by the builders of the events from the same database snapshot: all events above
+-- `top` follow it. That holds in READ COMMITTED for everything but `stats`, whose function must see what its caller writes
+-- and so reads anew; hubs ask in REPEATABLE READ.
+
+-- sync.adherence_day: a user's day, today in his zone where none is named: {occurrences, summary, stats}. Doses as
+-- occurrence.created shows them, the cancelled left out, in the order of their times; the summary is the stored one, as the
+-- day's last event tells it. No locks.
+create or replace function sync.adherence_day(who text, day date)
+returns table(epoch text, top bigint, body text)
+language plpgsql stable security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+declare
+    clock timestamptz := sync.clock();
+begin
+    if day is null then
+        day := (clock at time zone care.zone_of(who))::date;
+    end if;
+    return query
+    select p.epoch, p.top, jsonb_build_object(
+        'occurrences', (
+            select coalesce(jsonb_agg(care.dose_state(d) || jsonb_build_object('id', d.id, 'userId', d.user_id)
+                                      order by d.scheduled_at, d.id collate "C"), '[]')
+            from care.dose_occurrence as d
+            where d.user_id = who and d.local_date = day and d.status <> 'cancelled'),
+        'summary', care.day_summary_json(who, day),
+        'stats', care.stats_at(who, clock))::text
+    from sync.positions(array[who], array['adherence']) as p;
+end
+$$;
+
+-- care.day_summary_json: what is stored of a day, or the counts of a day without doses. No locks.
+create or replace function care.day_summary_json(who text, day date) returns jsonb
+language plpgsql stable
+as $$
+declare
+    s care.day_summary;
+begin
+    select * into s from care.day_summary as d where d.user_id = who and d.date = day;
+    if not found then
+        s := row(who, day, 0, 0, 0, 0, 0, 0, null, null, null, 0, 0);
+    end if;
+    return care.summary_json(s);
+end
+$$;

@@ -1,0 +1,30 @@
+-- sync.reminders: a user's reminder rules, the newest first, and which of their occurrences differ from them:
+-- {items, occurrences, position}, each as events show it. Occurrences that were over a day ago are left out. No locks.
+create or replace function sync.reminders(who text)
+returns table(epoch text, top bigint, body text)
+language plpgsql stable security definer rows 1
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set timezone = 'UTC'
+as $$
+declare
+    clock timestamptz := sync.clock();
+begin
+    return query
+    select p.epoch, p.top, jsonb_build_object(
+        'items', (
+            select coalesce(jsonb_agg(care.rule_json(r, clock) order by r.created_at desc, r.id collate "C"), '[]')
+            from care.reminder_rule as r where r.user_id = who),
+        'occurrences', (
+            select coalesce(jsonb_agg(care.rule_occurrence_json(x, r.timezone)
+                                      order by x.original_local, x.id collate "C"), '[]')
+            from care.reminder_rule as r
+            join care.reminder_occurrence as x on x.rule_id = r.id and x.user_id = r.user_id
+            where r.user_id = who
+                and greatest(care.rule_start(x, r.timezone), x.snoozed_until) > clock - interval '1 day'),
+        'position', jsonb_build_object('epoch', p.epoch, 'offset', p.top))::text
+    from sync.positions(array[who], array['reminders']) as p;
+end
+$$;

@@ -1,0 +1,83 @@
+-- What devices fetch: bodies as the events have it, positions, whose.
+set timezone = 'UTC';
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+insert into care.product (id, name) values ('sp', 'Iron');
+insert into care.user_settings (user_id, zone) values ('sn', 'America/New_York'), ('se', 'Pacific/Kiritimati');
+select test.is('nobody''s day: nothing, at 0 in the epoch to come', (select (body::jsonb - 'stats')::text || top || (epoch = (select m.epoch from sync.meta as m) || '.' || sync.lineage()) from sync.adherence_day('sn', null)),
+    '{"summary": {"date": "2025-11-20", "onTimePct": null, "takenCount": 0, "madeUpCount": 0, "missedCount": 0, "adherencePct": null, "pendingCount": 0, "skippedCount": 0, "scheduledCount": 0}, "occurrences": []}0true');
+select test.is('today is the user''s', (select string_agg(d.body::jsonb #>> '{summary,date}', ' ' order by u) from unnest('{nobody,se,sn}'::text[]) as u, sync.adherence_day(u, null) as d), '2025-11-20 2025-11-21 2025-11-20');
+
+insert into care.dose_occurrence (id, user_id, product_id, scheduled_at, note) values
+    ('sn-2', 'sn', 'sp', '2025-11-20 13:00Z', 'secret'), ('sn-1', 'sn', 'sp', '2025-11-20 13:00Z', null), ('sn-0', 'sn', null, '2025-11-20 12:59Z', null),
+    ('sn-9', 'sn', 'sp', '2025-11-20 20:00Z', null), ('sn-later', 'sn', 'sp', '2025-11-21 13:00Z', null), ('sn-alien', 'sn2', 'sp', '2025-11-20 13:00Z', null);
+update care.dose_occurrence set status = 'cancelled' where id = 'sn-9';
+update care.dose_occurrence set status = 'taken', taken_at = '2025-11-20 13:05Z' where id = 'sn-1';
+create function test.day(who text, day date default null) returns jsonb language sql as $$ select body::jsonb from sync.adherence_day(who, day) $$;
+select test.is('doses in the order of their times, without the cancelled', (select string_agg(o ->> 'id', ' ' order by n) from jsonb_array_elements(test.day('sn') -> 'occurrences') with ordinality as t(o, n)), 'sn-0 sn-1 sn-2');
+select test.is('a dose as occurrence.created has it', (select o from jsonb_array_elements(test.day('sn') -> 'occurrences') as o where o ->> 'id' = 'sn-2'),
+    (select data -> 'occurrence' from sync.event where user_id = 'sn' and name = 'occurrence.created' and data ->> 'occurrenceId' = 'sn-2'));
+select test.is('and as occurrence.updated has it', (select o - '{id,userId}'::text[] from jsonb_array_elements(test.day('sn') -> 'occurrences') as o where o ->> 'id' = 'sn-1'),
+    (select data -> 'updates' from sync.event where user_id = 'sn' and name = 'occurrence.updated' and data ->> 'occurrenceId' = 'sn-1'));
+select test.is('no text of a note', test.day('sn')::text like '%secret%', false);
+select test.is('summary and statistics as the last event has them', (select (test.day('sn') -> 'summary')::text || (test.day('sn') -> 'stats')::text),
+    (select (data -> 'summary')::text || (data -> 'stats')::text from sync.event where user_id = 'sn' and data ->> 'date' = '2025-11-20' order by o desc limit 1));
+select test.is('the position is that of the stream', (select p::text from sync.positions('{sn}', '{adherence}') as p), (select row('sn', 'adherence', epoch, top)::text from sync.adherence_day('sn', null)));
+select test.is('another day', (select string_agg(o ->> 'id', ' ') from jsonb_array_elements(test.day('sn', '2025-11-21') -> 'occurrences') as o), 'sn-later');
+select test.is('the ends of the calendar', (test.day('sn', '0001-01-01') #>> '{summary,date}') || ' ' || (test.day('sn', '9999-12-31') #>> '{summary,date}'), '0001-01-01 9999-12-31');
+
+create function test.month(who text, day date) returns jsonb language sql as $$ select body::jsonb from sync.adherence_month(who, day) $$;
+select test.is('a month has all its days', (select string_agg(jsonb_array_length(test.month('sn', d)) || ' ' || (test.month('sn', d) #>> '{0,date}') || ' ' || (test.month('sn', d) #>> '{-1,date}'), ', ')
+    from unnest('{2025-11-01,2024-02-01,2025-02-01,0001-01-01,9999-12-01}'::date[]) as d),
+    '30 2025-11-01 2025-11-30, 29 2024-02-01 2024-02-29, 28 2025-02-01 2025-02-28, 31 0001-01-01 0001-01-31, 31 9999-12-01 9999-12-31');
+select test.is('each as the day has it', (select bool_and(m = test.day('sn', (m ->> 'date')::date) -> 'summary') from jsonb_array_elements(test.month('sn', '2025-11-01')) as m), true);
+select test.is('two with doses', (select string_agg((m ->> 'date') || ':' || (m ->> 'scheduledCount'), ' ') from jsonb_array_elements(test.month('sn', '2025-11-01')) as m where m ->> 'scheduledCount' <> '0'), '2025-11-20:3 2025-11-21:1');
+select test.is('of this user', (select sum((m ->> 'scheduledCount')::int) from jsonb_array_elements(test.month('sn2', '2025-11-01')) as m), 1::bigint);
+select test.is('its position', (select top from sync.adherence_month('sn', '2025-11-01')), test.top('sn'));
+
+create function test.one(who text, dose text) returns jsonb language sql as $$ select body::jsonb from sync.adherence_occurrence(who, dose) $$;
+select test.act('sn', 'note-b', 'addNote', '{"occurrenceId":"sn-2","text":"second"}') \g /dev/null
+select test.set_clock('2025-11-20 12:01Z') \g /dev/null
+select test.act('sn', 'note-a', 'markTaken', '{"occurrenceId":"sn-2","note":"third"}') \g /dev/null
+select test.is('a dose as answers have it, and its notes', test.one('sn', 'sn-2'), (select answer -> 'result' from sync.action where user_id = 'sn' and key = 'note-a')
+    || '{"notes": [{"key": "note-b", "text": "second", "createdAt": "2025-11-20T12:00:00+00:00"}, {"key": "note-a", "text": "third", "createdAt": "2025-11-20T12:01:00+00:00"}]}');
+select test.is('no notes: none', test.one('sn', 'sn-1') -> 'notes', '[]'::jsonb);
+select test.is('a cancelled dose is one', test.one('sn', 'sn-9') ->> 'status', 'cancelled');
+select test.is('unknown, and another''s: null, with a position', (select string_agg(coalesce(o.body, 'null') || ' ' || o.top, ', ' order by i) from unnest('{"",sn-alien,nothing}'::text[]) as i, sync.adherence_occurrence('sn', i) as o), 'null ' || test.top('sn') || ', null ' || test.top('sn') || ', null ' || test.top('sn'));
+
+insert into care.reminder_rule (id, user_id, product_id, label, time, timezone, created_at) values
+    ('snr1', 'sn', 'sp', 'old', '08:00', 'America/New_York', '2025-11-01Z'), ('snr2', 'sn', null, 'new', '21:30', 'Europe/Berlin', '2025-11-02Z'), ('snrx', 'sn2', null, 'sn-alien', '08:00', 'UTC', '2025-11-02Z');
+insert into care.reminder_occurrence (id, rule_id, user_id, original_local, status, snoozed_until, moved_to) values
+    ('sx-old', 'snr1', 'sn', '2025-11-18 08:00', 'sent', null, null), ('sx-snoozed', 'snr1', 'sn', '2025-11-18 09:00', 'sent', '2025-11-20 11:00Z', null),
+    ('sx-moved', 'snr1', 'sn', '2025-11-17 08:00', 'scheduled', null, '2025-11-22 08:00Z'), ('sx-off', 'snr2', 'sn', '2025-11-21 21:30', 'cancelled', null, null);
+create function test.rules(who text) returns jsonb language sql as $$ select body::jsonb from sync.reminders(who) $$;
+select test.is('rules, the newest first', jsonb_path_query_array(test.rules('sn'), '$.items[*].label')::text, '["new", "old"]');
+select test.is('a rule as its event has it', test.rules('sn') #> '{items,1}' #- '{nextOccurrences}', (select data - '{_sync,nextOccurrences}'::text[] from sync.event where user_id = 'sn' and name = 'reminder.created' and data ->> 'id' = 'snr1'));
+select test.is('its next times, exceptions applied', test.rules('sn') #>> '{items,0,nextOccurrences,1}', '2025-11-22T21:30:00+01:00');
+select test.is('occurrences that differ, as long as they matter', jsonb_path_query_array(test.rules('sn'), '$.occurrences[*].occurrenceId')::text, '["sx-moved", "sx-snoozed", "sx-off"]');
+select test.is('as their events have them', test.rules('sn') #> '{occurrences,0}', (select data - '_sync' from sync.event where user_id = 'sn' and name = 'reminder.occurrence_updated' and data ->> 'occurrenceId' = 'sx-moved'));
+select test.is('the position, in the body too', (select (body::jsonb -> 'position') = jsonb_build_object('epoch', epoch, 'offset', top) and top = test.top('sn', 'reminders') from sync.reminders('sn')), true);
+select test.is('nobody has none', test.rules('nobody') - 'position', '{"items": [], "occurrences": []}'::jsonb);
+
+set role carillon_hub;
+select test.is('the hub may ask', (select count(*) from sync.adherence_day('x', null)) + (select count(*) from sync.adherence_month('x', '2025-11-01')) + (select count(*) from sync.adherence_occurrence('x', 'y')) + (select count(*) from sync.reminders('x')), 4::bigint);
+reset role;
+begin transaction isolation level repeatable read read only;
+select test.is('and read only is enough', (select count(*) from sync.adherence_day('sn', null)) + (select count(*) from sync.adherence_month('sn', '2025-11-01')) + (select count(*) from sync.adherence_occurrence('sn', 'sn-1')) + (select count(*) from sync.reminders('sn')), 4::bigint);
+commit;
+
+-- A user's day is found by its index, whatever else there is.
+create function test.reads(call text) returns bigint language plpgsql as $$
+declare plan json;
+begin
+    execute 'explain (analyze, buffers, format json) select * from ' || call into plan;
+    return (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end
+$$;
+begin;
+alter table care.dose_occurrence disable trigger user;
+insert into care.dose_occurrence (id, user_id, scheduled_at, tz, local_date, local_time, window_end)
+select 'crowd' || n, 'crowd' || n % 1000, '2025-11-20 08:00Z', 'UTC', '2025-11-20', '08:00', '2025-11-20 12:00Z' from generate_series(1, 100000) as n;
+select test.reads(c) from unnest('{"sync.adherence_day(''sn'', null)","sync.adherence_month(''sn'', ''2025-11-01'')","sync.adherence_occurrence(''sn'', ''sn-1'')","sync.reminders(''sn'')"}'::text[]) as c \g /dev/null
+select test.is('snapshots beside 100,000 doses touch few pages', (select max(test.reads(c)) from unnest('{"sync.adherence_day(''sn'', null)","sync.adherence_month(''sn'', ''2025-11-01'')","sync.adherence_occurrence(''sn'', ''sn-1'')","sync.reminders(''sn'')"}'::text[]) as c) < 250, true);
+rollback;
+reset timezone;
