@@ -152,7 +152,7 @@ let package = Package(
         tests(
             "StoreTests",
             [
-                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
+                "Bytes", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

@@ -58,7 +58,7 @@ package final class Store: Sendable {
     ///   thread or descriptor left.
     package static func start(
         _ configuration: StoreConfiguration, logger: Logger, metrics: StoreMetrics = StoreMetrics(),
-        postgres: PostgresMetrics? = nil, committed: @escaping @Sendable () -> Void
+        postgres: PostgresMetrics = PostgresMetrics(), committed: @escaping @Sendable () -> Void
     ) throws -> Store {
         let parameters = try ConnectionParameters(
             configuration.connectionString,
@@ -69,7 +69,7 @@ package final class Store: Sendable {
         let thread = try LoopThread(name: "store", handle: handle) { loop in
             do {
                 let store = try StoreLoop(
-                    loop, configuration, parameters, logger, metrics, postgres?.meter(.write), committed: committed)
+                    loop, configuration, parameters, logger, metrics, postgres, committed: committed)
                 loop.attach(messages) { [weak store] in
                     postedBytes.took($0)
                     store?.received($0)
@@ -115,6 +115,7 @@ package final class Store: Sendable {
 
     /// Takes a question for a snapshot; its answer comes by `SnapshotRequest.answer`. Any thread; never waits.
     package func ask(_ request: SnapshotRequest) {
+        let request = metrics.counted(request)
         guard messages.count <= waitingMax else { return request.answer(.unavailable(after: .seconds(1))) }
         let isTaken = isOpen.withLock { isOpen in
             if isOpen { messages.post(.ask(request)) }
@@ -123,8 +124,8 @@ package final class Store: Sendable {
         if !isTaken { request.answer(.unavailable(after: .seconds(1))) }
     }
 
-    /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry` where that takes
-    /// longer than a statement may; the last wake-up of other hubs is sent. Waits for all of that. Once.
+    /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry`
+    /// where that takes longer than a statement may; the last wake-up of other hubs is sent. Waits for all of that. Once.
     package func stop() {
         isOpen.withLock { isOpen in
             isOpen = false

@@ -50,7 +50,7 @@ final class StoreLoop: EventSource {
 
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ metrics: StoreMetrics, _ meter: ConnectionMeter?, committed: @escaping () -> Void
+        _ metrics: StoreMetrics, _ postgres: PostgresMetrics, committed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
@@ -73,11 +73,13 @@ final class StoreLoop: EventSource {
         retention = try Retention(loop, configuration) { [weak self] in
             self?.retain($0, below: $1) ?? false
         }
-        snapshots = try SnapshotDesk(loop, configuration, parameters, logger) { [weak self] in self?.complain($0) }
+        snapshots = try SnapshotDesk(loop, configuration, parameters, logger, postgres.meter(.query)) { [weak self] in
+            self?.complain($0)
+        }
         for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
             writers.append(
                 try Writer(
-                    number, loop, parameters, configuration, logger, meter,
+                    number, loop, parameters, configuration, logger, postgres.meter(.write),
                     Writer.Handlers(
                         up: { [weak self] in self?.up() },
                         answered: { [weak self] in self?.answered($0, $1, $2) },

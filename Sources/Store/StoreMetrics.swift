@@ -18,6 +18,10 @@ package final class StoreMetrics: MetricSource {
     private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
     private let conflicts = CounterTable("code", ["state", "late", "gone", "field", "superseded"])
     private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
+    private let snapshots = CounterTable(
+        "type", ["day", "month", "occurrence", "reminders"], by: "result",
+        ["found", "missing", "too_large", "unavailable"])
+    private let snapshotSeconds = Histogram.times()
     /// Commits that one wake-up of the other hubs told of.
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
     let deletedRows = Counter()
@@ -47,6 +51,16 @@ package final class StoreMetrics: MetricSource {
         if answer.status == .conflict { conflicts[code ?? ""].add() }
         if envelope.type == "resolve", answer.status == .applied || answer.status == .noop {
             resolutions[envelope.payload.withUnsafeBytes(Self.choice) ?? ""].add()
+        }
+    }
+
+    /// The question with its answer counted.
+    func counted(_ request: SnapshotRequest) -> SnapshotRequest {
+        let start = Instant.read()
+        return SnapshotRequest(user: request.user, subject: request.subject) { [self] answer in
+            snapshotSeconds.record(Instant.read().duration(since: start))
+            snapshots[request.subject.label, answer.label].add()
+            request.answer(answer)
         }
     }
 
@@ -80,6 +94,8 @@ package final class StoreMetrics: MetricSource {
         exposition.counter("action_retries_total", "Actions to be sent again, by the reason.", retries)
         exposition.counter("conflicts_total", "Conflicts that a person must decide, once each.", conflicts)
         exposition.counter("resolutions_total", "Conflicts decided, by the choice.", resolutions)
+        exposition.counter("snapshots_total", "Snapshots asked for, and what came of it.", snapshots)
+        exposition.histogram("snapshot_seconds", "From the question for a snapshot to its answer.", snapshotSeconds)
         exposition.histogram(
             "notify_batch_size", "Commits that one notification told the other hubs of.", announced)
         exposition.counter("retained_rows_deleted_total", "Old events and answers deleted.", deletedRows.count)
@@ -90,4 +106,26 @@ extension RetryReason {
     static var allCases: [RetryReason] { [.rateLimited, .busy, .unavailable, .outOfOrder] }
 
     var label: String { self == .rateLimited ? "rate_limited" : "\(code)" }
+}
+
+extension SnapshotSubject {
+    fileprivate var label: String {
+        switch self {
+        case .day: "day"
+        case .month: "month"
+        case .occurrence: "occurrence"
+        case .reminders: "reminders"
+        }
+    }
+}
+
+extension SnapshotAnswer {
+    fileprivate var label: String {
+        switch self {
+        case .found: "found"
+        case .missing: "missing"
+        case .tooLarge: "too_large"
+        case .unavailable: "unavailable"
+        }
+    }
 }

@@ -35,7 +35,7 @@ final class Writer {
     /// - Parameter number: what logs call it.
     init(
         _ number: Int, _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: StoreConfiguration,
-        _ logger: Logger, _ meter: ConnectionMeter?, _ handlers: Handlers
+        _ logger: Logger, _ meter: ConnectionMeter, _ handlers: Handlers
     ) throws(ReactorError) {
         self.configuration = configuration
         self.handlers = handlers
