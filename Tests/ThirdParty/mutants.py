@@ -100,7 +100,7 @@ ANSWER_BEFORE_IT_IS_ON_DISK = """
 
 #: The body of a function of the hub's, with one text in place of another.
 _CHANGED = """
-    do $$
+    do $mutant$
     declare
         before text := pg_get_functiondef('{function}'::regprocedure);
         after text := replace(before, {old}, {new});
@@ -109,12 +109,12 @@ _CHANGED = """
             raise exception 'not in %: %', '{function}', {old};
         end if;
         execute after;
-    end $$;
+    end $mutant$;
 """
 
 
 def _changed(function, old, new):
-    return _CHANGED.format(function=function, old=f"$old${old}$old$", new=f"$new${new}$new$")
+    return _CHANGED.format(function=function, old=f"$text${old}$text$", new=f"$text${new}$text$")
 
 
 #: What was under way when the tail looked, and had a smaller number than what it found, is never seen: `id > cursor`.

@@ -98,16 +98,16 @@ class Traveller(Phone):
         if place is None:
             return
         what = self.dice.random()
-        if what < 0.05:
-            self._backup = place, copy.deepcopy(self.pages)
-        elif what < 0.1 and self._backup:
+        if what < 0.15:
+            self._backup = self._backup or (place, copy.deepcopy(self.pages))
+        elif what < 0.25 and self._backup:
             self.follower.position, self.pages = self._backup
             self._backup = None
             self.ledger.counts["restored views"] += 1
-        elif what < 0.11:
+        elif what < 0.26:
             self.follower.position = {**place, "offset": place["offset"] + 100_000}
             self.ledger.counts["impossible positions"] += 1
-        elif what < 0.12:
+        elif what < 0.27:
             self.follower.position = {**place, "epoch": "elsewhere.0"}
             self.ledger.counts["impossible positions"] += 1
 
