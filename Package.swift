@@ -53,27 +53,33 @@ let package = Package(
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
+        layer("Metrics", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "JSON", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
+        layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux"], settings: hubSettings),
         layer(
-            "Postgres", ["CPostgres", "Reactor", .product(name: "Logging", package: "swift-log")],
+            "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
         // 4: what the hub asks of others
         layer(
-            "Feed", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            "Feed",
+            ["Bytes", "Metrics", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
         layer(
-            "Store", ["Bytes", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            "Store",
+            [
+                "Bytes", "JSON", "Metrics", "Sync", "Reactor", "Postgres",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             settings: hubSettings),
         layer(
             "Identity",
             [
-                "Sync", "Reactor",
+                "Metrics", "Sync", "Reactor",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
 
@@ -81,11 +87,14 @@ let package = Package(
         layer(
             "Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Channels", "Reactor", "Feed", "Store",
-                "Identity",
+                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Feed",
+                "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
+        layer(
+            "Operations",
+            ["Bytes", "HTTP", "Metrics", "CLinux", "Reactor", .product(name: "Logging", package: "swift-log")]),
 
         // 6: the command
         .target(
@@ -97,8 +106,8 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Postgres", "Reactor", "SQLFiles",
-                "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket",
+                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres", "Reactor",
+                "SQLFiles", "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
@@ -130,6 +139,7 @@ let package = Package(
         tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
+        tests("MetricsTests", ["Metrics"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
         tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
@@ -142,7 +152,7 @@ let package = Package(
         tests(
             "StoreTests",
             [
-                "Bytes", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
+                "Bytes", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
@@ -158,6 +168,8 @@ let package = Package(
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
+        tests(
+            "OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
         tests(
             "CarillonTests",
             [

@@ -1,3 +1,4 @@
+import Metrics
 import Pusher
 import Sync
 
@@ -18,6 +19,8 @@ package final class Channel {
     private var offset: Int64 = 0
     /// Subscribes whose answer from the stream's home is still under way.
     var joining = 0
+    /// Of a stream: counts its events' deliveries, from the first on; the gateway's.
+    package var deliveries: Counter?
 
     init(name: ChannelName, isStream: Bool) {
         self.name = name

@@ -71,6 +71,13 @@ extension ServerEvent {
         }
     }
 
+    /// `sync:status` (design: the wire extension).
+    package static func statusFrame(isDegraded: Bool) -> SharedBytes {
+        let data: StaticString =
+            isDegraded ? #"{"degraded":true,"reason":"database_unavailable"}"# : #"{"degraded":false}"#
+        return FrameWriter.text(capacity: 128) { event("sync:status", data: data.bytes, to: &$0) }
+    }
+
     /// `sync:result` (design: the wire extension).
     static func resultFrame(_ answer: ActionAnswer) -> SharedBytes {
         answer.json.withUnsafeBytes { result in

@@ -1,5 +1,6 @@
 import Bytes
 import JSON
+import Metrics
 import Pusher
 import Sync
 
@@ -9,6 +10,7 @@ extension Hub {
         let isSigned = session.app.credentials.verify(
             auth, of: .user(userData: userData), socketID: session.socketID)
         guard isSigned else {
+            metrics.authFailures["signin_signature"].add()
             return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
         }
         let user: UserData
@@ -19,7 +21,9 @@ extension Hub {
         }
         let identity = Identity(userID: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt)
         // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
-        guard identity.issuedAt == nil || !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
+        guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
+            return complainOfRevocation(&effects)
+        }
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
         unpark(session, &effects)
@@ -88,6 +92,7 @@ extension Hub {
     }
 
     private func complainOfRevocation(_ effects: inout Effects) {
+        metrics.authFailures["revoked"].add()
         complain("Access was revoked after this was issued; get a new token", &effects)
     }
 

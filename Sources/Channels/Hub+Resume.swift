@@ -1,4 +1,5 @@
 import Bytes
+import Metrics
 import Pusher
 import Sync
 
@@ -40,6 +41,7 @@ extension Hub {
             {
                 replay(place, of: session, from: position, &effects)
             } else if !isAwaited(name, of: session) {
+                metrics.lost(.forbidden)
                 let frame = ServerEvent.resumedFrame(name, at: position, lost: .forbidden)
                 effects.append(.send(frame))
             }
@@ -101,6 +103,7 @@ extension Hub {
                 goLive(place, of: session, at: joined.position)
             }
         case (.behind(let replay), .recovered(let replayed, let page)):
+            metrics.recovered(replayed)
             let frame = ServerEvent.resumedFrame(channel.name, at: joined.position, replayed: replayed)
             effects.append(.send(frame))
             take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
@@ -139,6 +142,7 @@ extension Hub {
         _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
     ) {
         let name = session.subscriptions[place].channel.name
+        metrics.lost(loss)
         effects.append(.send(ServerEvent.resumedFrame(name, at: position, lost: loss)))
         goLive(place, of: session, at: position)
     }
@@ -187,6 +191,7 @@ extension Hub {
         }
         channel.behind = []
         channel.position = position
+        metrics.resets.add(channel.memberCount)
         return ServerEvent.resumedFrame(channel.name, at: position, lost: loss)
     }
 

@@ -1,3 +1,4 @@
+import Metrics
 import Pusher
 import Sync
 
@@ -106,6 +107,7 @@ extension Hub {
     }
 
     private func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
+        if let reason = refusal.authFailure { metrics.authFailures[reason].add() }
         effects.append(.send(ServerEvent.refusedFrame(name, refusal)))
     }
 }

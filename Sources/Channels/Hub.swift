@@ -13,6 +13,7 @@ package final class Hub {
     package typealias Effects = ContiguousArray<Effect>
 
     let limits: ChannelLimits
+    let metrics: EngineMetrics
     let identityTimes: IdentityTimes
     /// The wall clock: what a token says of its end is said by that one.
     let now: () -> UnixTime
@@ -26,9 +27,11 @@ package final class Hub {
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
         appCount: Int, limits: ChannelLimits = ChannelLimits(), identityTimes: IdentityTimes = IdentityTimes(),
+        metrics: EngineMetrics = EngineMetrics(),
         now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
     ) {
         self.limits = limits
+        self.metrics = metrics
         self.identityTimes = identityTimes
         self.now = now
         channels = ContiguousArray(repeating: [:], count: appCount)
@@ -105,6 +108,7 @@ package final class Hub {
     func enter(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
         let channel = channel(name, isStream: false, session.app)
         session.subscribe(to: channel, channel.append(session.id))
+        metrics.subscriptions(1, channel)
         effects.append(.send(ServerEvent.succeededFrame(name)))
     }
 
@@ -113,6 +117,7 @@ package final class Hub {
         let channel = channel(name, isStream: true, session.app)
         channel.joining += 1
         session.subscribe(to: channel, .joining)
+        metrics.subscriptions(1, channel)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
@@ -125,6 +130,7 @@ package final class Hub {
     /// Takes a subscription, already out of the session's list, out of its channel.
     func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
         let channel = subscription.channel
+        metrics.subscriptions(-1, channel)
         switch subscription.standing {
         case .joining: channel.joining -= 1
         case .live(let index): remove(index, from: channel)

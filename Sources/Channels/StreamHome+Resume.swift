@@ -65,7 +65,8 @@ extension StreamHome {
             pages[reader.form] = shared
             answer(
                 reader, position,
-                reader.isResume ? .recovered(replayed: position.offset - reader.after, shared) : .page(shared), &effects)
+                reader.isResume ? .recovered(replayed: position.offset - reader.after, shared) : .page(shared), &effects
+            )
         }
         readNext(read.stream, position, &effects)
     }

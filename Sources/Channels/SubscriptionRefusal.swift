@@ -5,16 +5,21 @@ package struct SubscriptionRefusal: Sendable {
     package let message: StaticString
     /// An HTTP status, as Pusher's clients expect.
     package let status: Int
+    /// What it counts as among the credentials found bad; nil for one that is about something else.
+    let authFailure: String?
 
-    private init(_ type: StaticString, _ status: Int, _ message: StaticString) {
+    private init(_ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil) {
+        self.authFailure = authFailure
         self.type = type
         self.status = status
         self.message = message
     }
 
     package static let badSignature = SubscriptionRefusal(
-        "AuthError", 401, "The signature does not fit this channel and socket id, or is missing")
-    package static let otherUser = SubscriptionRefusal("AuthError", 403, "This channel belongs to another user")
+        "AuthError", 401, "The signature does not fit this channel and socket id, or is missing",
+        authFailure: "channel_signature")
+    package static let otherUser = SubscriptionRefusal(
+        "AuthError", 403, "This channel belongs to another user", authFailure: "other_user")
     package static let notCanonical = SubscriptionRefusal(
         "AuthError", 400,
         "Names that begin with user. or private-user. must be user.<id>.<topic>, the id's odd bytes written =XX")

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
@@ -19,6 +20,7 @@ final class CatchUp {
     private let loop: EventLoop
     private let configuration: FeedConfiguration
     private let logger: Logger
+    private let metrics: FeedMetrics
     private let changed: () -> Void
     private let put: (FeedOutput) -> Void
     private var slot: ConnectionSlot?
@@ -35,17 +37,19 @@ final class CatchUp {
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        changed: @escaping () -> Void, put: @escaping (FeedOutput) -> Void
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, changed: @escaping () -> Void,
+        put: @escaping (FeedOutput) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.logger = logger
+        self.metrics = metrics
         self.changed = changed
         self.put = put
         queue = ReadQueue(readsMax: configuration.readsMax)
         slot = try ConnectionSlot(
             "the catch-up connection", loop: loop, parameters: parameters,
-            connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger,
+            connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.lost() }))
         revocationsDue = try Alarm(loop, changed)
@@ -74,6 +78,7 @@ final class CatchUp {
     ///   - readsPages: whether the receivers have room for pages.
     ///   - isWanted: whether anybody looks at the answer.
     func pump(readsPages: Bool, where isWanted: (StreamRead) -> Bool) {
+        metrics.pagesWaiting.set(queue.count)
         guard isUp else { return }
         readRevocations()
         while readsPages, isUp, let turn = queue.next(where: isWanted) { send(turn) }
@@ -136,8 +141,11 @@ final class CatchUp {
             queue.done(turn)
             return put(.unreadable(read, .busy))
         }
+        let start = Instant.read()
+        metrics.reads["log"].add()
         connection.execute(Self.readLog, parameters, timeout: timeout) { [weak self] answer in
             guard let self else { return }
+            metrics.readSeconds.record(Instant.read().duration(since: start))
             switch answer {
             case .success(let rows): answered(turn, rows)
             case .failure(let error): failed(turn, error)
@@ -182,6 +190,7 @@ final class CatchUp {
                 do throws(MalformedAnswer) {
                     let page = try RevocationRows(rows)
                     revoked.received(page.revocations, snapshot: page.snapshot)
+                    metrics.revocations.add(page.revocations.count)
                     if !page.revocations.isEmpty { put(.revoked(page.revocations)) }
                 } catch {
                     slot?.drop(.malformedAnswer)

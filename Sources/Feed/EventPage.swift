@@ -1,5 +1,6 @@
 import Bytes
 import Postgres
+import Reactor
 import Sync
 
 /// Rows of events, in the order of their streams and offsets, looked at where they lie: a hub sees the events of all
@@ -22,17 +23,21 @@ package struct MalformedAnswer: Error {
     package init() {}
 }
 
-/// A page of `sync.tail`: snapshot, user_id, topic, o, name, data.
+/// A page of `sync.tail`: snapshot, user_id, topic, o, name, data, age.
 struct TailRows: EventPage {
     private let rows: Rows
+    private let readAt: Instant
     let count: Int
     /// The snapshot of the statement: text of type `pg_snapshot`.
     let snapshot: String
 
     /// Where there are no events there is one row, of a snapshot and NULLs.
-    init(_ rows: Rows) throws(MalformedAnswer) {
-        guard rows.columns == 6, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
+    ///
+    /// - Parameter readAt: when the answer came, from which the ages of its events count back.
+    init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
+        guard rows.columns == 7, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
         self.rows = rows
+        self.readAt = readAt
         self.snapshot = snapshot
         count = rows.count == 1 && rows.isNull(0, 1) ? 0 : rows.count
     }
@@ -49,7 +54,16 @@ struct TailRows: EventPage {
     func offset(_ row: Int) -> Int64? { rows.integer(row, 3) }
 
     func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
-        rows.event(row, stream, offset, nameColumn: 4)
+        var event = rows.event(row, stream, offset, nameColumn: 4)
+        event?.committedAt = writtenAt(row)
+        return event
+    }
+
+    /// By the hub's clock; 0 where the server's was set meanwhile and says that it has still to come.
+    private func writtenAt(_ row: Int) -> UInt64 {
+        guard let age = rows.integer(row, 6), age >= 0 else { return 0 }
+        let (nanoseconds, isTooLong) = UInt64(age).multipliedReportingOverflow(by: 1000)
+        return isTooLong || nanoseconds >= readAt.nanoseconds ? 0 : readAt.nanoseconds - nanoseconds
     }
 }
 

@@ -8,35 +8,37 @@
 // Depends on Postgres (libpq on the loop) and on the hub functions of `sql/`.
 
 import Logging
+import Metrics
 import Postgres
 import Reactor
-import Synchronization
 
 /// A running feed. One for each hub.
 package final class Feed: Sendable {
     /// Where home loops post their requests.
     package let requests: Mailbox<FeedRequest>
     private let thread: LoopThread
-    private let counters: FeedCounters
+    private let metrics: FeedMetrics
+    /// What other threads may hold of the feed's loop.
+    package var handle: LoopHandle { thread.handle }
 
     /// Starts the feed's thread. The database need not be there: the feed tries until it is.
     ///
     /// - Throws: `PostgresError` for a connection string that cannot be read, `ReactorError` where the system has no
     ///   thread or descriptor left.
     package static func start(
-        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger
+        _ configuration: FeedConfiguration, sink: FeedSink, logger: Logger, metrics: FeedMetrics = FeedMetrics(),
+        postgres: PostgresMetrics = PostgresMetrics()
     ) throws -> Feed {
         let defaults = ConnectionParameters.keepalive + ConnectionParameters.primaryOnly
         let reading = try ConnectionParameters(configuration.connectionString, defaults: defaults)
         let listening = try ConnectionParameters(
             configuration.notifyConnectionString ?? configuration.connectionString, defaults: defaults)
         let handle = try LoopHandle()
-        let counters = FeedCounters()
         let requests = Mailbox<FeedRequest>(handle)
         let thread = try LoopThread(name: "feed", handle: handle) { loop in
             do {
                 let feed = try FeedLoop(
-                    loop, configuration, reading: reading, listening: listening, sink, counters, logger)
+                    loop, configuration, reading: reading, listening: listening, sink, logger, metrics, postgres)
                 loop.attach(requests) { [weak feed] in feed?.received($0) }
                 return feed
             } catch {
@@ -44,25 +46,20 @@ package final class Feed: Sendable {
                 return nil
             }
         }
-        return Feed(requests, thread, counters)
+        return Feed(requests, thread, metrics)
     }
 
-    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ counters: FeedCounters) {
+    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ metrics: FeedMetrics) {
         self.requests = requests
         self.thread = thread
-        self.counters = counters
+        self.metrics = metrics
     }
 
     /// Streams that were found behind their position, and healed, since the start. Should stay 0.
-    package var gapCount: Int { counters.gaps.load(ordering: .relaxed) }
+    package var gapCount: Int { Int(clamping: metrics.gaps.count) }
 
     /// Closes the connections and ends the thread. No output comes after it.
     package func stop() {
         thread.stopAndJoin()
     }
-}
-
-/// What the feed's loop counts for others to read.
-final class FeedCounters: Sendable {
-    let gaps = Atomic<Int>(0)
 }

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
@@ -15,8 +16,8 @@ final class FeedLoop: EventSource {
     private let loop: EventLoop
     private let configuration: FeedConfiguration
     private let sink: FeedSink
-    private let counters: FeedCounters
     private let logger: Logger
+    private let metrics: FeedMetrics
     private var tail: Tail
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
@@ -34,25 +35,28 @@ final class FeedLoop: EventSource {
 
     init(
         _ loop: EventLoop, _ configuration: FeedConfiguration, reading: ConnectionParameters,
-        listening: ConnectionParameters, _ sink: FeedSink, _ counters: FeedCounters,
-        _ logger: Logger
+        listening: ConnectionParameters, _ sink: FeedSink, _ logger: Logger, _ metrics: FeedMetrics,
+        _ postgres: PostgresMetrics
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.sink = sink
-        self.counters = counters
         self.logger = logger
+        self.metrics = metrics
         tail = Tail(streamsMax: configuration.streamsMax)
         super.init()
         try loop.add(self)
         reader = try Reader(
-            loop, reading, configuration, logger, connected: { [weak self] in self?.connected($0) },
+            loop, reading, configuration, logger, metrics, postgres.meter(.tail),
+            connected: { [weak self] in self?.connected($0) },
             lost: { [weak self] in self?.readerLost() })
         listener = try Listener(
-            loop, listening, configuration, logger, woken: { [weak self] in self?.woken() },
+            loop, listening, configuration, logger, metrics, postgres.meter(.listen),
+            woken: { [weak self] in self?.woken() },
             changed: { [weak self] in self?.listenerChanged() })
         catchUp = try CatchUp(
-            loop, reading, configuration, logger, changed: { [weak self] in self?.mark() },
+            loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
+            changed: { [weak self] in self?.mark() },
             put: { [weak self] in self?.put($0) })
         poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
@@ -84,6 +88,8 @@ final class FeedLoop: EventSource {
         guard !outputs.isEmpty else { return }
         let batch = outputs
         outputs = []
+        metrics.events.add(batch.count { if case .event = $0 { true } else { false } })
+        metrics.streams.set(tail.streamCount)
         sink.deliver(batch)
     }
 
@@ -149,9 +155,9 @@ final class FeedLoop: EventSource {
     }
 
     private func countGaps() {
-        let known = counters.gaps.load(ordering: .relaxed)
+        let known = Int(clamping: metrics.gaps.count)
         guard tail.gapCount > known else { return }
-        counters.gaps.store(tail.gapCount, ordering: .relaxed)
+        metrics.gaps.add(tail.gapCount - known)
         logger.warning(
             "streams were behind the database, and what they missed is being read: report this as a bug",
             metadata: ["streams": "\(tail.gapCount - known)"])
@@ -213,6 +219,7 @@ final class FeedLoop: EventSource {
         guard next != status else { return }
         logger.info("feed: \(next)")
         status = next
+        metrics.status.withLock { $0 = next }
         outputs.append(.status(next))
         outage?.changed(isAway: next == .away || next == .catchingUp)
     }

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 
@@ -12,28 +13,34 @@ final class Listener {
     /// Where the probe is sent, see `expect`; apart from `sync`, to wake no other hub.
     static let probeChannel = "sync_probe"
 
+    private let loop: EventLoop
     private let configuration: FeedConfiguration
+    private let metrics: FeedMetrics
     private let woken: () -> Void
     private let changed: () -> Void
     private var slot: ConnectionSlot?
     private var heartbeat: Alarm?
     private var probe: (token: String, heard: () -> Void)?
     /// Whether notifications come.
-    private(set) var isListening = false
+    private(set) var isListening = false {
+        didSet { metrics.listening.set(isListening ? 1 : 0) }
+    }
 
     /// - Parameters:
     ///   - woken: something was committed, or may have been while nobody listened.
     ///   - changed: `isListening` has changed.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        woken: @escaping () -> Void, changed: @escaping () -> Void
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, woken: @escaping () -> Void, changed: @escaping () -> Void
     ) throws(ReactorError) {
+        self.loop = loop
         self.configuration = configuration
+        self.metrics = metrics
         self.woken = woken
         self.changed = changed
         slot = try ConnectionSlot(
             "the listening connection", loop: loop, parameters: parameters,
-            connectTimeout: configuration.connectTimeout, logger: logger,
+            connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) },
                 notified: { [weak self] in self?.notified($0) },
@@ -69,6 +76,7 @@ final class Listener {
 
     private func listening() {
         isListening = true
+        metrics.heartbeat(at: loop.now)
         slot?.established()
         heartbeat?.set(after: configuration.heartbeatInterval)
         // What was committed before LISTEN took effect was told to nobody: look now. Were the tail read before LISTEN
@@ -90,12 +98,15 @@ final class Listener {
 
     private func beat() {
         guard let connection = slot?.connection, isListening else { return }
-        connection.query("SELECT pg_listening_channels()", timeout: configuration.heartbeatTimeout) { [weak self] in
+        let question = "SELECT pg_listening_channels(), pg_notification_queue_usage()"
+        connection.query(question, timeout: configuration.heartbeatTimeout) { [weak self] in
             guard let self else { return }
             switch $0 {
             case .failure(let error):
                 slot?.drop(error)
             case .success(let rows) where (0..<rows.count).contains { rows.string($0, 0) == Self.channel }:
+                metrics.heartbeat(at: loop.now)
+                metrics.queueUsage.set(Self.millionths(rows.string(0, 1)))
                 heartbeat?.set(after: configuration.heartbeatInterval)
             case .success:
                 slot?.drop(
@@ -103,6 +114,11 @@ final class Listener {
                         .unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
             }
         }
+    }
+
+    private static func millionths(_ usage: String?) -> Int {
+        guard let usage = usage.flatMap({ Double($0) }), (0...1).contains(usage) else { return 0 }
+        return Int(usage * 1e6)
     }
 
     private func lost() {

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
@@ -20,6 +21,7 @@ final class Reader {
 
     private let configuration: FeedConfiguration
     private let logger: Logger
+    private let metrics: FeedMetrics
     private let connected: (String) -> Void
     private let lost: () -> Void
     private var slot: ConnectionSlot?
@@ -33,15 +35,17 @@ final class Reader {
     ///   - lost: the connection is gone, and the answer to the query under way with it.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        connected: @escaping (String) -> Void, lost: @escaping () -> Void
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, connected: @escaping (String) -> Void,
+        lost: @escaping () -> Void
     ) throws(ReactorError) {
         self.configuration = configuration
         self.logger = logger
+        self.metrics = metrics
         self.connected = connected
         self.lost = lost
         slot = try ConnectionSlot(
             "the reading connection", loop: loop, parameters: parameters,
-            connectTimeout: configuration.connectTimeout, logger: logger,
+            connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) }, notified: { _ in },
                 lost: { [weak self] in self?.wasLost() }))
@@ -58,6 +62,12 @@ final class Reader {
 
     /// Sends what the tail asks. `answered` is called at most once, and not after `lost`.
     func send(_ query: Tail.Query, answered: @escaping (Answer) -> Void) {
+        let (start, metrics) = (Instant.read(), metrics)
+        metrics.reads[query.label].add()
+        let answered = { (answer: Answer) in
+            metrics.readSeconds.record(Instant.read().duration(since: start))
+            answered(answer)
+        }
         switch query {
         case .positions(let tickets), .check(let tickets):
             var users = TextArray()
@@ -81,7 +91,7 @@ final class Reader {
         case .tail(let previous, let place):
             ask(
                 """
-                SELECT snapshot, user_id, topic, o, name, data \
+                SELECT snapshot, user_id, topic, o, name, data, age \
                 FROM sync.tail($1::pg_snapshot, $2::text, $3::text, $4::bigint, $5::int)
                 """,
                 [
@@ -89,7 +99,7 @@ final class Reader {
                     String(FeedLimits.pageRows),
                 ]
             ) { rows throws(MalformedAnswer) in
-                answered(.tail(try TailRows(rows)))
+                answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
         }
     }
@@ -213,6 +223,17 @@ final class Reader {
     private func wasLost() {
         isUp = false
         lost()
+    }
+}
+
+extension Tail.Query {
+    fileprivate var label: String {
+        switch self {
+        case .positions: "positions"
+        case .check: "check"
+        case .replay: "replay"
+        case .tail: "tail"
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+import Metrics
 import Reactor
 
 /// Takes in connections and deals each to the loop with the fewest. One listening socket for all loops: with
@@ -7,6 +8,7 @@ final class Acceptor: EventSource {
     private let socket: ListeningSocket
     private let loop: EventLoop
     private let census: ConnectionCensus
+    private let shut: Counter
     private let deal: (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
 
     /// How long accepting rests when the process is out of descriptors; the backlog holds who waits.
@@ -15,12 +17,13 @@ final class Acceptor: EventSource {
     static let acceptsPerTickMax = 64
 
     init(
-        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus,
+        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus, shut: Counter,
         deal: @escaping (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
     ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
         self.census = census
+        self.shut = shut
         self.deal = deal
         super.init()
         try loop.add(self, descriptor: socket.descriptor, interest: .readable)
@@ -33,7 +36,9 @@ final class Acceptor: EventSource {
                 switch census.arrived(from: address) {
                 case .welcome(let loop): deal(descriptor, address, loop, nil)
                 case .refused(let loop, let refusal): deal(descriptor, address, loop, refusal)
-                case .shut: Socket.close(descriptor)
+                case .shut:
+                    shut.add()
+                    Socket.close(descriptor)
                 }
             case .none:
                 return

@@ -1,6 +1,8 @@
 import Bytes
 import Channels
 import Feed
+import Metrics
+import Pusher
 import Reactor
 import Sync
 import Synchronization
@@ -66,9 +68,20 @@ extension ClientLoop {
                 atHome { $0.unreadable(read, failure, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
-            case .degraded, .status:
+            case .degraded(let isDegraded):
+                degraded(isDegraded)
+            case .status:
                 break
             }
+        }
+        measure(outputs)
+    }
+
+    /// All are handed on: how long after their commits is that?
+    private func measure(_ outputs: [FeedOutput]) {
+        let now = Instant.read()
+        for case .event(let event) in outputs where event.committedAt > 0 {
+            metrics.latency.record(now.duration(since: Instant(nanoseconds: event.committedAt)))
         }
     }
 
@@ -156,10 +169,21 @@ extension ClientLoop {
         // Before the channel moves on: what they were handed last is the event before this one.
         for id in slow {
             guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
-            hubContext.pullModeEntries.add(1, ordering: .relaxed)
+            metrics.pullModeEntries.add()
             pull(connection)
         }
         channel.advanced(to: offset)
+        count(channel)
+    }
+
+    /// An event has been queued to the channel's subscribers.
+    private func count(_ channel: Channel) {
+        let subscribers = channel.subscribers.count
+        metrics.fanout.record(UInt64(subscribers))
+        if channel.deliveries == nil, let name = try? StreamName.parse(channel.name.string) {
+            channel.deliveries = metrics.deliveries[name.stream.topic]
+        }
+        channel.deliveries?.add(subscribers)
     }
 
     /// Tells everybody in the stream that it goes on at `position`.

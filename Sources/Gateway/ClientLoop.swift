@@ -4,6 +4,7 @@ import Feed
 import Glibc
 import HTTP
 import Identity
+import Metrics
 import Pusher
 import Reactor
 import Store
@@ -19,6 +20,7 @@ final class ClientLoop {
     let loop: EventLoop
     let hubContext: HubContext
     let hub: Hub
+    let metrics: GatewayMetrics
     let readBuffer: UnsafeMutableRawBufferPointer
     /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
@@ -35,6 +37,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether the database is out of reach, and connections were told so.
+    var isDegraded = false
     /// The app whose channels the streams are.
     let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
@@ -56,12 +60,13 @@ final class ClientLoop {
         self.number = number
         self.loop = loop
         hubContext = context
+        metrics = context.metrics
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
-            identityTimes: configuration.timeouts.identity, now: UnixTime.read)
+            identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
@@ -88,7 +93,8 @@ final class ClientLoop {
 
     /// Takes in the hub's connections, on this loop.
     func listen(on socket: ListeningSocket) throws(ReactorError) {
-        acceptor = try Acceptor(socket, on: loop, census: hubContext.census) {
+        let shut = metrics.refusals["shut"]
+        acceptor = try Acceptor(socket, on: loop, census: hubContext.census, shut: shut) {
             [unowned self] descriptor, address, target, refusal in
             if target == number {
                 accepted(descriptor, address, refusal)
@@ -130,6 +136,9 @@ final class ClientLoop {
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
             loop.setDeadline(connection, loop.now.advanced(by: timeouts.handshake))
+            metrics.accepted.add()
+            metrics.connections.add(1)
+            if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
             hubContext.census.left(address, loop: number)
@@ -139,6 +148,7 @@ final class ClientLoop {
     /// A connection is gone.
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
+        metrics.connections.add(-1)
         hubContext.census.left(connection.address, loop: number)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }

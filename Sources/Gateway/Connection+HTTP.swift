@@ -11,6 +11,8 @@ final class HTTPConversation {
     var parser: RequestParser
     /// Let in only to be told why not.
     let refusal: ConnectionCensus.Refusal?
+    /// When the connection was accepted.
+    let startedAt: Instant
     /// The request being answered: whether another may follow, and whether it was a HEAD.
     var keepsAlive = true
     var omitsBody = false
@@ -18,7 +20,8 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits) {
+    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
+        self.startedAt = startedAt
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
@@ -96,6 +99,7 @@ extension Connection {
 
     func answer(_ response: HTTPResponse, keepsAlive: Bool) {
         guard let conversation else { return drop() }
+        owner.metrics.answered(response.status.code)
         let keepsAlive = keepsAlive && !owner.isStopping
         var writer = ByteWriter(capacity: response.body.count + 256)
         response.body.withUnsafeBytes { body in
@@ -174,6 +178,7 @@ extension Connection {
     private func refuse(_ code: ErrorCode, after response: SharedBytes) {
         queue(response)
         queue(ServerEvent.errorFrame(code))
+        countIn()
         conversation = nil
         phase = .open
         close(code)

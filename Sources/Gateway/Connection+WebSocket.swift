@@ -2,6 +2,7 @@ import Bytes
 import Channels
 import HTTP
 import Identity
+import Metrics
 import Pusher
 import Reactor
 import Sync
@@ -11,12 +12,15 @@ extension Connection {
     /// The upgrade is answered: a WebSocket from here on.
     func open(_ session: Session) {
         self.session = session
+        if let conversation { owner.metrics.handshakes.record(owner.loop.now.duration(since: conversation.startedAt)) }
+        countIn()
         conversation = nil
         phase = .open
         owner.hub.opened(session)
         queue(
             ServerEvent.connectionEstablishedFrame(
                 session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        owner.tellStatus(self)
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
 
@@ -62,6 +66,7 @@ extension Connection {
             break
         case .close(let code):
             leaveChannels()
+            disconnected(code?.rawValue ?? 1005)
             var writer = ByteWriter(capacity: 16)
             FrameWriter.appendClose(code, to: &writer)
             queue(writer.finish())
@@ -71,6 +76,7 @@ extension Connection {
 
     private func message(_ text: UnsafeRawBufferPointer) {
         guard let session else { return }
+        owner.metrics.messages.add()
         do {
             let event = try ClientEvent.decode(text)
             owner.engage(self) { $0.received(event, from: session, &$1) }
@@ -167,6 +173,7 @@ extension Connection {
     func close(_ code: CloseCode, _ reason: StaticString) {
         guard isEstablished else { return }
         leaveChannels()
+        disconnected(code.rawValue)
         var writer = ByteWriter(capacity: 64)
         FrameWriter.appendClose(code, reason: reason, to: &writer)
         queue(writer.finish())

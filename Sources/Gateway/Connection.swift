@@ -1,6 +1,7 @@
 import Bytes
 import Channels
 import HTTP
+import Metrics
 import Pusher
 import Reactor
 import WebSocket
@@ -43,6 +44,8 @@ final class Connection: EventSource {
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// A WebSocket whose end has still to be counted.
+    private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant?
     private(set) var output = WriteQueue()
@@ -54,7 +57,8 @@ final class Connection: EventSource {
         self.address = address
         self.owner = owner
         lastInbound = owner.loop.now
-        conversation = HTTPConversation(refusal: refusal, limits: owner.configuration.httpLimits)
+        conversation = HTTPConversation(
+            refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
     }
 
@@ -85,6 +89,7 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
+        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
@@ -135,7 +140,8 @@ final class Connection: EventSource {
     private func pullIfDrained() {
         guard let session, session.isBehind, isEstablished else { return }
         let limits = owner.limits
-        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4 else {
+        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
+        else {
             return
         }
         owner.engage(self) { $0.drained(session, &$1) }
@@ -204,9 +210,24 @@ final class Connection: EventSource {
     func drop() {
         guard phase != .gone else { return }
         leaveChannels()
+        disconnected(1006)
         phase = .gone
         owner.loop.remove(self)
         owner.left(self)
+    }
+
+    /// It is a WebSocket from here on.
+    func countIn() {
+        isCounted = true
+        owner.metrics.webSockets.add(1)
+    }
+
+    /// The WebSocket ends, if it is one that has not ended before, with that close code.
+    func disconnected(_ code: UInt16) {
+        guard isCounted else { return }
+        isCounted = false
+        owner.metrics.webSockets.add(-1)
+        owner.metrics.disconnected(code)
     }
 
     func leaveChannels() {

@@ -2,6 +2,7 @@ import Channels
 import Feed
 import Identity
 import Logging
+import Metrics
 import Reactor
 import Store
 import Sync
@@ -18,9 +19,8 @@ final class HubContext: Sendable {
     let mailboxes: [Mailbox<LoopMessage>]
     let census: ConnectionCensus
     /// The feed's outputs that the loops have before them: the feed waits while they are many.
-    let backlog: EventBacklog
-    /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
-    let pullModeEntries = Atomic<Int>(0)
+    var backlog: EventBacklog { metrics.backlog }
+    let metrics: GatewayMetrics
     let verifier: TokenVerifier
     let routes: any HTTPRoutes
     /// Nil without a database.
@@ -30,13 +30,13 @@ final class HubContext: Sendable {
 
     init(
         _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?, store: Store?,
-        backlog: EventBacklog, verifier: TokenVerifier, routes: any HTTPRoutes
+        verifier: TokenVerifier, routes: any HTTPRoutes, metrics: GatewayMetrics
     ) {
         self.configuration = configuration
         self.mailboxes = mailboxes
         self.feed = feed
         self.store = store
-        self.backlog = backlog
+        self.metrics = metrics
         self.verifier = verifier
         self.routes = routes
         census = ConnectionCensus(loops: mailboxes.count, limits: configuration.limits)
@@ -62,17 +62,20 @@ package final class Gateway: Sendable {
     package let port: UInt16
     private let threads: [LoopThread]
     private let context: HubContext
+    private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
 
     /// Binds the port and starts the loops, and the feed where there is one.
     ///
     /// - Parameters:
+    ///   - metrics: counts for whoever asks.
     ///   - startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
     ///   - startStore: starts the store, which calls what it is given after commits; nil where no actions are taken.
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
         _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
+        metrics: GatewayMetrics = GatewayMetrics(),
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
@@ -80,8 +83,9 @@ package final class Gateway: Sendable {
         port = socket.port
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
-        let backlog = EventBacklog()
-        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, backlog))
+        let feedWatch = FeedWatch(isDone: startFeed == nil)
+        let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, feedWatch))
+        self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
         do {
             store = try startStore?({ feed?.requests.post(.wake) })
@@ -91,8 +95,8 @@ package final class Gateway: Sendable {
         }
         self.feed = feed
         let context = HubContext(
-            configuration, mailboxes: mailboxes, feed: feed, store: store, backlog: backlog, verifier: verifier,
-            routes: routes)
+            configuration, mailboxes: mailboxes, feed: feed, store: store, verifier: verifier, routes: routes,
+            metrics: metrics)
         self.context = context
         threads = try handles.enumerated().map { number, handle in
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in
@@ -113,9 +117,21 @@ package final class Gateway: Sendable {
 
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
+    /// The loops that serve clients.
+    package var clientLoops: [LoopHandle] { threads.map(\.handle) }
+    /// All threads, by name.
+    package var handles: [(name: String, handle: LoopHandle)] {
+        var all = clientLoops.enumerated().map { (name: "\($0)", handle: $1) }
+        if let feed { all.append(("feed", feed.handle)) }
+        if let store { all.append(("store", store.handle)) }
+        return all
+    }
+    /// Whether all that was committed before the hub came has been read, and notifications are listened for: at the
+    /// first time, whatever the database does later. True without a database.
+    package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
 
     /// How often a connection was too slow for one of its streams, which was fed by pages from there on.
-    package var pullModeEntryCount: Int { context.pullModeEntries.load(ordering: .relaxed) }
+    package var pullModeEntryCount: Int { Int(clamping: context.metrics.pullModeEntries.count) }
 
     /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.
@@ -131,7 +147,7 @@ package final class Gateway: Sendable {
     /// Hands the feed's outputs to the homes of their streams, and what is of no stream to every loop, in their order:
     /// one message a loop.
     private static func sink(
-        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog
+        to mailboxes: [Mailbox<LoopMessage>], _ revocations: RevocationList, _ backlog: EventBacklog, _ watch: FeedWatch
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
@@ -139,6 +155,7 @@ package final class Gateway: Sendable {
                 for output in outputs {
                     // Before the loops hear of it, which judge once more what was verified before.
                     if case .revoked(let revoked) = output { revocations.insert(revoked) }
+                    if case .status(let status) = output { watch.changed(to: status) }
                     switch output.receiver {
                     case .home(let stream):
                         perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)

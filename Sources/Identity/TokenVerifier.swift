@@ -1,6 +1,7 @@
 import Foundation
 import JWTKit
 import Logging
+import Metrics
 import Sync
 
 /// What makes a token good: whose keys, and which claims.
@@ -34,10 +35,12 @@ package struct VerifiedToken: Sendable, Equatable {
     }
 }
 
-/// Why a token was refused.
-package enum TokenRejection: Error, Sendable {
-    case malformed, algorithm, unknownKey, signature, expired, notYetValid, issuer, audience, claims, revoked
-    case notConfigured
+/// Why a token was refused. The raw value names it in metrics.
+package enum TokenRejection: String, Error, Sendable, CaseIterable {
+    case malformed, algorithm, signature, expired, issuer, audience, claims, revoked
+    case unknownKey = "unknown_key"
+    case notYetValid = "not_yet_valid"
+    case notConfigured = "not_configured"
 
     /// A sentence for the app's developer, with nothing of the token in it.
     package var message: StaticString {
@@ -67,6 +70,7 @@ package actor TokenVerifier {
     package nonisolated let revocations: RevocationList
     private let policy: TokenPolicy
     private let logger: Logger
+    private let failures: CounterTable?
     private let now: @Sendable () -> ContinuousClock.Instant
     private var secretKeys: JWTKeyCollection?
     private var publicKeys: JWTKeyCollection?
@@ -82,13 +86,16 @@ package actor TokenVerifier {
     ///
     /// - Throws: a sentence for the operator where the key set cannot be read.
     ///
-    /// - Parameter now: the clock by which the file's turn to be looked at comes.
+    /// - Parameters:
+    ///   - failures: counts rejections by their raw values.
+    ///   - now: the clock by which the file's turn to be looked at comes.
     package init(
-        policy: TokenPolicy, logger: Logger,
+        policy: TokenPolicy, logger: Logger, failures: CounterTable? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
     ) async throws(TokenPolicyError) {
         self.policy = policy
         self.logger = logger
+        self.failures = failures
         self.now = now
         revocations = RevocationList(logger: logger)
         if let secret = policy.secret {
@@ -102,6 +109,12 @@ package actor TokenVerifier {
 
     /// Whether the token is good, and whose it is.
     package func verify(_ token: String) async -> Result<VerifiedToken, TokenRejection> {
+        let result = await result(of: token)
+        if case .failure(let rejection) = result { failures?[rejection.rawValue].add() }
+        return result
+    }
+
+    private func result(of token: String) async -> Result<VerifiedToken, TokenRejection> {
         do {
             return .success(try await check(token))
         } catch let rejection as TokenRejection {

@@ -70,6 +70,7 @@ package final class Connection: EventSource {
     private let connectTimeout: Duration
     private let depth: Int
     private let handlers: Handlers
+    private let meter: ConnectionMeter?
     private var state = State.idle
     private var pg: OpaquePointer?
     private var waiting: ContiguousArray<Statement> = []
@@ -87,15 +88,17 @@ package final class Connection: EventSource {
     ///   - connectTimeout: from `connect()` to `ready`; libpq's own is not in force on this path.
     ///   - depth: statements sent before the first of them is answered. 1 is no pipeline, and the only depth at which
     ///     notifications come without delay.
+    ///   - meter: counts the statements that fail.
     package init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), depth: Int = 1,
-        handlers: Handlers
+        meter: ConnectionMeter? = nil, handlers: Handlers
     ) {
         precondition(depth >= 1 && depth <= PostgresLimits.pipelineDepthMax, "a pipeline's depth is out of its range")
         self.loop = loop
         self.parameters = parameters
         self.connectTimeout = connectTimeout
         self.depth = depth
+        self.meter = meter
         self.handlers = handlers
     }
 
@@ -372,7 +375,10 @@ package final class Connection: EventSource {
         let statement = inFlight.removeFirst()
         let answer = self.answer ?? .failure(PostgresError(.unexpectedResult, "the statement had no answer"))
         self.answer = nil
-        if case .failure(let error) = answer { forget(statement, error) }
+        if case .failure(let error) = answer {
+            meter?.failed(error)
+            forget(statement, error)
+        }
         loop.setDeadline(self, inFlight.first.map { loop.now.advanced(by: $0.timeout) })
         statement.completion(answer)
         // The completion may have sent the next one, or closed.

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Reactor
 
 /// Keeps one connection up: connects, and after a loss connects anew after a pause. One attempt at a time.
@@ -34,6 +35,8 @@ package final class ConnectionSlot {
     private let depth: Int
     private let logger: Logger
     private let handlers: Handlers
+    private let meter: ConnectionMeter?
+    private var wasEstablished = false
     private var backoff = Backoff()
     private var random = SystemRandomNumberGenerator()
     private var openedAt: Instant?
@@ -45,9 +48,10 @@ package final class ConnectionSlot {
     /// - Parameters:
     ///   - name: what logs call it.
     ///   - depth: statements sent ahead, as `Connection` has it.
+    ///   - meter: counts the connection among those of its role.
     package init(
         _ name: String, loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
-        logger: Logger, handlers: Handlers
+        logger: Logger, meter: ConnectionMeter? = nil, handlers: Handlers
     ) throws(ReactorError) {
         self.name = name
         self.loop = loop
@@ -56,14 +60,21 @@ package final class ConnectionSlot {
         self.depth = depth
         self.logger = logger
         self.handlers = handlers
+        self.meter = meter
+        meter?.slots.add(1)
         retry = try Alarm(loop) { [weak self] in self?.connect() }
+    }
+
+    deinit {
+        meter?.slots.add(-1)
+        if openedAt != nil { meter?.up.add(-1) }
     }
 
     /// Begins to connect; from now on there is a connection, an attempt or a pause before one.
     package func connect() {
         guard connection == nil else { return }
         let connection = Connection(
-            loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth,
+            loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth, meter: meter,
             handlers: Connection.Handlers(
                 ready: { [weak self] in self?.opened() },
                 notified: { [weak self] in self?.handlers.notified($0) },
@@ -74,6 +85,9 @@ package final class ConnectionSlot {
 
     /// The owner has found the connection good for its purpose.
     package func established(_ metadata: Logger.Metadata = [:]) {
+        if openedAt == nil { meter?.up.add(1) }
+        if wasEstablished { meter?.reconnects.add() }
+        wasEstablished = true
         openedAt = loop.now
         lastComplaint = nil
         logger.info("PostgreSQL: \(name) is up", metadata: metadata)
@@ -93,6 +107,9 @@ package final class ConnectionSlot {
 
     private func lost(_ error: PostgresError) {
         connection = nil
+        // What a statement met is counted where it was met.
+        if error.kind != .statement { meter?.failed(error) }
+        if openedAt != nil { meter?.up.add(-1) }
         if let openedAt, loop.now.duration(since: openedAt) >= Self.provenAfter { backoff.reset() }
         openedAt = nil
         let pause = backoff.next(using: &random)

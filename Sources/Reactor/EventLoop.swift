@@ -27,6 +27,8 @@ public final class EventLoop {
 
     /// The eventfd's token; no slot reaches it.
     private static let wakerToken = UInt64.max
+    /// A running loop with nothing to do begins a tick this often nevertheless, to show that it is not stuck.
+    package static let pulse = Duration.milliseconds(500)
     /// Events taken from the kernel at a time.
     private static let eventsPerWait = 512
 
@@ -58,7 +60,7 @@ public final class EventLoop {
     /// Runs until `LoopHandle.stop()`, then lets go of every source. The calling thread is the loop's from now on.
     public func run() {
         while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
-            tick(waitingAtMost: nil)
+            tick(waitingAtMost: Self.pulse)
         }
         // Sources know their loop: kept here, they would keep it and one another, descriptors and all. A server that
         // waits for the first words of a connection left open so would not end before its own time-out.
@@ -69,6 +71,7 @@ public final class EventLoop {
     public func tick(waitingAtMost limit: Duration?) {
         let count = epoll_wait(epoll, events.baseAddress, Int32(Self.eventsPerWait), timeout(limit))
         now = Instant.read()
+        handle.ticks(at: now)
         if count > 0 {
             for index in 0..<Int(count) {
                 dispatch(events[index])

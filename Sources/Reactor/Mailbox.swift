@@ -44,10 +44,23 @@ public final class Mailbox<Message: Sendable>: Sendable {
 public final class LoopHandle: Sendable {
     @usableFromInline package let waker: Waker
     let stopRequested = Atomic<Bool>(false)
+    /// When the loop's last tick began, in nanoseconds of the monotonic clock.
+    private let ticked = Atomic<UInt64>(Instant.read().nanoseconds)
 
     /// A handle for one loop, made with it or before it.
     public init() throws(ReactorError) {
         waker = try Waker()
+    }
+
+    /// How long ago the loop began its last tick, or was made: for one that runs hardly more than `EventLoop.pulse`, unless
+    /// something holds it up. None for a loop that was told to stop. Any thread.
+    package func sinceTick(at now: Instant = .read()) -> Duration {
+        guard !stopRequested.load(ordering: .relaxed) else { return .zero }
+        return now.duration(since: Instant(nanoseconds: ticked.load(ordering: .relaxed)))
+    }
+
+    func ticks(at now: Instant) {
+        ticked.store(now.nanoseconds, ordering: .relaxed)
     }
 
     /// Asks the loop to end after the tick it is in.

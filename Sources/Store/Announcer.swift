@@ -1,3 +1,4 @@
+import Metrics
 import Reactor
 
 /// Decides when the other hubs are woken: soon after a commit, and not more often than the interval allows, for each
@@ -6,15 +7,23 @@ import Reactor
 /// One is under way at a time; what is committed meanwhile is told by the next.
 final class Announcer {
     private let interval: Duration
+    private let batches: Histogram
     private let send: () -> Bool
     private var due: Alarm?
     private var isWanted = false
+    /// Commits since the last one was sent.
+    private var commits = 0
     private var isUnderWay = false
     private var last = Instant(nanoseconds: 0)
 
-    /// - Parameter send: sends one, or says that this cannot be now.
-    init(_ loop: EventLoop, _ interval: Duration, _ send: @escaping () -> Bool) throws(ReactorError) {
+    /// - Parameters:
+    ///   - batches: counts the commits of each that is sent.
+    ///   - send: sends one, or says that this cannot be now.
+    init(
+        _ loop: EventLoop, _ interval: Duration, _ batches: Histogram, _ send: @escaping () -> Bool
+    ) throws(ReactorError) {
         self.interval = interval
+        self.batches = batches
         self.send = send
         due = try Alarm(loop) { [weak self] in self?.tell(now: .read(), atOnce: true) }
     }
@@ -22,9 +31,10 @@ final class Announcer {
     /// Whether there is nothing to tell and nothing under way.
     var isQuiet: Bool { !isWanted && !isUnderWay }
 
-    /// Something was committed.
-    func want() {
+    /// So many transactions were committed.
+    func want(_ count: Int) {
         isWanted = true
+        commits += count
     }
 
     /// Sends one where that is wanted and due, or sees to it that it will be.
@@ -38,7 +48,10 @@ final class Announcer {
         due?.unset()
         isWanted = false
         isUnderWay = true
-        if send() { last = now } else { done(false) }
+        guard send() else { return done(false) }
+        last = now
+        batches.record(UInt64(commits))
+        commits = 0
     }
 
     /// The one under way came to its end; lost, it is wanted again.

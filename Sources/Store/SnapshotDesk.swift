@@ -29,7 +29,7 @@ final class SnapshotDesk {
     /// - Parameter complain: tells the log what the server refuses.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        complain: @escaping (PostgresError) -> Void
+        _ meter: ConnectionMeter, complain: @escaping (PostgresError) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.complain = complain
@@ -38,7 +38,7 @@ final class SnapshotDesk {
         for number in 1...max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax)) {
             readers.append(
                 try SnapshotReader(
-                    number, loop, parameters, configuration, logger,
+                    number, loop, parameters, configuration, logger, meter,
                     SnapshotReader.Handlers(
                         up: { [weak self] in self?.up() },
                         answered: { [weak self] in self?.answered($0, $1, $2) },

@@ -24,13 +24,14 @@ final class SnapshotReader {
     /// - Parameter number: what logs call it.
     init(
         _ number: Int, _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: StoreConfiguration,
-        _ logger: Logger, _ handlers: Handlers
+        _ logger: Logger, _ meter: ConnectionMeter, _ handlers: Handlers
     ) throws(ReactorError) {
         statementTimeout = configuration.statementTimeout
         self.handlers = handlers
         slot = try ConnectionSlot(
             "reading connection \(number)", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, depth: StoreLimits.snapshotDepth, logger: logger,
+            meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
     }

@@ -39,6 +39,9 @@ import Synchronization
 package final class Store: Sendable {
     private let messages: Mailbox<StoreMessage>
     private let thread: LoopThread
+    /// What other threads may hold of the store's loop.
+    package var handle: LoopHandle { thread.handle }
+    private let metrics: StoreMetrics
     private let waitingMax: Int
     private let waitingBytesMax: Int
     /// Bytes on their way to the store's thread.
@@ -54,7 +57,8 @@ package final class Store: Sendable {
     /// - Throws: `PostgresError` for a connection string that cannot be read, `ReactorError` where the system has no
     ///   thread or descriptor left.
     package static func start(
-        _ configuration: StoreConfiguration, logger: Logger, committed: @escaping @Sendable () -> Void
+        _ configuration: StoreConfiguration, logger: Logger, metrics: StoreMetrics = StoreMetrics(),
+        postgres: PostgresMetrics = PostgresMetrics(), committed: @escaping @Sendable () -> Void
     ) throws -> Store {
         let parameters = try ConnectionParameters(
             configuration.connectionString,
@@ -64,7 +68,8 @@ package final class Store: Sendable {
         let postedBytes = PostedBytes()
         let thread = try LoopThread(name: "store", handle: handle) { loop in
             do {
-                let store = try StoreLoop(loop, configuration, parameters, logger, committed: committed)
+                let store = try StoreLoop(
+                    loop, configuration, parameters, logger, metrics, postgres, committed: committed)
                 loop.attach(messages) { [weak store] in
                     postedBytes.took($0)
                     store?.received($0)
@@ -76,13 +81,14 @@ package final class Store: Sendable {
                 return nil
             }
         }
-        return Store(messages, thread, configuration, postedBytes)
+        return Store(messages, thread, configuration, postedBytes, metrics)
     }
 
     private init(
         _ messages: Mailbox<StoreMessage>, _ thread: LoopThread, _ configuration: StoreConfiguration,
-        _ postedBytes: PostedBytes
+        _ postedBytes: PostedBytes, _ metrics: StoreMetrics
     ) {
+        self.metrics = metrics
         self.messages = messages
         self.thread = thread
         self.postedBytes = postedBytes
@@ -92,6 +98,7 @@ package final class Store: Sendable {
 
     /// Takes an action; its answer comes by `ActionRequest.answer`. Any thread; never waits.
     package func submit(_ request: ActionRequest) {
+        let request = metrics.counted(request)
         guard messages.count <= waitingMax, postedBytes.count <= waitingBytesMax else {
             return request.answer(
                 .retry(key: request.envelope.key, .busy, after: .seconds(1), message: "too many actions wait"))
@@ -108,6 +115,7 @@ package final class Store: Sendable {
 
     /// Takes a question for a snapshot; its answer comes by `SnapshotRequest.answer`. Any thread; never waits.
     package func ask(_ request: SnapshotRequest) {
+        let request = metrics.counted(request)
         guard messages.count <= waitingMax else { return request.answer(.unavailable(after: .seconds(1))) }
         let isTaken = isOpen.withLock { isOpen in
             if isOpen { messages.post(.ask(request)) }
@@ -116,8 +124,8 @@ package final class Store: Sendable {
         if !isTaken { request.answer(.unavailable(after: .seconds(1))) }
     }
 
-    /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry` where that takes
-    /// longer than a statement may; the last wake-up of other hubs is sent. Waits for all of that. Once.
+    /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry`
+    /// where that takes longer than a statement may; the last wake-up of other hubs is sent. Waits for all of that. Once.
     package func stop() {
         isOpen.withLock { isOpen in
             isOpen = false

@@ -1,5 +1,6 @@
 import Bytes
 import Logging
+import Metrics
 import Postgres
 import Reactor
 import Sync
@@ -25,6 +26,7 @@ final class StoreLoop: EventSource {
     private let loop: EventLoop
     private let configuration: StoreConfiguration
     private let logger: Logger
+    private let metrics: StoreMetrics
     private let committed: () -> Void
     private var queue: ActionQueue
     private var users: TokenBuckets
@@ -38,6 +40,7 @@ final class StoreLoop: EventSource {
     /// The connection that is kept for suspects, while there are any: nobody else waits behind them.
     private var quarantine: Writer?
     private var hasCommitted = false
+    private var commitsOfTick = 0
     /// Since when there is no connection, after one was lost or could not be made.
     private var awaySince: Instant?
     private var isStopping = false
@@ -47,11 +50,12 @@ final class StoreLoop: EventSource {
 
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        committed: @escaping () -> Void
+        _ metrics: StoreMetrics, _ postgres: PostgresMetrics, committed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.logger = logger
+        self.metrics = metrics
         self.committed = committed
         queue = ActionQueue(
             QueueBounds(
@@ -63,15 +67,19 @@ final class StoreLoop: EventSource {
         try loop.add(self)
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
-        announcer = try Announcer(loop, configuration.announceInterval) { [weak self] in self?.announce() ?? false }
+        announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
+            self?.announce() ?? false
+        }
         retention = try Retention(loop, configuration) { [weak self] in
             self?.retain($0, below: $1) ?? false
         }
-        snapshots = try SnapshotDesk(loop, configuration, parameters, logger) { [weak self] in self?.complain($0) }
+        snapshots = try SnapshotDesk(loop, configuration, parameters, logger, postgres.meter(.query)) { [weak self] in
+            self?.complain($0)
+        }
         for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
             writers.append(
                 try Writer(
-                    number, loop, parameters, configuration, logger,
+                    number, loop, parameters, configuration, logger, postgres.meter(.write),
                     Writer.Handlers(
                         up: { [weak self] in self?.up() },
                         answered: { [weak self] in self?.answered($0, $1, $2) },
@@ -96,7 +104,8 @@ final class StoreLoop: EventSource {
         if hasCommitted {
             hasCommitted = false
             committed()
-            announcer?.want()
+            announcer?.want(commitsOfTick)
+            commitsOfTick = 0
         }
         announcer?.tell(now: loop.now, atOnce: isStopping)
         if !isSweepSet, queue.userCount > 0 {
@@ -196,7 +205,9 @@ final class StoreLoop: EventSource {
     private func retained(_ answer: Result<Rows, PostgresError>) {
         switch answer {
         case .success(let rows):
-            retention?.done(rows.count == 1 ? rows.string(0, 0).flatMap { Int($0) } : nil)
+            let count = rows.count == 1 ? rows.string(0, 0).flatMap { Int($0) } : nil
+            metrics.deletedRows.add(max(0, count ?? 0))
+            retention?.done(count)
         case .failure(let error):
             retention?.done(nil)
             if error.kind != .lost { complain(error) }
@@ -269,7 +280,10 @@ final class StoreLoop: EventSource {
     }
 
     private func decided(_ action: Action, _ answer: ActionAnswer) {
-        if answer.status == .applied || answer.status == .partial { hasCommitted = true }
+        if answer.status == .applied || answer.status == .partial {
+            hasCommitted = true
+            commitsOfTick += 1
+        }
         if answer.retry == .outOfOrder {
             // What comes before its turn comes again, and nothing was asked of the database.
             users.giveBack(action.line.user, now: loop.now)

@@ -35,13 +35,13 @@ final class Writer {
     /// - Parameter number: what logs call it.
     init(
         _ number: Int, _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: StoreConfiguration,
-        _ logger: Logger, _ handlers: Handlers
+        _ logger: Logger, _ meter: ConnectionMeter, _ handlers: Handlers
     ) throws(ReactorError) {
         self.configuration = configuration
         self.handlers = handlers
         slot = try ConnectionSlot(
             "writing connection \(number)", loop: loop, parameters: parameters,
-            connectTimeout: configuration.connectTimeout, depth: configuration.depth, logger: logger,
+            connectTimeout: configuration.connectTimeout, depth: configuration.depth, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
     }

@@ -10,6 +10,9 @@ package struct StreamEvent: Hashable, Sendable {
     package let name: String
     /// The data: one JSON object, `_sync` included. Health data: never logged.
     package let data: SharedBytes
+    /// When the commit that wrote it began, for measurements: nanoseconds of this process's monotonic clock; 0 where that is
+    /// not known, as of what is read again. No part of what the event is.
+    package var committedAt: UInt64 = 0
 
     /// An event as it was read from the log.
     package init(stream: StreamID, offset: Int64, name: String, data: SharedBytes) {

@@ -2,8 +2,8 @@ import Glibc
 
 /// How many descriptors, and so connections, this process may have.
 enum DescriptorLimit {
-    /// Descriptors that are no clients: the database, the listener, logs, loops.
-    static let others = 200
+    /// Descriptors that are no clients: the database, the listeners, who asks for metrics, logs, loops.
+    static let others = 270
 
     /// Raises the soft limit to the hard one: the usual 1024 is for programs that use select(2), which this is not.
     ///

@@ -6,6 +6,9 @@ import Gateway
 import HTTP
 import Identity
 import Logging
+import Metrics
+import Operations
+import Postgres
 import Pusher
 import Reactor
 import Store
@@ -18,11 +21,32 @@ enum HubProcess {
     ///
     /// - Parameters:
     ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
-    ///   - onReady: called once, when clients may connect, with the address in use (the port, where 0 was asked for).
+    ///   - onReady: called once, when clients may connect.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
     static func run(
-        settings: Settings, logger: Logger, stop: Latch, onReady: (ListenAddress) throws -> Void
+        settings: Settings, logger: Logger, stop: Latch, onReady: (HubAddresses) throws -> Void
     ) throws {
+        let health = Health()
+        let metrics = HubMetrics()
+        let operations = try OperationsServer(settings.operations, health, metrics, logger)
+        // Until everything else has ended, so that a hub which takes its time to end is seen to live.
+        defer { operations?.stop() }
+        let gateway = try start(settings, metrics, logger)
+        defer { gateway.stop() }
+        metrics.threads.withLock { $0 = gateway.handles }
+        health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
+        try onReady(
+            HubAddresses(
+                clients: ListenAddress(host: settings.listen.host, port: gateway.port),
+                operations: settings.operations.address.flatMap { address in
+                    operations.map { ListenAddress(host: address.host, port: $0.port) }
+                }))
+        stop.wait()
+        health.drains()
+        logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
+    }
+
+    private static func start(_ settings: Settings, _ metrics: HubMetrics, _ logger: Logger) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         // Clients must never take the descriptors that the database's connections need to come back.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
@@ -33,16 +57,18 @@ enum HubProcess {
             configuration.limits.connectionsMax = room
         }
         let newestSchema = try SQLFileSet.embedded().migrations.last?.version ?? 0
-        let gateway: Gateway
         do {
-            let verifier = try tokenVerifier(settings.jwt, logger)
+            let verifier = try tokenVerifier(settings.jwt, logger, failures: metrics.authFailures)
             let users = configuration.apps.first { $0.ownsDatabase }
                 .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
-            gateway = try Gateway(
+            return try Gateway(
                 configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+                metrics: metrics.gateway,
                 startFeed: settings.databaseURL.map { url in
                     { sink in
-                        try Feed.start(FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger)
+                        try Feed.start(
+                            FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger,
+                            metrics: metrics.feed, postgres: metrics.postgres)
                     }
                 },
                 startStore: settings.databaseURL.map { url in
@@ -51,7 +77,9 @@ enum HubProcess {
                         #if DEBUG
                         configuration.failpoints = try failpoints(ProcessInfo.processInfo.environment)
                         #endif
-                        return try Store.start(configuration, logger: logger, committed: committed)
+                        return try Store.start(
+                            configuration, logger: logger, metrics: metrics.store, postgres: metrics.postgres,
+                            committed: committed)
                     }
                 })
         } catch let failure as Failure {
@@ -61,10 +89,6 @@ enum HubProcess {
         } catch {
             throw Failure("\(error)")
         }
-        defer { gateway.stop() }
-        try onReady(ListenAddress(host: settings.listen.host, port: gateway.port))
-        stop.wait()
-        logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
     #if DEBUG
@@ -86,7 +110,11 @@ enum HubProcess {
     /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
     ///
     /// - Throws: a `Failure` of the configuration where the key set's file is missing or holds no keys.
-    static func tokenVerifier(_ settings: TokenSettings, _ logger: Logger) throws -> TokenVerifier {
+    ///
+    /// - Parameter failures: counts the tokens that are refused.
+    static func tokenVerifier(
+        _ settings: TokenSettings, _ logger: Logger, failures: CounterTable? = nil
+    ) throws -> TokenVerifier {
         var policy = TokenPolicy()
         policy.secret = settings.secret
         policy.keySetFile = settings.keysFile
@@ -99,7 +127,7 @@ enum HubProcess {
         Task {
             let result: Result<TokenVerifier, any Error>
             do {
-                result = .success(try await TokenVerifier(policy: given, logger: logger))
+                result = .success(try await TokenVerifier(policy: given, logger: logger, failures: failures))
             } catch {
                 result = .failure(error)
             }
@@ -112,6 +140,61 @@ enum HubProcess {
             return try result.get()
         } catch let error as TokenPolicyError {
             throw Failure("\(SettingsTable.jwtKeysFile.row.key): \(error)", status: .configuration)
+        }
+    }
+}
+
+/// Where a running hub is found; ports are those in use where 0 was asked for.
+struct HubAddresses {
+    let clients: ListenAddress
+    /// Nil where the operations listener is off.
+    let operations: ListenAddress?
+}
+
+/// What a hub counts, made before its parts.
+final class HubMetrics: MetricSource {
+    /// Tokens and signatures refused, by the reason.
+    let authFailures = CounterTable(
+        "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
+    let gateway: GatewayMetrics
+    let feed = FeedMetrics()
+    let store = StoreMetrics()
+    let postgres = PostgresMetrics()
+    /// The hub's threads, once they run.
+    let threads = Locked<[(name: String, handle: LoopHandle)]>([])
+
+    init() {
+        gateway = GatewayMetrics(engine: EngineMetrics(authFailures: authFailures))
+    }
+
+    func append(to exposition: inout Exposition) {
+        exposition.counter("auth_failures_total", "Tokens and signatures refused, by the reason.", authFailures)
+    }
+
+    /// In the order in which they are shown.
+    var sources: [any MetricSource] {
+        [
+            gateway, self, feed, store, postgres,
+            ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
+        ]
+    }
+}
+
+extension OperationsServer {
+    /// The listener that the settings ask for; nil where they ask for none.
+    ///
+    /// - Throws: a `Failure` of one clear line.
+    fileprivate convenience init?(
+        _ setting: OperationsAddress, _ health: Health, _ metrics: HubMetrics, _ logger: Logger
+    ) throws {
+        guard let address = setting.address else { return nil }
+        do {
+            try self.init(
+                host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
+        } catch let error as ListenError {
+            throw Failure("\(SettingsTable.operationsListen.row.key): \(Failure(error, at: address))")
+        } catch {
+            throw Failure("\(error)")
         }
     }
 }

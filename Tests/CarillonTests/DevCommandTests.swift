@@ -40,6 +40,8 @@ struct DevCommandTests {
             let first = try RunningCommand(["dev", "--dir", folder + "/a", "--listen", "127.0.0.1:0"])
             let ready = try #require(first.line(beginningWith: "ready"))
             let port = try #require(ready.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+            let pages = try #require(first.line(containing: "/livez"))
+            let operations = try #require(pages.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
             let second = try RunningCommand(["dev", "--dir", folder + "/b", "--listen", "127.0.0.1:0"])
             #expect(second.line(beginningWith: "ready") != nil)
 
@@ -53,6 +55,14 @@ struct DevCommandTests {
             #expect(samePort.complaint.split(separator: "\n").count == 1)
             // Told before any work was done.
             #expect(!FileManager.default.fileExists(atPath: folder + "/c"))
+            let samePages = try RunningCommand([
+                "serve", "--listen", "127.0.0.1:0", "--apps", #"[{"id":"1","key":"k","secret":"s"}]"#,
+                "--operations-listen", "127.0.0.1:\(operations)",
+            ])
+            #expect(samePages.end() == 1)
+            #expect(
+                samePages.complaint.contains(
+                    "carillon: operations.listen: cannot listen on 127.0.0.1:\(operations): another program"))
 
             #expect(first.stop(SIGINT) == 0)
             #expect(second.stop(SIGINT) == 0)
@@ -77,8 +87,8 @@ struct DevCommandTests {
         let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
         let serve = try RunningCommand(
             [
-                "serve", "--listen", "127.0.0.1:0", "--apps", apps, "--database-url", cluster.superuserURL,
-                "--log-format", "json",
+                "serve", "--listen", "127.0.0.1:0", "--operations-listen", "off", "--apps", apps,
+                "--database-url", cluster.superuserURL, "--log-format", "json",
             ], isMixed: true)
         let newer = try #require(serve.line(containing: "migrated by a newer program"))
         #expect(newer.contains(#""schema":"9999""#))

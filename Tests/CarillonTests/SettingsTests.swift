@@ -83,6 +83,14 @@ struct SettingsTests {
         }
     }
 
+    @Test func operationsMayBeOffAndAreApartInDevelopment() throws {
+        #expect(try Settings(effective(profile: .development)).operations == .at(ListenAddress("127.0.0.1:0")))
+        let serve = try effective(["--apps", apps])
+        #expect(try Settings(serve).operations.address == ListenAddress("127.0.0.1:9601"))
+        #expect(try Settings(effective(["--apps", apps, "--operations-listen", "off"])).operations == .off)
+        #expect(refusal(["--operations-listen", "on"])?.description.contains("must be off, or HOST:PORT") == true)
+    }
+
     @Test func databaseURLHasItsUsualName() throws {
         let effective = try effective(environment: ["DATABASE_URL": "postgresql://u@h/d", "CARILLON_APPS": apps])
         let settings = try Settings(effective)

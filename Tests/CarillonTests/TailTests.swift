@@ -100,7 +100,7 @@ struct TailTests {
 
     @Test func remembersWhereItWas() throws {
         let channel = "user.demo.adherence"
-        func event(_ offset: Int) -> String {
+        @Sendable func event(_ offset: Int) -> String {
             #"{"event":"x","channel":"\#(channel)","data":"{\"_sync\":{\"o\":\#(offset),\"k\":null}}"}"#
         }
         let hub = try ScriptedHub { peer in

@@ -466,4 +466,28 @@ import Testing
         world.settle()
         #expect(heard(wire) == ["at 3", "lost 8 position_expired"])
     }
+
+    /// The request crossed the reset, and its answer comes when the session has fallen behind for another reason.
+    @Test func anAnswerFromBeforeAResetIsVoid() throws {
+        let engine = EngineFixture()
+        let session = engine.session(0)
+        _ = try engine.signin("u", from: session)
+        _ = try engine.subscribe(channel, from: session)
+        let name = try #require(try StreamName.parse(channel))
+        _ = engine.joined(StreamJoin(name: name, session: session.id, serial: 1), at: 5, session)
+        let asked = try engine.resume([channel: ("e", 3)], from: session)
+        #expect(asked == [.join(channel, serial: 2, .resume(from: StreamPosition(epoch: "e", offset: 3)))])
+        let members = try #require(engine.hub.channel(channel, of: engine.app))
+        _ = engine.hub.reset(members, to: StreamPosition(epoch: "f", offset: 9), .streamReset)
+        #expect(!session.isBehind)
+        #expect(engine.hub.fellBehind(session.id, in: members))
+        let late = StreamJoin(name: name, session: session.id, serial: 2)
+        #expect(engine.joined(late, at: 9, session, .lost(.streamReset)) == [])
+        #expect(session.isBehind)
+        guard case .join(_, _, .next(let after))? = engine.drained(session).first else {
+            Issue.record("the next page is asked for")
+            return
+        }
+        #expect(after == StreamPosition(epoch: "f", offset: 9))
+    }
 }

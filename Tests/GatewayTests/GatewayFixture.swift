@@ -24,12 +24,10 @@ final class GatewayFixture {
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
-    ///   - hasFeed: a feed runs that never finds its database; what `feed` is given comes as from it.
-    ///   - events: where their events come from.
+    ///   - feed: the feed that runs; what `feed` is given comes as from it.
     ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, hasFeed: Bool = false, events: FeedConfiguration? = nil,
-        actions: StoreConfiguration? = nil,
+        loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, actions: StoreConfiguration? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -51,9 +49,12 @@ final class GatewayFixture {
         self.sink = sink
         gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
-            startFeed: hasFeed
-                ? { try Self.feed(into: $0, sink, logger) }
-                : events.map { events in { try Feed.start(events, sink: $0, logger: logger) } },
+            startFeed: feed.map { configuration in
+                { given in
+                    sink.withLock { $0 = given }
+                    return try Feed.start(configuration, sink: given, logger: logger)
+                }
+            },
             startStore: actions.map { configuration in
                 { committed in try Store.start(configuration, logger: logger, committed: committed) }
             })
@@ -63,11 +64,8 @@ final class GatewayFixture {
         if !hasEnded { gateway.stop() }
     }
 
-    private static func feed(into given: FeedSink, _ sink: Locked<FeedSink?>, _ logger: Logger) throws -> Feed {
-        sink.withLock { $0 = given }
-        return try Feed.start(
-            FeedConfiguration(connectionString: "host=/nowhere dbname=nothing"), sink: given, logger: logger)
-    }
+    /// A feed that never finds its database.
+    static let feedOfNothing = FeedConfiguration(connectionString: "host=/nowhere dbname=nothing")
 
     /// Hands over what a feed would.
     func feed(_ outputs: [FeedOutput]) {

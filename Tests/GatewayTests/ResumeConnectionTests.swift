@@ -4,10 +4,11 @@ import Gateway
 import Postgres
 import Sync
 import TestDatabase
+import TestSupport
 import Testing
 
 /// Devices that come back, and devices that read slowly, over sockets and from a real log.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
     private let database: Database
     private let writer: BlockingConnection
     private static let channel = "user.u1.items"
@@ -25,7 +26,7 @@ import Testing
 
     private func fixture(_ change: (inout GatewayConfiguration) -> Void) async throws -> GatewayFixture {
         try await GatewayFixture(
-            ownsDatabase: true, events: FeedConfiguration(connectionString: database.hub), change)
+            ownsDatabase: true, feed: FeedConfiguration(connectionString: database.hub), change)
     }
 
     /// Commits `count` events at once, of so many bytes each and some.

@@ -4,10 +4,11 @@ import Gateway
 import Postgres
 import Store
 import TestDatabase
+import TestSupport
 import Testing
 
 /// Snapshots by HTTP, of a real database.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct SnapshotRouteTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct SnapshotRouteTests {
     private let database: Database
     private let owner: BlockingConnection
 

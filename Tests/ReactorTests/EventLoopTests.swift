@@ -35,7 +35,8 @@ private final class Owner: EventSource {
 @Suite(.ownThread, .timeLimit(.minutes(1))) struct EventLoopTests {
     private func makePair() -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
-        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &ends) == 0)
+        let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | flags, 0, &ends) == 0)
         return (ends[0], ends[1])
     }
 
@@ -201,6 +202,9 @@ private final class Owner: EventSource {
             return owner
         }
         thread.join()
+        // A child that another test begins has a copy of the descriptor until it runs its program.
+        var entry = pollfd(fd: theirs, events: Int16(POLLIN), revents: 0)
+        #expect(poll(&entry, 1, 30_000) == 1)
         var byte: UInt8 = 0
         #expect(recv(theirs, &byte, 1, 0) == 0, "the other end of the socket is closed")
     }

@@ -164,7 +164,9 @@ import Testing
         let sessions = """
             SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = 'carillon_hub'
             """
-        let backend = try #require(try admin.query(sessions).first?[0].flatMap { pid_t($0) })
+        // Others read snapshots.
+        let writer = "SELECT answer ->> 'server' FROM toy.done WHERE key = 'k1'"
+        let backend = try #require(try admin.query(writer).first?[0].flatMap { pid_t($0) })
         #expect(kill(backend, SIGSTOP) == 0)
         desk.submit("ann", "k2", n: 2)
         desk.submit("ann", "k3", n: 3)

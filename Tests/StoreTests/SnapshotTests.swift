@@ -3,10 +3,11 @@ import Postgres
 import Reactor
 import Store
 import TestDatabase
+import TestSupport
 import Testing
 
 /// Snapshots, read beside writers, lost connections and databases that are away.
-@Suite(.serialized, .timeLimit(.minutes(3))) final class SnapshotTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(3))) final class SnapshotTests {
     private var kiosks: [Kiosk] = []
 
     deinit {

@@ -65,7 +65,8 @@ class Program:
                  if not name.startswith("CARILLON") and name != "DATABASE_URL"}
         self.process = subprocess.Popen(
             [PROGRAM, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env={**clean, **(environment or {})})
+            # Several hubs run on one machine: none takes the operations port that `serve` would.
+            text=True, env={**clean, "CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0", **(environment or {})})
         self.out = Output(self.process.stdout)
         self.err = Output(self.process.stderr)
 
@@ -150,6 +151,11 @@ class Hub:
         return urlsplit(self.record()["url"]).port
 
     @property
+    def operations(self):
+        """`http://host:port` of /livez, /readyz and /metrics."""
+        return self.record()["operationsURL"]
+
+    @property
     def database_url(self):
         return (self.folder / "database-url").read_text().strip()
 
@@ -223,8 +229,15 @@ class Server:
         except ValueError:
             return {}
 
+    def _ready(self):
+        return next(record for record in map(self._message, self.program.err.text().splitlines())
+                    if record.get("message") == "ready")
+
     @property
     def port(self):
-        ready = next(record for record in map(self._message, self.program.err.text().splitlines())
-                     if record.get("message") == "ready")
-        return int(ready["address"].rpartition(":")[2])
+        return int(self._ready()["address"].rpartition(":")[2])
+
+    @property
+    def operations(self):
+        """`http://host:port` of /livez, /readyz and /metrics."""
+        return "http://" + self._ready()["operations"]

@@ -24,7 +24,8 @@ $$;
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
 -- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps
 -- in events do not depend on the writer. synchronous_commit is raised (sync.raise_commit): an offset once shown must not be
--- issued again. sync.key, which travels in each event, has at most 200 bytes (22001).
+-- issued again. Events are dated by the clock and not by now(), the transaction's start: what is measured from there is
+-- how long after its commit began an event arrives. sync.key, which travels in each event, has at most 200 bytes (22001).
 create or replace function sync.flush() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -77,8 +78,8 @@ begin
             if pg_column_size(whole) >= 1600 then
                 whole := sync.sealed(draft.data, last, origin);
             end if;
-            insert into sync.event (user_id, topic, o, name, data)
-            values (one.user_id, one.topic, last, draft.name, whole);
+            insert into sync.event (user_id, topic, o, name, data, created_at)
+            values (one.user_id, one.topic, last, draft.name, whole, clock_timestamp());
         end loop;
         events := last - events;
         if events > 0 then
@@ -107,8 +108,8 @@ begin
             ) as p
             cross join lateral sync.drafts(p.source, p.asked) as d
         ), appended as (
-            insert into sync.event (user_id, topic, o, name, data)
-            select user_id, topic, o, name, sync.sealed(data, o, origin) from numbered
+            insert into sync.event (user_id, topic, o, name, data, created_at)
+            select user_id, topic, o, name, sync.sealed(data, o, origin), clock_timestamp() from numbered
             returning user_id, topic, o
         )
         insert into sync.stream as s (user_id, topic, epoch, top)

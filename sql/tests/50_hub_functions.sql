@@ -15,6 +15,13 @@ select test.is('its pages join', (
     select string_agg(user_id || o, ' ' order by n) || ' ' || max(n) from page), 'B1 Z1 a1 a2 a.b1 é1 7');
 select test.is('nothing twice: from the new snapshot nothing', (select count(t.user_id) from sync.hub_hello() as h, sync.tail(h.snapshot, null, null, null, 100) as t), 0::bigint);
 select test.is('data is JSON text', (select (t.data::jsonb ->> 'v') from prev, sync.tail(prev.snapshot, 'a', 'things', 1, 1) as t), '2');
+select test.is('an age is from when the event was written to this read', (select bool_and(t.age > 0 and t.age < 3600000000 and t.age <= (extract(epoch from clock_timestamp() - e.created_at) * 1e6)::bigint) from prev, sync.tail(prev.snapshot, null, null, null, 100) as t join sync.event as e using (user_id, topic, o)), true);
+begin;
+select pg_sleep(0.01);
+insert into public.thing values ('7', 'late', 1);
+set constraints all immediate;
+select test.is('and that is at the end of the transaction, not at its start', (select created_at > now() + interval '10 ms' from sync.event where user_id = 'late'), true);
+rollback;
 select test.is('positions, in the order asked, with repeats', (select string_agg(user_id || '/' || topic || ':' || top, ' ') from sync.positions('{é,a,nobody,a}', '{things,things,things,other}')), 'é/things:1 a/things:2 nobody/things:0 a/other:0');
 select test.is('one epoch before and after the first event', (select count(distinct epoch) from sync.positions('{a,nobody}', '{things,things}')), 1::bigint);
 create function test.lineages() returns bigint language plpgsql as $$

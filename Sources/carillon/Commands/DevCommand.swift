@@ -21,6 +21,7 @@ struct DevCommand: ParsableCommand {
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
         try settings.listen.checkFree()
+        try settings.operations.address?.checkFree()
         let folder = try DevelopmentFolder.make(dir)
         let lock = try FolderLock(file: folder.lockFile)
         defer { withExtendedLifetime(lock) {} }
@@ -40,9 +41,12 @@ struct DevCommand: ParsableCommand {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
-            try folder.writeHub(record(of: settings, at: address))
-            say("ready on ws://\(address.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
+        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
+            try folder.writeHub(record(of: settings, at: addresses))
+            say("ready on ws://\(addresses.clients.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
+            if let operations = addresses.operations {
+                say("  http://\(operations.reachable) has /livez, /readyz and /metrics")
+            }
             invite(folder: folder, dose: dose)
         }
         say("stopping PostgreSQL")
@@ -66,9 +70,11 @@ struct DevCommand: ParsableCommand {
         settings.apps.first { $0.id == settings.databaseApp }
     }
 
-    private func record(of settings: Settings, at address: ListenAddress) -> HubRecord {
+    private func record(of settings: Settings, at addresses: HubAddresses) -> HubRecord {
         HubRecord(
-            url: "ws://\(address.reachable)", appKey: databaseApp(of: settings)?.key ?? "",
+            url: "ws://\(addresses.clients.reachable)",
+            operationsURL: addresses.operations.map { "http://\($0.reachable)" },
+            appKey: databaseApp(of: settings)?.key ?? "",
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 

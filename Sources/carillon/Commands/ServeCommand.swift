@@ -20,8 +20,10 @@ struct ServeCommand: ParsableCommand {
                 user.… are ordinary public channels
                 """)
         }
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { address in
-            logger.info("ready", metadata: ["address": "\(address)"])
+        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
+            var metadata: Logger.Metadata = ["address": "\(addresses.clients)"]
+            if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
+            logger.info("ready", metadata: metadata)
         }
     }
 }

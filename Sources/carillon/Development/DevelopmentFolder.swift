@@ -101,6 +101,8 @@ struct DevelopmentFolder {
 struct HubRecord: Codable, Equatable {
     /// `ws://host:port`, without a path.
     var url: String
+    /// `http://host:port` of `/livez`, `/readyz` and `/metrics`; nil where that listener is off.
+    var operationsURL: String?
     /// Key of the application whose users the database belongs to.
     var appKey: String
     /// What tokens are signed with, and what they must name.

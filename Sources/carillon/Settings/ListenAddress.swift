@@ -40,3 +40,27 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 }
+
+/// Where the operations listener is, if anywhere.
+enum OperationsAddress: Sendable, Hashable {
+    case off
+    case at(ListenAddress)
+
+    /// Reads `off` or an address.
+    init(_ text: String) throws(BadValue) {
+        guard text != "off" else {
+            self = .off
+            return
+        }
+        do throws(BadValue) {
+            self = .at(try ListenAddress(text))
+        } catch {
+            throw BadValue("off, or \(error.mustBe)")
+        }
+    }
+
+    var address: ListenAddress? {
+        guard case .at(let address) = self else { return nil }
+        return address
+    }
+}

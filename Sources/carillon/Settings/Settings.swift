@@ -16,6 +16,8 @@ struct Settings: Sendable {
     var limits: LimitSettings
     var store: StoreSettings
     var feed: FeedSettings
+    /// Where `/livez`, `/readyz` and `/metrics` are.
+    var operations: OperationsAddress
     var logLevel: LogLevelName
     var logFormat: LogFormat
     var strictProtocol: Bool
@@ -107,6 +109,7 @@ extension Settings {
             positionCheckInterval: try effective.required(SettingsTable.positionCheckInterval),
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
+        operations = try effective.required(SettingsTable.operationsListen)
         logLevel = try effective.required(SettingsTable.logLevel)
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)

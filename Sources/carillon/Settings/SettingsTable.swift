@@ -186,6 +186,12 @@ enum SettingsTable {
         "Time that check may take before the connection is made anew.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
 
+    static let operationsListen = Setting(
+        "operations.listen", takes: "HOST:PORT or off", fallback: "127.0.0.1:9601",
+        developmentFallback: "127.0.0.1:0",
+        "Address and port of /livez, /readyz and /metrics, which need no credentials: a private one. off: none."
+    ) { text throws(BadValue) in try OperationsAddress(text) }
+
     static let logLevel = Setting(
         "log.level", takes: "level", fallback: "info", "trace, debug, info, notice, warning, error or critical.",
         parse: SettingValues.choice(LogLevelName.self))
@@ -211,7 +217,7 @@ enum SettingsTable {
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
-        logLevel.row, logFormat.row, strictProtocol.row,
+        operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]
 
     /// Names the configuration file; not itself a key of it.

@@ -1,0 +1,106 @@
+import Channels
+import Metrics
+import Reactor
+
+/// Connections and what goes over them, on all loops.
+package final class GatewayMetrics: MetricSource {
+    let engine: EngineMetrics
+    let connections = Gauge()
+    let webSockets = Gauge()
+    let accepted = Counter()
+    let refusals = CounterTable("reason", ["hub_full", "address_full", "shut"])
+    /// By the code sent or received first; 1006: no close frame at all (RFC 6455 §7.1.5).
+    private let disconnects = CounterTable(
+        "code",
+        ["1000", "1001", "1002", "1003", "1005", "1006", "1007", "1008", "1009", "1011"]
+            + ["4001", "4006", "4007", "4008", "4100", "4109", "4110", "4200", "4201"])
+    let handshakes = Histogram.times()
+    private let responses = CounterTable(
+        "status",
+        ["200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "415", "422", "429", "500", "503"])
+    let messages = Counter()
+    /// Devices that one loop sent one event to.
+    let fanout = Histogram.sizes()
+    let deliveries = TopicCounters()
+    let latency = Histogram.times()
+    /// Bytes that a socket did not take at once.
+    let queued = Histogram(.count, bounds: [1, 4, 16, 64, 256, 1_024, 4_096, 8_192].map { $0 << 10 })
+    /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
+    let pullModeEntries = Counter()
+    /// The feed's outputs that the loops have before them.
+    let backlog = EventBacklog()
+
+    /// - Parameter engine: what the engines of all loops count.
+    package init(engine: EngineMetrics = EngineMetrics()) {
+        self.engine = engine
+    }
+
+    /// A WebSocket ends with that code, ours or the peer's.
+    func disconnected(_ code: UInt16) {
+        disconnects[String(code)].add()
+    }
+
+    /// An HTTP request was answered.
+    func answered(_ status: Int) {
+        responses[String(status)].add()
+    }
+
+    package func append(to exposition: inout Exposition) {
+        let (all, open) = (connections.level, webSockets.level)
+        exposition.gauge(
+            "connections", "Connections, by what they are: a websocket, or http that may become one.",
+            [([.init("kind", "websocket")], Double(open)), ([.init("kind", "http")], Double(max(0, all - open)))])
+        exposition.counter("connections_total", "Connections taken in.", accepted.count)
+        exposition.counter(
+            "connections_refused_total", "Connections beyond limits.connections or limits.connectionsPerAddress.",
+            refusals)
+        exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)
+        exposition.histogram("handshake_seconds", "From a connection's accept to its upgrade.", handshakes)
+        exposition.counter("http_responses_total", "HTTP requests answered, upgrades aside.", responses)
+        exposition.counter("messages_received_total", "WebSocket messages of clients.", messages.count)
+        exposition.counter(
+            "events_delivered_total", "Events queued to subscribers as they came, by topic; replays aside.",
+            deliveries.series)
+        exposition.histogram("fanout_size", "Subscribers to whom one loop sent one event.", fanout)
+        exposition.histogram(
+            "event_latency_seconds",
+            "From the beginning of an event's commit, by PostgreSQL's clock, until it has been handed to the loops' queues.",
+            latency, label: .init("from", "commit"))
+        exposition.histogram(
+            "send_queue_bytes", "What a socket left of what it was offered, each time that it left anything.", queued)
+        exposition.counter(
+            "pull_mode_entries_total", "Connections taken off a live stream for being slow, and fed by pages.",
+            pullModeEntries.count)
+        exposition.gauge(
+            "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+        engine.append(to: &exposition)
+    }
+}
+
+/// Counters of topics. Only topics of which events have come are in it: those are the operator's, who publishes tables, and
+/// no client's; bounded nevertheless.
+final class TopicCounters: Sendable {
+    /// Topics told apart; events of further ones count as `other`.
+    static let topicsMax = 64
+
+    private let counters = Locked<[String: Counter]>([:])
+    private let other = Counter()
+
+    subscript(topic: String) -> Counter {
+        counters.withLock { counters in
+            if let counter = counters[topic] { return counter }
+            guard counters.count < Self.topicsMax else { return other }
+            let counter = Counter()
+            counters[topic] = counter
+            return counter
+        }
+    }
+
+    var series: [([Exposition.Label], UInt64)] {
+        var series = counters.withLock { $0 }.sorted { $0.key < $1.key }.map {
+            ([Exposition.Label("topic", $0)], $1.count)
+        }
+        if other.count > 0 { series.append(([.init("topic", CounterTable.other)], other.count)) }
+        return series
+    }
+}

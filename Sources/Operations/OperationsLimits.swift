@@ -1,0 +1,22 @@
+import HTTP
+import Reactor
+
+/// The bounds of the operations listener.
+package enum OperationsLimits {
+    /// Connections at a time; one more is closed at once.
+    package static let connectionsMax = 64
+    /// From accept to the end of the connection: whoever is slower is cut off.
+    package static let exchangeTime = Duration.seconds(5)
+    /// How long accepting rests when the process is out of descriptors.
+    static let exhaustionPause = Duration.milliseconds(100)
+    /// Bytes read at a time.
+    static let readBytes = 4096
+
+    /// Requests have no body.
+    static let http: HTTPLimits = {
+        var limits = HTTPLimits()
+        limits.headBytes = 8192
+        limits.bodyBytes = 0
+        return limits
+    }()
+}

@@ -1,0 +1,96 @@
+import Bytes
+import HTTP
+import Logging
+import Metrics
+import Reactor
+
+// Operations: what the people and machines that run a hub ask of it, on a listener and a thread of its own, which neither a
+// stuck loop nor a crowd of clients holds up.
+//
+// `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it
+// is for a private address. Lifecycle: `start` binds the port before anything else of the hub starts, `stop` ends the thread
+// after everything else has ended. Invariants: bounded in connections, bytes and time (`OperationsLimits`); nothing that it
+// does waits for another thread.
+
+/// The running listener.
+package final class OperationsServer: Sendable {
+    /// The port bound.
+    package let port: UInt16
+    private let thread: LoopThread
+
+    /// Binds the port and starts the thread.
+    ///
+    /// - Parameter sources: what has metrics; called on this listener's thread, in this order.
+    /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
+    package init(
+        host: String, port: UInt16, health: Health, sources: [any MetricSource], logger: Logger
+    ) throws {
+        let socket = try ListeningSocket(host: host, port: port)
+        self.port = socket.port
+        thread = try LoopThread(name: "operations") { loop in
+            do {
+                return try OperationsAcceptor(socket, on: loop, OperationsPages(health: health, sources: sources))
+            } catch {
+                logger.critical("operations: \(error)")
+                return nil
+            }
+        }
+    }
+
+    /// Closes every connection and ends the thread.
+    package func stop() {
+        thread.stopAndJoin()
+    }
+}
+
+/// What is to be read here.
+struct OperationsPages {
+    let health: Health
+    let sources: [any MetricSource]
+
+    /// The answer to a request, whole.
+    func answer(_ request: Request) -> SharedBytes {
+        guard request.method == .get || request.method == .head else {
+            return page(.methodNotAllowed, "Use GET.\n", of: request, allows: true)
+        }
+        if request.path.equals("/livez") { return page(health.ailment(), of: request) }
+        if request.path.equals("/readyz") { return page(health.obstacle(), of: request) }
+        guard request.path.equals("/metrics") else {
+            return page(.notFound, "Here are /livez, /readyz and /metrics.\n", of: request)
+        }
+        var exposition = Exposition()
+        for source in sources { source.append(to: &exposition) }
+        var writer = ByteWriter(capacity: 256)
+        exposition.bytes.withUnsafeBytes {
+            writer.append(
+                response: .ok, contentType: Exposition.contentType, keepsAlive: false,
+                omitsBody: request.method == .head, body: $0)
+        }
+        return writer.finish()
+    }
+
+    /// The answer to what is no request.
+    func refusal(_ error: HTTPError) -> SharedBytes {
+        var writer = ByteWriter(capacity: 256)
+        writer.append(refusal: error)
+        return writer.finish()
+    }
+
+    private func page(_ problem: StaticString?, of request: Request) -> SharedBytes {
+        problem.map { page(.serviceUnavailable, $0, of: request) } ?? page(.ok, "ok\n", of: request)
+    }
+
+    private func page(
+        _ status: Status, _ body: StaticString, of request: Request, allows: Bool = false
+    ) -> SharedBytes {
+        var writer = ByteWriter(capacity: 256)
+        writer.append(
+            response: status, contentType: "text/plain; charset=utf-8", keepsAlive: false,
+            omitsBody: request.method == .head, body: body.bytes
+        ) { writer in
+            writer.append(field: "Cache-Control", "no-store")
+            if allows { writer.append(field: "Allow", "GET, HEAD") }
+        }
+        return writer.finish()
+    }
+}

@@ -1,0 +1,76 @@
+import Metrics
+
+/// What a connection to PostgreSQL is for.
+package enum ConnectionRole: String, Sendable, CaseIterable {
+    /// Reads the outbox.
+    case tail
+    /// Hears notifications.
+    case listen
+    /// Reads the log for those who have fallen behind.
+    case catchUp = "catch_up"
+    /// Applies actions.
+    case write
+    /// Reads snapshots.
+    case query
+}
+
+/// The hub's connections to PostgreSQL, and what went wrong on them.
+package final class PostgresMetrics: MetricSource {
+    private let meters: [ConnectionRole: ConnectionMeter]
+    private let errors = CounterTable(
+        "sqlstate_class",
+        // Appendix A of PostgreSQL's manual, as far as a hub can meet it. `none`: no answer from a server.
+        [
+            "none", "08", "0A", "22", "23", "25", "26", "28", "3D", "3F", "40", "42", "53", "54", "55", "57", "58",
+            "P0",
+            "XX",
+        ])
+
+    /// Metrics of connections still to be made.
+    package init() {
+        let errors = errors
+        meters = Dictionary(uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, ConnectionMeter(errors)) })
+    }
+
+    /// The meter of that role's connections.
+    package func meter(_ role: ConnectionRole) -> ConnectionMeter {
+        meters[role] ?? ConnectionMeter(errors)
+    }
+
+    package func append(to exposition: inout Exposition) {
+        let roles = ConnectionRole.allCases.map { ($0, meter($0)) }.filter { $0.1.slots.level > 0 }
+        var connections: [([Exposition.Label], Double)] = []
+        for (role, meter) in roles {
+            let up = meter.up.level
+            for (state, count) in [("up", up), ("down", meter.slots.level - up)] {
+                connections.append(([.init("role", role.rawValue), .init("state", state)], Double(count)))
+            }
+        }
+        exposition.gauge(
+            "pg_connections", "Connections to PostgreSQL that the hub has, or is trying to make.", connections)
+        exposition.counter(
+            "pg_reconnects_total", "Connections to PostgreSQL made after one of the same was lost.",
+            [ConnectionMeter](meters.values).reduce(0) { $0 &+ $1.reconnects.count })
+        exposition.counter(
+            "pg_errors_total", "Failures of connections and statements; class 55 and 40 are locks and lost races.",
+            errors)
+    }
+}
+
+/// The connections of one role.
+package final class ConnectionMeter: Sendable {
+    /// Connections that are there or being made.
+    let slots = Gauge()
+    let up = Gauge()
+    let reconnects = Counter()
+    private let errors: CounterTable
+
+    init(_ errors: CounterTable) {
+        self.errors = errors
+    }
+
+    /// A connection or one of its statements has failed.
+    func failed(_ error: PostgresError) {
+        errors[error.sqlstate.map { String($0.code.prefix(2)) } ?? "none"].add()
+    }
+}

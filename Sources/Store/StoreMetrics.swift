@@ -1,0 +1,131 @@
+import Bytes
+import JSON
+import Metrics
+import Reactor
+import Sync
+
+/// What became of actions, and how long that took.
+package final class StoreMetrics: MetricSource {
+    private static let types = [
+        "markTaken", "makeUp", "markMissed", "skip", "addNote", "undo", "bulkMarkAll", "resolve",
+    ]
+
+    /// Taken and not answered.
+    let waiting = Gauge()
+    private let actions = CounterTable("type", types, by: "result", ActionStatus.allCases.map(\.rawValue))
+    private let seconds = Histogram.times()
+    private let replays = Counter()
+    private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
+    private let conflicts = CounterTable("code", ["state", "late", "gone", "field", "superseded"])
+    private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
+    private let snapshots = CounterTable(
+        "type", ["day", "month", "occurrence", "reminders"], by: "result",
+        ["found", "missing", "too_large", "unavailable"])
+    private let snapshotSeconds = Histogram.times()
+    /// Commits that one wake-up of the other hubs told of.
+    let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
+    let deletedRows = Counter()
+
+    /// Metrics of a store that has not started.
+    package init() {}
+
+    /// The request with its answer counted, wherever it is given.
+    func counted(_ request: ActionRequest) -> ActionRequest {
+        let start = Instant.read()
+        waiting.add(1)
+        return ActionRequest(user: request.user, envelope: request.envelope) { [self] answer in
+            waiting.add(-1)
+            count(answer, to: request.envelope, after: Instant.read().duration(since: start))
+            request.answer(answer)
+        }
+    }
+
+    private func count(_ answer: ActionAnswer, to envelope: ActionEnvelope, after time: Duration) {
+        seconds.record(time)
+        actions[envelope.type, answer.status.rawValue].add()
+        if let reason = answer.retry { retries[reason.label].add() }
+        guard answer.status != .retry else { return }
+        let (code, isReplayed) = answer.json.withUnsafeBytes(Self.read)
+        // A repeat is no second conflict.
+        guard !isReplayed else { return replays.add() }
+        if answer.status == .conflict { conflicts[code ?? ""].add() }
+        if envelope.type == "resolve", answer.status == .applied || answer.status == .noop {
+            resolutions[envelope.payload.withUnsafeBytes(Self.choice) ?? ""].add()
+        }
+    }
+
+    /// The question with its answer counted.
+    func counted(_ request: SnapshotRequest) -> SnapshotRequest {
+        let start = Instant.read()
+        return SnapshotRequest(user: request.user, subject: request.subject) { [self] answer in
+            snapshotSeconds.record(Instant.read().duration(since: start))
+            snapshots[request.subject.label, answer.label].add()
+            request.answer(answer)
+        }
+    }
+
+    private static func read(_ answer: UnsafeRawBufferPointer) -> (code: String?, isReplayed: Bool) {
+        var (code, isReplayed): (String?, Bool) = (nil, false)
+        guard var reader = try? JSONObjectReader(answer) else { return (nil, false) }
+        while let member = try? reader.next() {
+            if member.isNamed("code") { code = member.value.string }
+            if member.isNamed("replayed") { isReplayed = member.value.kind == .true }
+        }
+        return (code, isReplayed)
+    }
+
+    private static func choice(_ payload: UnsafeRawBufferPointer) -> String? {
+        guard var reader = try? JSONObjectReader(payload) else { return nil }
+        while let member = try? reader.next() {
+            if member.isNamed("choice") { return member.value.string }
+        }
+        return nil
+    }
+
+    package func append(to exposition: inout Exposition) {
+        exposition.counter(
+            "actions_total", "Actions answered, by what was to be done and what became of it; repeats included.",
+            actions)
+        exposition.histogram("action_seconds", "From an action's arrival to its answer.", seconds)
+        exposition.gauge("actions_waiting", "Actions not answered yet.", Double(waiting.level))
+        exposition.counter(
+            "action_replays_total", "Actions that had been answered before, and got the same answer again.",
+            replays.count)
+        exposition.counter("action_retries_total", "Actions to be sent again, by the reason.", retries)
+        exposition.counter("conflicts_total", "Conflicts that a person must decide, once each.", conflicts)
+        exposition.counter("resolutions_total", "Conflicts decided, by the choice.", resolutions)
+        exposition.counter("snapshots_total", "Snapshots asked for, and what came of it.", snapshots)
+        exposition.histogram("snapshot_seconds", "From the question for a snapshot to its answer.", snapshotSeconds)
+        exposition.histogram(
+            "notify_batch_size", "Commits that one notification told the other hubs of.", announced)
+        exposition.counter("retained_rows_deleted_total", "Old events and answers deleted.", deletedRows.count)
+    }
+}
+
+extension RetryReason {
+    static var allCases: [RetryReason] { [.rateLimited, .busy, .unavailable, .outOfOrder] }
+
+    var label: String { self == .rateLimited ? "rate_limited" : "\(code)" }
+}
+
+extension SnapshotSubject {
+    fileprivate var label: String {
+        switch self {
+        case .day: "day"
+        case .month: "month"
+        case .occurrence: "occurrence"
+        case .reminders: "reminders"
+        }
+    }
+}
+
+extension SnapshotAnswer {
+    fileprivate var label: String {
+        switch self {
+        case .found: "found"
+        case .missing: "missing"
+        case .tooLarge: "too_large"
+        case .unavailable: "unavailable"
+        }
+    }
+}

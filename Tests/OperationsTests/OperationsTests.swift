@@ -1,0 +1,157 @@
+import Foundation
+import Logging
+import Metrics
+import Reactor
+import Synchronization
+import Testing
+
+@testable import Operations
+
+@Suite(.timeLimit(.minutes(2))) struct OperationsTests {
+    /// A source with a text of any length.
+    private struct Counted: MetricSource {
+        var families = 1
+
+        func append(to exposition: inout Exposition) {
+            for _ in 0..<families { exposition.counter("things_total", "Things.", 42) }
+        }
+    }
+
+    private func withServer(
+        _ health: Health = Health(), _ source: Counted = Counted(), _ body: (UInt16) async throws -> Void
+    ) async throws {
+        let server = try OperationsServer(
+            host: "127.0.0.1", port: 0, health: health, sources: [source],
+            logger: Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() })
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                server.stop()
+                continuation.resume()
+            }
+        }
+        try result.get()
+    }
+
+    @Test func readyFromTheFirstCatchUpToTheEnd() async throws {
+        let health = Health()
+        let hasCaughtUp = Locked(false)
+        try await withServer(health) { (port: UInt16) async throws in
+            func readiness() async throws -> String {
+                let answer = try await Visitor.ask(port, "/readyz")
+                return "\(answer.status) \(answer.body)"
+            }
+            #expect(try await readiness() == "503 starting\n")
+            health.serves(on: []) { hasCaughtUp.withLock { $0 } }
+            #expect(try await readiness() == "503 waiting for the database\n")
+            hasCaughtUp.withLock { $0 = true }
+            #expect(try await readiness() == "200 ok\n")
+            #expect(try await Visitor.ask(port, "/livez").status == 200)
+            health.drains()
+            #expect(try await readiness() == "503 draining\n")
+            #expect(try await Visitor.ask(port, "/livez").status == 200)
+        }
+    }
+
+    @Test func aStuckLoopIsNotAlive() async throws {
+        let health = Health(stuckAfter: EventLoop.pulse + .milliseconds(250))
+        let (entered, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let handle = try LoopHandle()
+        let mailbox = Mailbox<Bool>(handle)
+        let thread = try LoopThread(name: "stuck", handle: handle) { loop in
+            loop.attach(mailbox) { _ in
+                entered.signal()
+                release.wait()
+            }
+            return nil
+        }
+        health.serves(on: [handle]) { true }
+        try await withServer(health) { port in
+            func until(_ status: Int) async throws {
+                while try await Visitor.ask(port, "/livez").status != status { await Task.yield() }
+            }
+            try await until(200)
+            mailbox.post(true)
+            try await until(503)
+            #expect(try await Visitor.ask(port, "/livez").body == "a loop is stuck\n")
+            #expect(try await Visitor.ask(port, "/readyz").status == 200, "readiness is another matter")
+            release.signal()
+            try await until(200)
+        }
+        entered.wait()
+        thread.stopAndJoin()
+        #expect(health.ailment(at: Instant.read().advanced(by: .seconds(60))) == nil, "it was told to stop")
+    }
+
+    @Test func aLoopWithNothingToDoTurns() throws {
+        let handle = try LoopHandle()
+        let made = Instant.read()
+        let health = Health()
+        health.serves(on: [handle]) { true }
+        #expect(health.ailment(at: made.advanced(by: .seconds(1))) == nil, "it has just been made")
+        #expect(health.ailment(at: made.advanced(by: .seconds(3))) != nil, "it never ran")
+        let loop = try EventLoop(handle: handle)
+        loop.tick(waitingAtMost: .zero)
+        #expect(health.ailment(at: Instant.read().advanced(by: .milliseconds(1_900))) == nil)
+        #expect(health.ailment(at: Instant.read().advanced(by: .milliseconds(2_100))) != nil)
+    }
+
+    @Test func metricsAreText() async throws {
+        try await withServer { port in
+            let answer = try await Visitor.ask(port, "/metrics")
+            #expect(answer.status == 200)
+            #expect(answer.head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"))
+            #expect(answer.body.hasSuffix("carillon_things_total 42\n"))
+            let head = try await Visitor.ask(port, "/metrics", method: "HEAD")
+            #expect(head.body.isEmpty)
+            #expect(head.head.contains("Content-Length: \(answer.body.utf8.count)\r\n"))
+        }
+    }
+
+    /// Far more than a socket takes at once, to somebody who begins to read late.
+    @Test func longTextsComeWhole() async throws {
+        let families = 60_000
+        try await withServer(Health(), Counted(families: families)) { port in
+            let answer = try await Visitor.ask(port, "/metrics")
+            #expect(answer.body.split(separator: "\n").count == families * 3)
+        }
+    }
+
+    @Test func whatItDoesNotHaveIsRefused() async throws {
+        try await withServer { port in
+            #expect(try await Visitor.ask(port, "/").status == 404)
+            #expect(try await Visitor.ask(port, "/metrics/").status == 404)
+            let post = try await Visitor.ask(port, "/metrics", method: "POST")
+            #expect(post.status == 405)
+            #expect(post.head.contains("Allow: GET, HEAD"))
+            #expect(try await Visitor.ask(port, "/livez", method: "OPTIONS").status == 405)
+            let garbage = try Visitor(port: port)
+            try garbage.send("nonsense\r\n\r\n")
+            #expect(try await garbage.rest().hasPrefix("HTTP/1.1 400 "))
+            let body = try Visitor(port: port)
+            try body.send("GET /livez HTTP/1.1\r\nHost: here\r\nContent-Length: 1\r\n\r\nx")
+            #expect(try await body.rest().hasPrefix("HTTP/1.1 413 "))
+            let long = try Visitor(port: port)
+            try long.send("GET /livez HTTP/1.1\r\nHost: here\r\nA: \(String(repeating: "a", count: 9_000))")
+            #expect(try await long.rest().hasPrefix("HTTP/1.1 431 "))
+            let bytewise = try Visitor(port: port)
+            for byte in "GET /livez HTTP/1.1\r\nHost: here\r\n\r\n" { try bytewise.send(String(byte)) }
+            #expect(try await bytewise.rest().hasSuffix("\r\n\r\nok\n"))
+        }
+    }
+
+    /// At the bound, one past it, and again when there is room: those who say nothing are cut off after their time.
+    @Test func connectionsAreBoundedInNumberAndTime() async throws {
+        try await withServer { port in
+            let silent = try (0..<OperationsLimits.connectionsMax - 1).map { _ in try Visitor(port: port) }
+            #expect(try await Visitor.ask(port, "/livez").status == 200, "the last that there is room for")
+            let last = try Visitor(port: port)
+            let tooMany = try Visitor(port: port)
+            #expect(try await tooMany.rest().isEmpty)
+            for visitor in silent { #expect(try await visitor.rest().isEmpty) }
+            #expect(try await last.rest().isEmpty)
+            #expect(try await Visitor.ask(port, "/livez").status == 200)
+        }
+    }
+}

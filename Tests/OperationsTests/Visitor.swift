@@ -1,0 +1,69 @@
+import Foundation
+import Glibc
+
+/// Who asks the operations listener: one connection, on threads of its own where it blocks. What does not come within half a
+/// minute does not come.
+final class Visitor: Sendable {
+    let descriptor: Int32
+
+    struct Failure: Error {
+        let reason: String
+    }
+
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    func send(_ text: String) throws {
+        let bytes = Array(text.utf8)
+        guard Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count else {
+            throw Failure(reason: "send: \(errno)")
+        }
+    }
+
+    /// All that comes until the end of the stream.
+    func rest() async throws -> String {
+        let descriptor = descriptor
+        let (bytes, code) = await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                var all: [UInt8] = []
+                var chunk = [UInt8](repeating: 0, count: 65_536)
+                while true {
+                    let count = recv(descriptor, &chunk, chunk.count, 0)
+                    guard count > 0 else { return continuation.resume(returning: (all, count < 0 ? errno : 0)) }
+                    all += chunk[0..<count]
+                }
+            }
+        }
+        guard code == 0 || code == ECONNRESET else { throw Failure(reason: "recv: \(code)") }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// One request by a connection of its own: the status, the head and the body of the answer.
+    static func ask(
+        _ port: UInt16, _ path: String, method: String = "GET"
+    ) async throws -> (status: Int, head: String, body: String) {
+        let visitor = try Visitor(port: port)
+        try visitor.send("\(method) \(path) HTTP/1.1\r\nHost: here\r\n\r\n")
+        let answer = try await visitor.rest()
+        guard let end = answer.range(of: "\r\n\r\n") else { throw Failure(reason: "no head: \(answer)") }
+        let head = String(answer[..<end.lowerBound])
+        return (Int(head.split(separator: " ")[1]) ?? 0, head, String(answer[end.upperBound...]))
+    }
+}

@@ -1,0 +1,62 @@
+import Bytes
+import Metrics
+import Sync
+import Testing
+
+@testable import Store
+
+@Suite(.timeLimit(.minutes(1))) struct StoreMetricsTests {
+    private func answered(
+        _ metrics: StoreMetrics, _ type: String, _ json: String, _ status: ActionStatus, payload: String = "{}"
+    ) {
+        let envelope = ActionEnvelope(key: "k", type: type, payload: Array(payload.utf8))
+        let answer = ActionAnswer(status: status, json: SharedBytes.copy(json), retry: status == .retry ? .busy : nil)
+        metrics.counted(ActionRequest(user: "u", envelope: envelope) { _ in }).answer(answer)
+    }
+
+    private func text(_ metrics: StoreMetrics) -> String {
+        var exposition = Exposition()
+        metrics.append(to: &exposition)
+        return String(decoding: exposition.bytes, as: UTF8.self)
+    }
+
+    @Test func actionsCountByTypeAndResultRepeatsApart() {
+        let metrics = StoreMetrics()
+        answered(metrics, "undo", #"{"status":"applied"}"#, .applied)
+        answered(metrics, "undo", #"{"status":"applied","replayed":true}"#, .applied)
+        answered(metrics, "skip", #"{"status":"conflict","code":"state"}"#, .conflict)
+        answered(metrics, "skip", #"{"status":"conflict","code":"state","replayed":true}"#, .conflict)
+        answered(metrics, "resolve", #"{"status":"noop"}"#, .noop, payload: #"{"of":"k","choice":"accept_server"}"#)
+        answered(metrics, "a peer's own", #"{"status":"rejected","code":"a peer's own"}"#, .rejected)
+        answered(metrics, "skip", "", .retry)
+        let text = text(metrics)
+        for line in [
+            #"carillon_actions_total{type="undo",result="applied"} 2"#,
+            #"carillon_actions_total{type="skip",result="conflict"} 2"#,
+            #"carillon_actions_total{type="other",result="rejected"} 1"#,
+            "carillon_action_replays_total 2",
+            #"carillon_conflicts_total{code="state"} 1"#,
+            #"carillon_resolutions_total{choice="accept_server"} 1"#,
+            #"carillon_action_retries_total{reason="busy"} 1"#,
+            "carillon_action_seconds_count 7", "carillon_actions_waiting 0",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+        #expect(!text.contains("peer"))
+    }
+
+    @Test func whatWaitsIsKnown() {
+        let metrics = StoreMetrics()
+        let request = metrics.counted(
+            ActionRequest(user: "u", envelope: ActionEnvelope(key: "k", type: "undo", payload: [])) { _ in })
+        #expect(text(metrics).contains("carillon_actions_waiting 1\n"))
+        request.answer(.stopping(key: "k"))
+        #expect(text(metrics).contains("carillon_actions_waiting 0\n"))
+    }
+
+    @Test func snapshotsCountByWhatCameOfThem() {
+        let metrics = StoreMetrics()
+        metrics.counted(SnapshotRequest(user: "u", subject: .reminders) { _ in }).answer(.missing)
+        #expect(text(metrics).contains("carillon_snapshots_total{type=\"reminders\",result=\"missing\"} 1\n"))
+    }
+}

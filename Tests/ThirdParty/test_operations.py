@@ -1,0 +1,155 @@
+"""What operators rely on: health checks, metrics that Prometheus' own tool finds good, and the word to devices."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+import cluster
+from device import Device
+from doses import add_dose, hears, joined
+from hub import Hub, Server
+from names import stream
+from waiting import eventually
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+APPS = '[{"id":"7","key":"key-of-7","secret":"secret-of-7"}]'
+promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (Debian: prometheus)")
+
+
+def get(url):
+    """Status and body."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode()
+
+
+def metrics(hub):
+    """Each series' value, by its name and labels as they are written."""
+    status, text = get(hub.operations + "/metrics")
+    assert status == 200
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+            for line in text.splitlines() if not line.startswith("#")}
+
+
+def checked(*arguments, text=None):
+    return subprocess.run(["promtool", *arguments], input=text, text=True, capture_output=True)
+
+
+@promtool
+def test_metrics_are_good_for_prometheus(hub):
+    result = checked("check", "metrics", text=get(hub.operations + "/metrics")[1])
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+@promtool
+def test_alerts_are_rules():
+    result = checked("check", "rules", str(ROOT / "deploy/prometheus/alerts.yml"))
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_alerts_look_at_what_there_is(hub, user):
+    """Each metric that an alert names is one of the hub's."""
+    shown = set(re.findall(r"^# TYPE (\S+)", get(hub.operations + "/metrics")[1], re.MULTILINE))
+    rules = (ROOT / "deploy/prometheus/alerts.yml").read_text()
+    named = {re.sub(r"_bucket$", "", name) for name in re.findall(r"(?:carillon|process)_\w+", rules)}
+    assert named and named <= shown, named - shown
+
+
+def test_no_user_and_no_health_data(hub, user):
+    name = f"{user}-quite-a-secret"
+    with joined(hub, name) as device:
+        device.subscribed(stream(name))
+        dose = add_dose(hub, name)
+        hears(device, name, dose)
+        # Topics and types of a peer's invention are labels of nothing.
+        device.subscribe(stream(name, "invented_topic"))
+        device.subscribed(stream(name, "invented_topic"))
+        device.send("sync:action", {"v": 1, "key": f"{name}-1", "type": "inventedType", "payload": {}})
+        device.wait_for_event("sync:result")
+        assert metrics(hub)['carillon_actions_total{type="other",result="rejected"}'] >= 1
+    text = get(hub.operations + "/metrics")[1]
+    for secret in (name, "secret", str(dose), "invented", "inventedType", "note"):
+        assert secret not in text, secret
+
+
+def test_labels_are_few(hub):
+    series = metrics(hub)
+    names = {}
+    for key in series:
+        names.setdefault(key.partition("{")[0], []).append(key)
+    assert all(len(of_one) <= 64 for of_one in names.values()), max(names.values(), key=len)
+    labels = set(re.findall(r'[{,](\w+)="', "\n".join(series)))
+    assert labels <= {"choice", "code", "from", "kind", "le", "loop", "reason", "result", "role", "sqlstate_class", "state",
+                      "status", "topic", "type", "version"}
+
+
+def test_what_happens_is_counted(hub, user):
+    before = metrics(hub)
+    with joined(hub, user) as device:
+        device.subscribed(stream(user))
+        assert metrics(hub)['carillon_connections{kind="websocket"}'] >= 1
+        hears(device, user, add_dose(hub, user))
+        device.wait_for_event("adherence.summary_updated", stream(user))
+    delivered = 'carillon_events_delivered_total{topic="adherence"}'
+    after = eventually(lambda: (found := metrics(hub)).get(delivered, 0) >= before.get(delivered, 0) + 2 and found, delivered)
+    late = 'carillon_event_latency_seconds_{}{{from="commit"}}'
+    count, total = (after[late.format(part)] - before[late.format(part)] for part in ("count", "sum"))
+    assert count >= 2 and 0 < total / count < 10
+    assert after["carillon_connections_total"] > before["carillon_connections_total"]
+    assert after['carillon_feed_reads_total{kind="tail"}'] > before['carillon_feed_reads_total{kind="tail"}']
+    assert after["carillon_position_check_behind_total"] == 0
+
+
+def test_a_bad_token_is_counted(hub, user):
+    name = 'carillon_auth_failures_total{reason="signature"}'
+    before = metrics(hub)[name]
+    with Device(hub) as device:
+        head, _, signature = hub.token(user).rpartition(".")
+        device.authenticate(f"{head}.{signature[::-1]}")
+        device.complaint()
+    assert metrics(hub)[name] > before
+
+
+def test_a_hub_without_its_database():
+    """Alive all the time; ready when it has caught up once, and from then on; devices are told."""
+    with Hub() as hub:
+        hub.wait_until_listening()
+        eventually(lambda: get(hub.operations + "/readyz") == (200, "ok\n"), "it is ready")
+        with joined(hub, "demo") as device:
+            device.subscribed(stream("demo"))
+            cluster.crash(hub.folder)
+            assert device.wait_for_event("sync:status").data == {"degraded": True, "reason": "database_unavailable"}
+            assert get(hub.operations + "/livez") == (200, "ok\n")
+            assert get(hub.operations + "/readyz") == (200, "ok\n")
+            with Device(hub) as late:
+                late.answered()
+                assert [frame.event for frame in late.frames[:2]] == ["pusher:connection_established", "sync:status"]
+            series = metrics(hub)
+            assert series['carillon_feed_status{status="away"}'] == 1 and series["carillon_pg_listen_up"] == 0
+            assert series['carillon_pg_connections{role="tail",state="down"}'] == 1
+            seen = device.count()
+            cluster.start(hub.folder)
+            assert device.wait_for_event("sync:status", start=seen).data == {"degraded": False}
+            assert metrics(hub)["carillon_pg_reconnects_total"] >= 1
+            assert device.is_open
+
+
+def test_a_hub_that_begins_without_its_database(tmp_path):
+    nowhere = f"postgresql://carillon_hub@/nothing?host={tmp_path}"
+    with Server(CARILLON_APPS=APPS, DATABASE_URL=nowhere, CARILLON_LOG_FORMAT="json") as server:
+        assert get(server.operations + "/livez") == (200, "ok\n")
+        assert get(server.operations + "/readyz") == (503, "waiting for the database\n")
+        assert get(server.operations + "/metrics")[0] == 200
+
+
+def test_a_hub_that_needs_none():
+    with Server(CARILLON_APPS=APPS, CARILLON_LOG_FORMAT="json") as server:
+        assert get(server.operations + "/readyz") == (200, "ok\n")
+        assert 'carillon_loop_tick_age_seconds{loop="0"}' in metrics(server)
