@@ -81,7 +81,8 @@ class Ledger:
             return False
         if answer.get("replayed"):
             self.counts["replayed"] += 1
-        else:
+        elif answer.get("message") != "names no action":
+            # That one is not stored where it came without a number: what it names may still come.
             entry.fresh += 1
             if entry.fresh > 1:
                 self.fault(f"executed twice: {answer}, and before: {entry.verdict}")

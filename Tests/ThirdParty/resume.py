@@ -12,6 +12,7 @@ import time
 
 import view
 from judgement import Judgement
+from meters import Meters
 from proxy import Proxy
 from stage import Stage
 from storm import Plan, Storm, new_seed
@@ -55,6 +56,14 @@ class Route(Plan):
             users=max(2, devices // 5), phones=5, kills=max(2, round(8 * part)), stops=max(1, round(4 * part)),
             terminations=max(1, round(4 * part)), freezes=round(3 * part), epochs=max(1, round(2 * part)),
             deletions=max(1, round(6 * part)), herds=max(3, round(20 * part)), seconds=seconds, limit=seconds + 120)
+
+
+#: What the hub counted, as reports call it.
+METERS = {
+    "hub: resumes recovered": r"resume_total\{result=.recovered", "hub: resumes lost": r"resume_total\{result=.lost",
+    "hub: pages read": r"feed_reads_total\{kind=.log", "hub: pull mode entered": "pull_mode_entries_total",
+    "hub: found behind": "position_check_behind_total",
+}
 
 
 class Season(Weather):
@@ -154,14 +163,24 @@ class Journey(Storm):
 
     async def _run(self, foreigners):
         self.proxy = Proxy(self.stage.hubs[0].port, self.seed, self.plan.every)
-        beside = [asyncio.create_task(self.proxy.run()), asyncio.create_task(self._grant())]
+        meters = Meters(self.stage.hubs[0])
+        beside = [asyncio.create_task(work) for work in (self.proxy.run(), self._grant(), self._look(meters))]
         try:
             await super()._run(foreigners)
+            await asyncio.to_thread(meters.look)
+            self.ledger.counts.update({name: meters.sum(counter) for name, counter in METERS.items()})
+            if self.ledger.counts["hub: found behind"]:
+                self.ledger.fault("the check of positions had to find what the tail had missed")
         finally:
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
         self.ledger.counts.update({f"link: {name}": count for name, count in self.proxy.counts.items()})
+
+    async def _look(self, meters):
+        while True:
+            await asyncio.to_thread(meters.look)
+            await asyncio.sleep(1)
 
     async def _grant(self):
         """People act now and then, until the weather turns."""
