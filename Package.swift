@@ -164,7 +164,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Postgres", "Pusher",
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres",
+                "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),

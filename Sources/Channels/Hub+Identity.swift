@@ -123,7 +123,8 @@ extension Hub {
     }
 
     /// These users' access has been revoked. Returns the sessions to be closed: theirs, where the identity was issued
-    /// before or does not say when.
+    /// before or does not say when, and those that were admitted to streams of theirs by a signature, which says no time:
+    /// whoever signed decides again when they come back.
     ///
     /// Only what is new is held against sessions, for the feed tells all that stands whenever it connects, and a
     /// backend may well have let a user back in.
@@ -133,10 +134,21 @@ extension Hub {
         var table = RevocationTable(countMax: news.count)
         _ = table.insert(news)
         return sessions.compactMap { session in
-            guard let session, session.app.ownsDatabase, let identity = session.identity,
-                table.refuses(identity.userID, issuedAt: identity.issuedAt)
-            else { return nil }
-            return session.id
+            guard let session, session.app.ownsDatabase else { return nil }
+            if let identity = session.identity, table.refuses(identity.userID, issuedAt: identity.issuedAt) {
+                return session.id
+            }
+            return session.isVouchedFor && isVouchedFor(session, in: table) ? session.id : nil
+        }
+    }
+
+    private func isVouchedFor(_ session: Session, in table: RevocationTable) -> Bool {
+        session.subscriptions.contains { subscription in
+            guard subscription.channel.isStream,
+                let name = try? StreamName.parse(subscription.channel.name.string),
+                session.identity?.owns(name.stream.user) != true
+            else { return false }
+            return table.refuses(name.stream.user, issuedAt: nil)
         }
     }
 }

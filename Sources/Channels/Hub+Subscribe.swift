@@ -58,6 +58,7 @@ extension Hub {
             guard vouchedFor else { return refuse(name, .badSignature, &effects) }
             // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
             session.parked.removeAll { $0.name == name }
+            session.isVouchedFor = true
             return enter(name, stream, session, &effects)
         }
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }

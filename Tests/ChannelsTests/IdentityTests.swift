@@ -158,6 +158,25 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 600) == [1, 3, 5])
     }
 
+    /// A signature for a channel says no time, so whoever signed is asked again.
+    @Test func whoWasAdmittedByASignatureIsClosedToo() throws {
+        let name = "private-user.u1.adherence"
+        let channel = try #require(ChannelName(name))
+        let sessions = (1...4).map { engine.session($0) }
+        func subscribe(_ session: Session) throws {
+            let auth = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: session.socketID)
+            _ = try engine.subscribe(name, auth: auth, from: session)
+        }
+        try subscribe(sessions[0])
+        _ = authenticated(Identity(userID: "u2", issuedAt: 700), sessions[1])
+        try subscribe(sessions[1])
+        _ = authenticated(Identity(userID: "u1", issuedAt: 700), sessions[2])
+        try subscribe(sessions[2])
+        try subscribe(sessions[3])
+        _ = try engine.unsubscribe(name, from: sessions[3])
+        #expect(revoke("u1", beforeSeconds: 600) == [1, 2])
+    }
+
     /// The feed tells all that stands on every connect; a backend may have let the user back in meanwhile.
     @Test func whatIsKnownClosesNobodyAgain() throws {
         #expect(revoke("u1", beforeSeconds: 600) == [])

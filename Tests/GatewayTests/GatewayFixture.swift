@@ -28,7 +28,7 @@ final class GatewayFixture {
     ///   - actions: where their actions go.
     init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, actions: StoreConfiguration? = nil,
-        _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        metrics: GatewayMetrics = GatewayMetrics(), _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
         configuration.port = 0
@@ -49,6 +49,7 @@ final class GatewayFixture {
         self.sink = sink
         gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+            metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }
@@ -64,8 +65,12 @@ final class GatewayFixture {
         if !hasEnded { gateway.stop() }
     }
 
-    /// A feed that never finds its database.
-    static let feedOfNothing = FeedConfiguration(connectionString: "host=/nowhere dbname=nothing")
+    /// A feed that never finds its database, and does not say so.
+    static let feedOfNothing = {
+        var configuration = FeedConfiguration(connectionString: "host=/nowhere dbname=nothing")
+        configuration.degradedAfter = .seconds(3600)
+        return configuration
+    }()
 
     /// Hands over what a feed would.
     func feed(_ outputs: [FeedOutput]) {
