@@ -73,7 +73,7 @@ class Link:
             hub.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
             for end in (hub, self._client):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.sock_connect(hub, ("127.0.0.1", self._proxy.target))
+            await loop.sock_connect(hub, ("127.0.0.1", self._dice.choice(self._proxy.targets)))
             self.up, self.down = Lane(self._client, hub), Lane(hub, self._client)
             tasks = [asyncio.create_task(work) for work in (self.up.run(), self.down.run(), self._fate())]
             lanes = set(tasks[:2])
@@ -139,11 +139,11 @@ class Link:
 
 
 class Proxy:
-    """Listens on a port of its own, and stands before the hub's."""
+    """Listens on a port of its own, and stands before the hubs'."""
 
-    def __init__(self, target, seed=0, every=None):
-        #: The hub's port.
-        self.target = target
+    def __init__(self, *targets, seed=0, every=None):
+        #: The hubs' ports: each link goes to one of them.
+        self.targets = targets
         self.seed = seed
         #: Mean seconds between two faults of a link; none where faults are had by hand only.
         self.every = every

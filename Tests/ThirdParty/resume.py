@@ -1,6 +1,6 @@
 """Devices on a bad network resume where they were, whatever falls: hub, database, epochs, the log itself.
 
-    Tests/ThirdParty/resume --seconds 300 --devices 200 [--seed N]
+    Tests/ThirdParty/resume --seconds 300 --devices 200 [--hubs N] [--seed N]
 """
 
 import argparse
@@ -162,13 +162,15 @@ class Journey(Storm):
         return Season(self)
 
     async def _run(self, foreigners):
-        self.proxy = Proxy(self.stage.hubs[0].port, self.seed, self.plan.every)
-        meters = Meters(self.stage.hubs[0])
+        self.proxy = Proxy(*[hub.port for hub in self.stage.hubs], seed=self.seed, every=self.plan.every)
+        meters = [Meters(hub) for hub in self.stage.hubs]
         beside = [asyncio.create_task(work) for work in (self.proxy.run(), self._grant(), self._look(meters))]
         try:
             await super()._run(foreigners)
-            await asyncio.to_thread(meters.look)
-            self.ledger.counts.update({name: meters.sum(counter) for name, counter in METERS.items()})
+            for one in meters:
+                await asyncio.to_thread(one.look)
+            self.ledger.counts.update(
+                {name: sum(one.sum(counter) for one in meters) for name, counter in METERS.items()})
             if self.ledger.counts["hub: found behind"]:
                 self.ledger.fault("the check of positions had to find what the tail had missed")
         finally:
@@ -179,7 +181,8 @@ class Journey(Storm):
 
     async def _look(self, meters):
         while True:
-            await asyncio.to_thread(meters.look)
+            for one in meters:
+                await asyncio.to_thread(one.look)
             await asyncio.sleep(1)
 
     async def _grant(self):
@@ -191,17 +194,18 @@ class Journey(Storm):
         await self.proxy.calm()
 
     def report(self):
-        memory = resident(self.stage.hubs[0].program.pid) >> 10
-        return f"{super().report()}\n  the hub's memory        {memory:8} MiB"
+        memory = max(resident(hub.program.pid) >> 10 for hub in self.stage.hubs)
+        return f"{super().report()}\n  memory of a hub         {memory:8} MiB"
 
 
 def main():
     parser = argparse.ArgumentParser(description="A journey of many devices on a bad network.")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--hubs", type=int, default=1)
     parser.add_argument("--seed", type=int)
     arguments = parser.parse_args()
-    with Stage(settings=SETTINGS) as stage:
+    with Stage(arguments.hubs, SETTINGS) as stage:
         journey = Journey(stage, arguments.seed or new_seed(), Route.of(arguments.seconds, arguments.devices))
         print(journey.run(), flush=True)
         sys.exit(bool(journey.ledger.faults))

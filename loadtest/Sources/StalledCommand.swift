@@ -28,7 +28,7 @@ struct StalledCommand: ParsableCommand {
     var seconds = 5
 
     @Option(help: "Seconds before it, in which the stalled reader falls back.")
-    var before = 5
+    var before = 8
 
     func run() throws {
         guard rate > 0, rounds > 0, rowsPerTransaction > 0, (1...600).contains(seconds), (1...600).contains(before) else {
