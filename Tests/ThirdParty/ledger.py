@@ -130,7 +130,7 @@ class Ledger:
 
 
 def alike(one, other):
-    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` only, and in its positions
+    """Whether two answers say the same, as far as both say it: a repeat differs in `replayed` only, and in positions
     where the epochs have been made anew meanwhile."""
     epochs = [[place["epoch"] for place in answer.get("positions", {}).values()] for answer in (one, other)]
     apart = {"replayed", "message"} | ({"positions"} if epochs[0] != epochs[1] else set())

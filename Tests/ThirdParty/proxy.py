@@ -16,8 +16,8 @@ FAULTS = {"cut": 4, "half_open": 2, "delay": 3, "dribble": 3, "stall_down": 4, "
 #: Bytes taken at a time.
 CHUNK = 16_384
 
-#: A segment and a window as phones have them: on the loopback interface both ends would keep megabytes in the kernel, and
-#: no stall would ever reach the hub.
+#: A segment and a window as phones have them: on the loopback interface both ends would keep megabytes in the kernel,
+#: and no stall would ever reach the hub.
 SEGMENT, WINDOW = 1_400, 8_192
 
 

@@ -105,7 +105,8 @@ class Season(Weather):
         person = self.dice.choice(self.people)
         await asyncio.to_thread(
             self.stage.query, "update care.dose_occurrence set note = coalesce(note, '') || '.', status = 'missed'"
-            " where user_id = %s and local_date = (select min(local_date) from care.dose_occurrence where user_id = %s)",
+            " where user_id = %s and local_date ="
+            " (select min(local_date) from care.dose_occurrence where user_id = %s)",
             [person.user, person.user])
         self.ledger.counts["herds"] += 1
 

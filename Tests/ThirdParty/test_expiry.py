@@ -8,7 +8,7 @@ from hub import Hub
 from names import stream
 from waiting import eventually
 
-#: What the design allows a revocation, in seconds: the poll's interval and one more, and as much again for a busy machine.
+#: What a revocation may take, in seconds: the poll's interval and one more, and as much again for a busy machine.
 SECONDS_TO_BE_OUT = 5
 
 

@@ -6,6 +6,8 @@ import json
 import urllib.request
 from urllib.parse import quote
 
+import pytest
+
 import cluster
 import view
 from client import Client
@@ -106,52 +108,58 @@ def no_network(proxy):
     proxy.proxy.is_down = False
 
 
-def test_what_happens_while_the_line_is_down_comes_afterwards(user):
-    """By the user's channel, and by the private one, whose subscribe comes with a signature."""
-    for name, options in ((stream, {}), (private_stream, {"secret": APP_SECRET})):
-        who = f"{user}.{name.__name__}"
-        with Hub() as hub, BackgroundProxy(hub.port) as proxy:
-            add_old_doses(hub, who)
-            app = App(hub, proxy.port, who, name(who), **options)
-            with app.client as client:
-                client.subscribe(name(who))
-                app.arrives()
-                assert app.snapshots == 1
-                for number in range(3):
-                    with no_network(proxy):
-                        write(hub, who, number)
-                    app.arrives()
-                assert app.snapshots == 1 and set(app.told) == {"recovered"}
+@contextlib.contextmanager
+def on_screen(user, name, **options):
+    """A hub, a network before it, and a user's app with its first snapshot."""
+    with Hub("--feed-position-check-interval", "1s") as hub, BackgroundProxy(hub.port) as proxy:
+        add_old_doses(hub, user)
+        app = App(hub, proxy.port, user, name(user), **options)
+        # The same port from life to life.
+        hub.listen = f"127.0.0.1:{hub.port}"
+        with app.client as client:
+            client.subscribe(name(user))
+            app.arrives()
+            assert app.snapshots == 1
+            yield hub, proxy, app
 
-                # The hub itself, killed, with events that no hub has ever seen.
-                hub.listen = f"127.0.0.1:{hub.port}"
-                hub.program.kill()
-                cluster.stop_if_running(hub.folder)
-                cluster.start(hub.folder)
-                write(hub, who, 10)
-                hub.start()
-                app.arrives()
 
-                # PostgreSQL, without a checkpoint.
-                cluster.crash(hub.folder)
-                cluster.start(hub.folder)
-                write(hub, who, 11)
-                app.arrives()
-                assert app.snapshots == 1
+@pytest.mark.parametrize("name, options", [(stream, {}), (private_stream, {"secret": APP_SECRET})])
+def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, options):
+    """By the user's channel, and by the private one."""
+    with on_screen(user, name, **options) as (hub, proxy, app):
+        for number in range(3):
+            with no_network(proxy):
+                write(hub, user, number)
+            app.arrives()
+        assert app.snapshots == 1 and set(app.told) == {"recovered"}
+        with no_network(proxy):
+            hub.query("select sync.new_epoch()")
+            write(hub, user, 12)
+        app.arrives()
+        assert app.snapshots == 2 and app.told[-1] == "stream_reset"
 
-                # The epoch, and then the log.
-                with no_network(proxy):
-                    hub.query("select sync.new_epoch()")
-                    write(hub, who, 12)
-                app.arrives()
-                assert app.snapshots == 2 and app.told[-1] == "stream_reset"
-                with no_network(proxy):
-                    hub.listen = f"127.0.0.1:{hub.port}"
-                    hub.stop()
-                    cluster.start(hub.folder)
-                    write(hub, who, 13)
-                    hub.query("delete from sync.event where user_id = %s", [who])
-                    cluster.crash(hub.folder)
-                    hub.start()
-                app.arrives()
-                assert app.snapshots == 3 and app.told[-1] == "position_expired"
+
+def test_what_happens_while_no_hub_runs_comes_afterwards(user):
+    with on_screen(user, stream) as (hub, proxy, app):
+        hub.program.kill()
+        cluster.stop_if_running(hub.folder)
+        cluster.start(hub.folder)
+        write(hub, user, 10)
+        hub.start()
+        app.arrives()
+        cluster.crash(hub.folder)
+        cluster.start(hub.folder)
+        write(hub, user, 11)
+        app.arrives()
+        assert app.snapshots == 1
+
+        # And where the log has gone meanwhile, a snapshot.
+        with no_network(proxy):
+            hub.stop()
+            cluster.start(hub.folder)
+            write(hub, user, 13)
+            hub.query("delete from sync.event where user_id = %s", [user])
+            cluster.crash(hub.folder)
+            hub.start()
+        app.arrives()
+        assert app.snapshots == 2 and app.told[-1] == "position_expired"

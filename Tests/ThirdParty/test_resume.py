@@ -1,4 +1,4 @@
-"""Sixty devices on a bad network, for forty seconds, while hub and PostgreSQL fall: nobody misses anything. And mutants."""
+"""Sixty devices on a bad network, while hub and PostgreSQL fall: nobody misses anything. And mutants."""
 
 import pytest
 

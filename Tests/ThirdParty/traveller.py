@@ -19,7 +19,7 @@ REASONS = ("stream_reset", "position_expired", "ahead", "too_many", "store_unava
 
 
 class Traveller(Phone):
-    """Keeps its position and its days over all connections. The wire is judged frame by frame, what it shows at the end."""
+    """Keeps its position and its days over all connections. The wire is judged frame by frame, the days at the end."""
 
     pause = (0.1, 0.8)
 
