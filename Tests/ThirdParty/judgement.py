@@ -111,6 +111,9 @@ class Judgement:
                 self.fault(f"{key}: its last event is {history.last_offset[key]}, and it was told {position}")
         # A resolve may bring the note that is shown already: one more of the set, and no event.
         noted = {key for _, key, _ in history.notes if key in history.rows and history.rows[key].type == "resolve"}
+        # And an undo may take one of the set that is not shown.
+        noted |= {key for key, row in history.rows.items() if row.type == "undo" and self._brings_note(
+            self.ledger.entries[key].action.payload.get("targetKey"))}
         for key, row in history.rows.items():
             if row.status == "applied" and not history.by_key[key] and key not in noted:
                 self.fault(f"{key}: {row.type} was applied without any event: {row.answer}")
@@ -119,6 +122,11 @@ class Judgement:
                 dose = told.get(change.identity)
                 if dose is None or dose["rev"] != change.after["rev"] or dose["status"] != change.after["status"]:
                     self.fault(f"{key}: the answer tells {dose} of {change}")
+
+    def _brings_note(self, key):
+        entry = self.ledger.entries.get(key)
+        return entry is not None and (entry.action.type == "resolve" or not {"note", "text"}.isdisjoint(
+            entry.action.payload))
 
     # I5, in part: each change is one that its action may make. The whole of it is the differential test's.
 

@@ -110,6 +110,10 @@ class Traveller(Phone):
         elif what < 0.27:
             self.follower.position = {**place, "epoch": "elsewhere.0"}
             self.ledger.counts["impossible positions"] += 1
+        elif what < 0.31:
+            # From a drawer. What it shows is newer, and takes nothing twice.
+            self.follower.position = {**place, "offset": 0}
+            self.ledger.counts["ancient positions"] += 1
 
     @property
     def offset(self):
