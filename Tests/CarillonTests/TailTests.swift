@@ -118,8 +118,8 @@ struct TailTests {
             peer.close(CloseCode(rawValue: 4200))
         }
         let target = Target(
-            address: try HubAddress("ws://127.0.0.1:\(hub.port)"), appKey: "key", channels: [channel], isOnlyUsers: true,
-            token: { nil })
+            address: try HubAddress("ws://127.0.0.1:\(hub.port)"), appKey: "key", channels: [channel],
+            isOnlyUsers: true, token: { nil })
         var places = Places()
         let device = try Device(target.address, appKey: "key", stop: Latch())
         #expect(try TailCommand.follow(device, target, &places, EventPrinter()) == .closed(code: 4200))

@@ -169,10 +169,15 @@ def test_unsubscribe_ends_the_events(hub, user):
         take_first_dose(hub, user)
         client.heard.clear()
         client.subscribe(name, "occurrence.created", "occurrence.updated")
-        assert json.loads(client.subscribed(name))["sync"]["offset"] == 4
+        # A stream that was left a moment ago is watched still, so the answer may come before what was just written.
+        start = json.loads(client.subscribed(name))["sync"]["offset"]
         take_first_dose(hub, user)
-        client.wait_for(name, "occurrence.updated")
-        assert [event["_sync"]["o"] for _, event in client.events(name)] == [5, 7]
+
+        def offsets():
+            return [event["_sync"]["o"] for _, event in client.events(name)]
+
+        eventually(lambda: 7 in offsets(), "the last change")
+        assert offsets() == [offset for offset in (1, 3, 5, 7) if offset > start]
 
 
 def test_ping_is_answered(hub):

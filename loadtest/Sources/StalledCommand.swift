@@ -4,7 +4,8 @@ import Reactor
 /// `loadtest stalled`: what a device that does not read costs those that do.
 struct StalledCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "stalled", abstract: "Deliver to many devices of one user, with and without one that does not read.",
+        commandName: "stalled",
+        abstract: "Deliver to many devices of one user, with and without one that does not read.",
         discussion: """
             In alternating rounds. The stalled reader has to fall back before the clock starts, and after the round it reads \
             everything: it must not have been closed, and must miss nothing.
@@ -31,7 +32,8 @@ struct StalledCommand: ParsableCommand {
     var before = 5
 
     func run() throws {
-        guard rate > 0, rounds > 0, rowsPerTransaction > 0, (1...600).contains(seconds), (1...600).contains(before) else {
+        guard rate > 0, rounds > 0, rowsPerTransaction > 0, (1...600).contains(seconds), (1...600).contains(before)
+        else {
             throw Failure("--rate, --rounds and --rows-per-transaction above zero, --seconds and --before up to 600")
         }
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
@@ -124,7 +126,9 @@ struct StalledFigures: Codable {
         let ratios = zip(stalled.latencies.p99, healthy.latencies.p99).map { $0 / $1 }
         say("p99 with it to p99 without, round by round: \(Spread(ratios).text(digits: 2))")
         if !residentBytes.isEmpty {
-            say("the hub's memory, MiB: \(residentBytes.map { decimal(Double($0) / 1_048_576, 1) }.joined(separator: ", "))")
+            say(
+                "the hub's memory, MiB: \(residentBytes.map { decimal(Double($0) / 1_048_576, 1) }.joined(separator: ", "))"
+            )
         }
     }
 }

@@ -31,7 +31,8 @@ final class StalledReader {
         for device in swarm.devices { device.setReading(true) }
         let wanted = positions.filter { $0.user == 0 }
         var watch = StallWatch()
-        while let device = swarm.devices.first, wanted.contains(where: { device.recipient.offsets[$0.topic] < $0.top }) {
+        while let device = swarm.devices.first, wanted.contains(where: { device.recipient.offsets[$0.topic] < $0.top })
+        {
             if let failure = swarm.firstFailure { throw Failure("the stalled reader was closed: \(failure)") }
             guard watch.isMoving(swarm.receivedBytes) else { throw Failure("the stalled reader never got all events") }
             swarm.loop.tick(waitingAtMost: .milliseconds(20))

@@ -238,7 +238,7 @@ private enum Found {
         case "pusher:connection_established":
             self = .message(.established(socketID: Found.member("socket_id", of: data)))
         case "sync:auth_ok": self = .message(.signedIn(userID: Found.member("userId", of: data)))
-        case "pusher_internal:subscription_succeeded": 
+        case "pusher_internal:subscription_succeeded":
             self = .message(.subscribed(channel: channel, position: StreamPosition(acknowledgement: data)))
         case "sync:resumed":
             self = Resumption.parse(data).map { .message(.resumed($0)) } ?? .nothing
