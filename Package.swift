@@ -94,7 +94,7 @@ let package = Package(
         layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
         layer(
             "Operations",
-            ["Bytes", "HTTP", "Metrics", "CLinux", "Reactor", .product(name: "Logging", package: "swift-log")]),
+            ["Bytes", "HTTP", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")]),
 
         // 6: the command
         .target(

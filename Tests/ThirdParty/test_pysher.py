@@ -169,13 +169,15 @@ def test_unsubscribe_ends_the_events(hub, user):
         take_first_dose(hub, user)
         client.heard.clear()
         client.subscribe(name, "occurrence.created", "occurrence.updated")
-        # What the hub has not heard of yet follows the acknowledgement.
+        # A stream that was left a moment ago is watched still, so the answer may come before what was just written.
         start = json.loads(client.subscribed(name))["sync"]["offset"]
         take_first_dose(hub, user)
-        wanted = [offset for offset in (1, 3, 5, 7) if offset > start]
-        eventually(lambda: len(client.events(name)) >= len(wanted), "both changes")
-        client.answered()
-        assert [event["_sync"]["o"] for _, event in client.events(name)] == wanted
+
+        def offsets():
+            return [event["_sync"]["o"] for _, event in client.events(name)]
+
+        eventually(lambda: 7 in offsets(), "the last change")
+        assert offsets() == [offset for offset in (1, 3, 5, 7) if offset > start]
 
 
 def test_ping_is_answered(hub):
