@@ -45,8 +45,8 @@ storm: ## Storms of devices over the debug build, for MINUTES (default 10)
 resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad network while hub and PostgreSQL fall; SEED repeats
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
-	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/resume --seconds $${SECONDS:-300} --devices $${DEVICES:-200} \
-	    $${SEED:+--seed $$SEED}
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/resume --seconds $(or $(SECONDS),300) \
+	    --devices $(or $(DEVICES),200) $(if $(SEED),--seed $(SEED))
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
