@@ -32,6 +32,8 @@ final class CatchUp {
     private var lastProgress = Duration.zero
     private var overdue: Alarm?
     private var isOverdueSet = false
+    /// Whether reads have ended for want of answers, and nothing came back since: others need not wait as long again.
+    private var isStalled = false
     /// Whether hello was said and reads may be sent.
     private(set) var isUp = false
 
@@ -67,12 +69,13 @@ final class CatchUp {
 
     /// A home asks for a page.
     func read(_ read: StreamRead) {
-        if !queue.append(read, at: clock) { put(.unreadable(read, .busy)) }
+        guard !isStalled, queue.append(read, at: clock) else { return put(.unreadable(read, .busy)) }
     }
 
     /// Whether the feed knows all revocations: only then the log is read, and the time of reads runs.
     func current(_ isCurrent: Bool) {
         guard isCurrent != (currentSince != nil) else { return }
+        isStalled = false
         currentBefore = clock
         currentSince = isCurrent ? loop.now : nil
     }
@@ -107,7 +110,9 @@ final class CatchUp {
         isOverdueSet = false
         let start = clock - configuration.readTimeout
         if currentSince != nil, lastProgress <= start {
-            for read in queue.expire(askedUpTo: start) { put(.unreadable(read, .busy)) }
+            let expired = queue.expire(askedUpTo: start)
+            isStalled = isStalled || !expired.isEmpty
+            for read in expired { put(.unreadable(read, .busy)) }
         }
         changed()
     }
@@ -129,6 +134,7 @@ final class CatchUp {
                 slot?.drop(error)
             case .success(let rows) where rows.boolean(0, 0) == false:
                 isUp = true
+                isStalled = false
                 slot?.established()
                 changed()
             case .success:
@@ -160,6 +166,7 @@ final class CatchUp {
         connection.execute(Self.readLog, parameters, timeout: timeout) { [weak self] answer in
             guard let self else { return }
             metrics.readSeconds.record(Instant.read().duration(since: start))
+            isStalled = false
             switch answer {
             case .success(let rows): answered(turn, rows)
             case .failure(let error): failed(turn, error)

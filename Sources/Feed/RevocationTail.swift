@@ -3,8 +3,8 @@ import Sync
 /// Decides when to read `sync.revocation` and from where: all of it on every connect, then exactly what became visible
 /// since, as `Tail` does for events. Performs no I/O.
 ///
-/// On a connection nothing else is read before the first read is complete: a hub that does not know who is revoked hands
-/// out no event and no position. A page more than once does no harm, for the latest moment of each user stands.
+/// On a connection nothing else is read before the first read is complete: a hub that does not know who is revoked
+/// hands out no event and no position. A page more than once does no harm, for the latest moment of each user stands.
 package struct RevocationTail {
     /// What to send: `sync.revocations`.
     package struct Query: Sendable, Equatable {

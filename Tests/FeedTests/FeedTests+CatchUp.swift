@@ -231,12 +231,19 @@ extension FeedTests {
         try recorder.waitForPosition(ann)
         try loseCatchUp(recorder, ann)
         #expect(try recorder.failure(recorder.read(ann, after: 1, upTo: 3)) == .busy)
+        #expect(try recorder.failure(recorder.read(ann, after: 2, upTo: 3)) == .busy)
         _ = try writer.query("SELECT sync.revoke('bob')")
         try recorder.wait("a revocation") { recorder.unlockedRevocations["bob"] != nil }
         try insert("more", "ann")
         try recorder.waitForLog(ann)
         #expect(!recorder.seenStatuses.contains(.away))
         _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT -1")
+        // It comes back, some time, and reads are answered.
+        var upTo = Int64(3)
+        while try recorder.events(recorder.read(ann, after: 0, upTo: upTo)) == nil {
+            upTo += 1
+            try insert("\(upTo)", "ann")
+        }
     }
 
     // MARK: Outages
