@@ -19,6 +19,8 @@ package final class Hub {
     let now: () -> UnixTime
     /// Whose older identities are refused.
     var revocations = RevocationTable()
+    /// Whether all revocations are known. While they are not, nobody's actions are taken: access may have been revoked.
+    package var isRevocationCurrent = true
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
     /// The channels of each app, by the app's index.

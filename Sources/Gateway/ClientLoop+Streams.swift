@@ -68,6 +68,8 @@ extension ClientLoop {
                 atHome { $0.unreadable(read, failure, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
+            case .revocationsCurrent(let isCurrent):
+                hub.isRevocationCurrent = isCurrent
             case .degraded(let isDegraded):
                 degraded(isDegraded)
             case .status:

@@ -67,6 +67,7 @@ final class ClientLoop {
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
+        hub.isRevocationCurrent = !context.hasFeed
         streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)

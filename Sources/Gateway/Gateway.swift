@@ -51,6 +51,9 @@ final class HubContext: Sendable {
         Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
     }
 
+    /// Whether there is a feed, which tells who is revoked.
+    var hasFeed: Bool { feed != nil }
+
     func requestFeed(_ request: FeedRequest) {
         feed?.requests.post(request)
     }
@@ -84,6 +87,8 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let feedWatch = FeedWatch(isDone: startFeed == nil)
+        // Until the feed has read them all.
+        if startFeed != nil { verifier.revocations.setCurrent(false) }
         let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, feedWatch))
         self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
@@ -155,6 +160,7 @@ package final class Gateway: Sendable {
                 for output in outputs {
                     // Before the loops hear of it, which judge once more what was verified before.
                     if case .revoked(let revoked) = output { revocations.insert(revoked) }
+                    if case .revocationsCurrent(let isCurrent) = output { revocations.setCurrent(isCurrent) }
                     if case .status(let status) = output { watch.changed(to: status) }
                     switch output.receiver {
                     case .home(let stream):

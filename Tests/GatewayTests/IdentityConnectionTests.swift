@@ -219,6 +219,48 @@ import Testing
         #expect(try await text(client).hasPrefix(#"{"event":"pusher:signin_success""#))
     }
 
+    /// A hub that does not know who is revoked lets nobody read or write, and closes those who may not when it knows.
+    @Test func nobodyIsServedBeforeRevocationsAreKnown() async throws {
+        let fixture = try await GatewayFixture(
+            loops: 1, ownsDatabase: true, feed: GatewayFixture.feedOfNothing, knowsRevocations: false)
+        let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
+        let other = try await GatewayFixture.token("u2", issuedAt: 1_000)
+        let revoked = try await opened(fixture, old)
+        let client = try await opened(fixture, other)
+        let action = #"{"event":"sync:action","data":{"key":"k","type":"t","payload":{}}}"#
+        let paths = [
+            ("/pusher/user-auth", "socket_id=1.2"),
+            ("/pusher/auth", "socket_id=1.2&channel_name=private-user.u2.adherence"),
+            ("/users/u2/adherence/actions", #"{"key":"k","type":"t","payload":{}}"#),
+        ]
+        for round in 0..<2 {
+            for (path, body) in paths {
+                let (head, _) = try await post(fixture, path, body, other)
+                #expect(head.hasPrefix("HTTP/1.1 503 ") && head.contains("Retry-After: 1\r\n"), "\(path)")
+            }
+            let reading = try TestClient(port: fixture.port)
+            try await reading.sendRaw(
+                "GET /users/u2/adherence/today HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(other)\r\n\r\n")
+            #expect(try await reading.response().head.hasPrefix("HTTP/1.1 503 "))
+            try await client.send(action)
+            let answer = try await text(client)
+            #expect(answer.contains(#"\"status\":\"retry\",\"code\":\"unavailable\""#))
+            #expect(answer.contains("revoked"))
+            guard round == 0 else { break }
+
+            fixture.feed([.revoked([Revocation(userID: "u1", before: 2_000_000_000)]), .revocationsCurrent(true)])
+            #expect(try await revoked.next() == .close(4110))
+            for (path, body) in paths.prefix(2) {
+                let (head, _) = try await post(fixture, path, body, other)
+                #expect(head.hasPrefix("HTTP/1.1 200 "), "\(path)")
+            }
+            #expect(try await post(fixture, "/pusher/user-auth", "socket_id=1.2", old).head.hasPrefix("HTTP/1.1 401 "))
+            try await client.send(action)
+            #expect(try await !text(client).contains("revoked"))
+            fixture.feed([.revocationsCurrent(false)])
+        }
+    }
+
     /// All the way: from `sync.revoke` in a backend's transaction to the close frame, within a poll and a second.
     @Test func aRevocationInTheDatabaseClosesTheUsersConnections() async throws {
         let database = try Cluster.shared.get().database()
