@@ -78,8 +78,8 @@ struct SnapshotQueue {
         remove { _ in true }
     }
 
-    /// Takes out from the front of each queue: a user's questions stand in the order of their deadlines, and so does the
-    /// one put back in front.
+    /// Takes out from the front of each queue: a user's questions stand in the order of their deadlines, and so does
+    /// the one put back in front.
     private mutating func remove(_ isOver: (SnapshotRead) -> Bool) -> [SnapshotRead] {
         var removed: [SnapshotRead] = []
         for (user, line) in lines {
