@@ -30,7 +30,9 @@ struct ReadmeTests {
         try migrator.migrate { _ in }
         try place.query("create role backend login")
         let revoke = "select sync.revoke('42')"
-        #expect(throws: (any Error).self, "nobody may, but whom it was granted") { try place.query(revoke, as: "backend") }
+        #expect(throws: (any Error).self, "nobody may, but whom it was granted") {
+            try place.query(revoke, as: "backend")
+        }
         let statements = try statements(of: "### Expiry and revocation")
         #expect(statements.map { $0.prefix(6) } == ["GRANT ", "GRANT ", "SELECT", "SELECT"])
         for statement in statements {

@@ -125,8 +125,8 @@ struct SettingsTests {
     @Test(
         arguments: [
             ("127.0.0.1:7", "127.0.0.1:7", true), ("0.0.0.0:7", "127.0.0.1:7", true), ("10.0.0.1:7", "*:7", true),
-            ("127.0.0.1:7", "[::]:7", true), ("127.0.0.1:7", "127.0.0.1:8", false), ("10.0.0.1:7", "127.0.0.1:7", false),
-            ("127.0.0.1:0", "127.0.0.1:0", false), ("127.0.0.1:7", "off", false),
+            ("127.0.0.1:7", "[::]:7", true), ("127.0.0.1:7", "127.0.0.1:8", false),
+            ("10.0.0.1:7", "127.0.0.1:7", false), ("127.0.0.1:0", "127.0.0.1:0", false), ("127.0.0.1:7", "off", false),
         ])
     func theOperationsListenerHasAPortOfItsOwn(_ listen: String, _ operations: String, _ isRefused: Bool) throws {
         let given = try effective(["--listen", listen, "--operations-listen", operations], profile: .development)
