@@ -44,6 +44,9 @@ package final class Session {
         self.socketID = socketID
     }
 
+    /// Whether it has subscribes that wait for an identity, which has not come.
+    package var awaitsIdentity: Bool { identity == nil && !parked.isEmpty }
+
     /// Whether a stream is to be fed by pages, as the connection takes them (`Hub.drained`).
     package var isBehind: Bool { behindCount > 0 }
 

@@ -130,6 +130,9 @@ extension Connection {
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
     func checkLiveness() {
         if awaitsPong { return close(.pongTimeout) }
+        // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
+        // try again), and would hear nothing of its channels for ever.
+        if phase == .open, session?.awaitsIdentity == true { return close(.reconnect) }
         let now = owner.loop.now
         let due = lastInbound.advanced(by: owner.timeouts.activity)
         guard due <= now else { return owner.loop.setDeadline(self, due) }

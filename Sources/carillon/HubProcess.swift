@@ -231,6 +231,9 @@ extension GatewayConfiguration {
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
         timeouts.stalled = settings.limits.stalledTimeout
+        // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
+        // again and again.
+        timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
         requiresProtocolVersion = settings.strictProtocol
     }
 }
