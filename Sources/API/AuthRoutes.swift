@@ -73,7 +73,9 @@ package struct AuthRoutes: Sendable {
         case .channel(let name, let socketID):
             guard let stream = try? StreamName.parse(name.string), stream.stream.user.hasSameBytes(as: token.userID)
             else { return .problem(.forbidden, "This channel is not the token's user's.") }
-            body.append(jsonString: credentials.sign(.channel(name, channelData: nil), socketID: socketID))
+            // With the token's times, so that it admits to nothing when the token would not.
+            let times = GrantTimes(issuedAt: token.issuedAt, expiresAt: token.expiresAt)
+            body.append(jsonString: credentials.sign(name, grant: times, socketID: socketID))
         case .user(let socketID):
             var data = ByteWriter(capacity: 128)
             // A token that does not say when it was issued counts as old, or a revocation could not end what it began.
