@@ -11,7 +11,8 @@ import Sync
 /// hold one of the app's bearer tokens (Pusher's "Authorizing users" and "Authenticating users").
 ///
 /// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its
-/// user's own channels and to nothing else; other private channels are for the app's backend to sign.
+/// user's own channels and to nothing else; other private channels are for the app's backend to sign. What is signed
+/// carries the token's times: it ends with the token, and a revocation of the user ends it.
 package struct AuthRoutes: Sendable {
     static let channelPath = "/pusher/auth"
     static let userPath = "/pusher/user-auth"

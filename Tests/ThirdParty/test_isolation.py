@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from device import BACKEND, Device
-from hub import APP_KEY, APP_SECRET
+from hub import APP_KEY, APP_SECRET, Hub
 from names import escaped, private_stream, stream
 from waiting import eventually
 
@@ -233,13 +233,14 @@ def test_the_auth_endpoint_signs_for_its_user_alone(hub, stranger):
             assert refusal.value.code == 403
 
 
-def test_what_the_auth_endpoint_signed_ends_with_its_user(hub, user):
+def test_what_the_auth_endpoint_signed_ends_with_its_user(user):
     """Signed before the revocation and used after it: refused, and so is whatever can be made of it."""
     name = private_stream(user)
-    with Device(hub) as late, Device(hub) as device:
+    # One loop: when it has closed one connection, it knows of the revocation for the other.
+    with Hub("--loops", "1") as hub, Device(hub) as late, Device(hub) as device:
         def signature(client):
             fields = {"socket_id": client.socket_id, "channel_name": name}
-            return json.loads(request(hub, "/pusher/auth", hub.token(user, iat=int(time.time()) - 10), fields))["auth"]
+            return request(hub, "/pusher/auth", hub.token(user, iat=int(time.time()) - 10), fields)["auth"]
 
         kept = signature(late)
         device.subscribe(name, auth=signature(device))
