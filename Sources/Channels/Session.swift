@@ -27,7 +27,7 @@ package final class Session {
     var parked: ContiguousArray<ParkedSubscribe> = []
     /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
     var places: ContiguousArray<NamedPlace> = []
-    /// Whether it was ever admitted to a stream by a signature for that channel alone.
+    /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
     var isVouchedFor = false
     /// Subscriptions that are behind.
     var behindCount: UInt32 = 0

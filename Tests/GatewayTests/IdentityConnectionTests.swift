@@ -98,6 +98,26 @@ import Testing
         #expect(try await client.next() == .close(4109))
     }
 
+    /// The message of a subscribe, signed by the hub's own endpoint.
+    private func subscribe(_ fixture: GatewayFixture, _ token: String, _ socketID: String) async throws -> String {
+        let name = "private-user.u1.adherence"
+        let (head, body) = try await post(
+            fixture, "/pusher/auth", "socket_id=\(socketID)&channel_name=\(name)", token)
+        #expect(head.hasPrefix("HTTP/1.1 200 "))
+        return #"{"event":"pusher:subscribe","data":{"channel":"\#(name)",\#(body.dropFirst())}"#
+    }
+
+    @Test func aSignedSubscribeEndsWithTheTokenThatItCameFrom() async throws {
+        let fixture = try await fixture()
+        let (client, socketID) = try await TestClient.opened(port: fixture.port)
+        let expiry = soon
+        let token = try await GatewayFixture.token("u1", expiresAt: expiry, issuedAt: expiry - 60)
+        try await client.send(try await subscribe(fixture, token, socketID))
+        try await expectExpiring(client, expiry)
+        #expect(try await client.next() == .close(4109))
+        #expect(now >= expiry + 0.3)
+    }
+
     @Test func aSigninEndsWithTheTokenThatItCameFrom() async throws {
         let fixture = try await fixture()
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
@@ -184,6 +204,8 @@ import Testing
         // Verified and signed before, used after.
         let signin = try await signin(fixture, old, socketID)
         let undated = try await self.signin(fixture, try await GatewayFixture.token("u1"), socketID)
+        let subscribe = try await subscribe(fixture, old, socketID)
+        let undatedSubscribe = try await self.subscribe(fixture, try await GatewayFixture.token("u1"), socketID)
         fixture.feed([.revoked([Revocation(userID: "u1", before: 2_000_000_000)])])
         #expect(try await witness.next() == .close(4110))
 
@@ -191,6 +213,11 @@ import Testing
             try await client.send(message)
             let answer = try await text(client)
             #expect(answer.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) && answer.contains("revoked"))
+        }
+        for message in [subscribe, undatedSubscribe] {
+            try await client.send(message)
+            let answer = try await text(client)
+            #expect(answer.hasPrefix(#"{"event":"pusher:subscription_error""#) && answer.contains("revoked"))
         }
         let upgrading = try TestClient(port: fixture.port)
         let failure = await #expect(throws: TestClient.Failure.self) {
