@@ -5,6 +5,8 @@ package struct ChannelLimits: Sendable {
     package var subscriptionsPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity.
     package var parkedPerSessionMax = 20
+    /// Tokens in a row that are refused one connection; it is closed with the last of them.
+    package var refusedTokensMax = 10
     /// Actions that one connection may have unanswered; one more is answered `retry`.
     package var actionsPerSessionMax = 256
     /// Of the homes of streams.

@@ -52,16 +52,27 @@ extension Hub {
     /// that for longer.
     package func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) {
         // It was good when it was verified, which may have been before the revocation.
-        guard !refuses(identity, of: session.app) else { return complainOfRevocation(&effects) }
-        guard identify(session, as: identity, &effects) else { return }
+        guard !refuses(identity, of: session.app) else {
+            complainOfRevocation(&effects)
+            return countRefusal(session, &effects)
+        }
+        guard identify(session, as: identity, &effects) else { return countRefusal(session, &effects) }
+        session.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
         unpark(session, &effects)
     }
 
-    /// The token was found bad. The connection stays as it was.
+    /// The token was found bad. The connection stays as it was, unless there have been too many of them.
     package func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
         complain(reason, &effects)
+        countRefusal(session, &effects)
+    }
+
+    /// Each token costs a verification: who has none that is good goes, to come back with a new one.
+    private func countRefusal(_ session: Session, _ effects: inout Effects) {
+        session.refusedTokens += 1
+        if session.refusedTokens >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
     /// Whether the identity was issued before its user's access was revoked.

@@ -29,6 +29,8 @@ package final class Session {
     var places: ContiguousArray<NamedPlace> = []
     /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
     var isVouchedFor = false
+    /// Tokens of `sync:auth` refused since the last good one.
+    var refusedTokens = 0
     /// Subscriptions that are behind.
     var behindCount: UInt32 = 0
     /// Where the search for the next one to get a page begins.

@@ -108,7 +108,7 @@ enum LogPage {
         var last = read.after
         for row in 0..<rows.count {
             // What is there in part only ends where it breaks off.
-            guard let offset = rows.integer(row, 1), offset - 1 == last else { break }
+            guard let offset = rows.integer(row, 1), offset.follows(last) else { break }
             guard let event = rows.event(row, read.stream, offset, nameColumn: 2) else { throw MalformedAnswer() }
             events.append(event)
             last = offset
@@ -132,6 +132,14 @@ struct RevocationRows {
             revocations.append(Revocation(userID: user, before: before))
         }
         self.revocations = revocations
+    }
+}
+
+extension Int64 {
+    /// Whether this offset is the next one behind `last`. Any two, for both come from outside.
+    func follows(_ last: Int64) -> Bool {
+        let (next, overflow) = last.addingReportingOverflow(1)
+        return !overflow && self == next
     }
 }
 

@@ -92,11 +92,11 @@ final class FeedLoop: EventSource {
     override func tickEnded() {
         pump()
         refreshStatus()
+        metrics.streams.set(tail.streamCount)
         guard !outputs.isEmpty else { return }
         let batch = outputs
         outputs = []
         metrics.events.add(batch.count { if case .event = $0 { true } else { false } })
-        metrics.streams.set(tail.streamCount)
         sink.deliver(batch)
     }
 

@@ -122,7 +122,7 @@ extension Tail {
     ) -> Step {
         guard let offset = page.offset(row) else { return .malformed }
         guard offset > watch.delivered else { return .done }
-        guard offset - 1 == watch.delivered else { return .gap }
+        guard offset.follows(watch.delivered) else { return .gap }
         guard let event = page.event(row, stream, offset) else { return .malformed }
         outputs.append(.event(event))
         watch.delivered = offset

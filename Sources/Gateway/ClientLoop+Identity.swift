@@ -7,11 +7,8 @@ import Sync
 /// Identities over time: their ends, and revocations.
 ///
 /// Both clocks must agree that an identity has ended: a look comes by the monotonic one, and judges by the wall clock as
-/// it is then. So a wall clock that jumps ahead closes nobody early, and one that is set back only postpones.
+/// it is then. So a wall clock that jumps ahead closes nobody early, and one set back only postpones.
 extension ClientLoop {
-    /// How long a connection whose new token is being verified right now is spared.
-    private static let verificationPause = Duration.seconds(1)
-
     /// The connection's identity is to be looked at after that time, or when it already was to be, if that is sooner.
     func watchIdentity(of connection: Connection, after wait: Duration) {
         let time = loop.now.advanced(by: wait)
@@ -41,16 +38,22 @@ extension ClientLoop {
                 continue
             }
             connection.identityLook = nil
-            guard let session = connection.session else { continue }
-            var wait: Duration?
             if connection.phase == .awaitingToken {
-                wait = Self.verificationPause
+                // That token may be the new one. Its verification is awaited, and no other's.
+                connection.owesIdentityLook = true
             } else {
-                engage(connection) { wait = $0.identityDue(session, &$1) }
+                lookAtIdentity(of: connection)
             }
-            if let wait { watchIdentity(of: connection, after: wait) }
         }
         setIdentityAlarm()
+    }
+
+    /// Announces the end of the connection's identity, or closes it, or sees when to look again.
+    func lookAtIdentity(of connection: Connection) {
+        guard let session = connection.session else { return }
+        var wait: Duration?
+        engage(connection) { wait = $0.identityDue(session, &$1) }
+        if let wait { watchIdentity(of: connection, after: wait) }
     }
 
     /// These users' access has been revoked: their connections end.

@@ -78,9 +78,9 @@ final class ClientLoop {
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
-        sweep = try? Alarm(loop) { [unowned self] in swept() }
         loop.attach(mailbox) { [unowned self] in received($0) }
         do throws(ReactorError) {
+            sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")

@@ -115,6 +115,11 @@ extension Connection {
                 hub.rejected(session, reason: rejection.message, &effects)
             }
         }
+        // Before the next token is read, or a client could put off its end with one after the other.
+        if owesIdentityLook {
+            owesIdentityLook = false
+            owner.lookAtIdentity(of: self)
+        }
         resume()
     }
 

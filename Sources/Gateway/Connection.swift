@@ -48,6 +48,8 @@ final class Connection: EventSource {
     private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant?
+    /// The time of a look has come while a token was being verified: it follows the verification.
+    var owesIdentityLook = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []

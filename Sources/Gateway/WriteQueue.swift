@@ -1,6 +1,7 @@
 import Bytes
 import Glibc
 import Reactor
+import WebSocket
 
 /// What one connection has still to be sent: shared frames, in order, the first perhaps sent in part.
 ///
@@ -37,11 +38,21 @@ struct WriteQueue {
         }
     }
 
-    /// Forgets all but a frame sent in part, whose end the peer must get to understand what follows.
+    /// Forgets all but a frame sent in part, whose end the peer must get to understand what follows, and the response
+    /// that opens the WebSocket.
     mutating func dropUnsent() {
         rest = []
-        if sent == 0 { first = nil }
+        if let block = first { first = unfinishedFrame(of: block) }
         byteCount = (first?.count ?? 0) - sent
+    }
+
+    /// The frame of `block`, which may hold many, that is sent in part; all of a block that holds none.
+    private mutating func unfinishedFrame(of block: SharedBytes) -> SharedBytes? {
+        guard let frame = block.withUnsafeBytes({ FrameBounds.frame(at: sent, in: $0) }) else { return block }
+        sent -= frame.lowerBound
+        if sent == 0 { return nil }
+        if frame.count == block.count { return block }
+        return block.withUnsafeBytes { SharedBytes.copy($0.part(frame)) }
     }
 
     /// Gives back memory held for bursts.
@@ -86,7 +97,8 @@ struct WriteQueue {
         return offered
     }
 
-    private mutating func advance(by count: Int) {
+    /// That many bytes were sent.
+    mutating func advance(by count: Int) {
         byteCount &-= count
         sentCount &+= UInt32(truncatingIfNeeded: count)
         guard let frame = first else { return }

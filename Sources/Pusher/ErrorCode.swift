@@ -53,6 +53,8 @@ package struct ErrorCode: Hashable, Sendable {
     package static let overCapacity = ErrorCode(4100, "Over capacity")
     /// The token that made the connection its user's has run out, and no other was shown in time.
     package static let tokenExpired = ErrorCode(4109, "Token expired")
+    /// Too many tokens in a row were refused; as above, a new one is needed.
+    package static let tokensRefused = ErrorCode(4109, "Too many tokens refused")
     /// The user's access was revoked. Who comes back needs a token, or a signature, issued later.
     package static let accessRevoked = ErrorCode(4110, "Access revoked")
     /// Only for established connections, spread over the drain: before `connection_established` clients loop on it.

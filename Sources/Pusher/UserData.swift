@@ -7,7 +7,7 @@ package enum UserDataError: Error, Equatable, Sendable {
     case malformed(JSONError)
     /// No `id`, or none that is a non-empty string within the limit. pusher-js discards numbers.
     case invalidID
-    /// `expiresAt` or `issuedAt` is not a whole number.
+    /// `expiresAt` or `issuedAt` is a number and not a whole one.
     case invalidTime
 
     /// A line for `pusher:error`: no byte of the client's is in it.
@@ -24,7 +24,7 @@ package struct UserData: Equatable, Sendable {
     /// The user's id.
     package let id: String
     /// Ours, and no part of Pusher's protocol: when the identity was issued and when it ends, in seconds since 1970;
-    /// nil where that is not said.
+    /// nil where that is not said. What is no number (a backend's own `"2026-01-01T00:00:00Z"`) says nothing.
     package let issuedAt: Int64?
     package let expiresAt: Int64?
 
@@ -93,7 +93,7 @@ package struct UserData: Equatable, Sendable {
     }
 
     private static func seconds(_ value: JSONValue?) throws(UserDataError) -> Int64? {
-        guard let value, value.kind != .null else { return nil }
+        guard let value, value.kind == .number else { return nil }
         guard let seconds = value.integer else { throw .invalidTime }
         return seconds
     }

@@ -41,6 +41,31 @@ import Testing
         return text.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) && text.contains(part)
     }
 
+    private func rejected() -> [Heard] {
+        var effects = Hub.Effects()
+        engine.hub.rejected(session, reason: "The token is bad", &effects)
+        return effects.flatMap(Heard.all)
+    }
+
+    // MARK: Tokens refused
+
+    @Test func tenTokensRefusedInARowCloseTheConnection() {
+        for _ in 0..<9 { #expect(isError(rejected(), "bad")) }
+        _ = authenticated(Identity(userID: "u1", expiresAt: 1_000))
+        for _ in 0..<5 { #expect(isError(rejected(), "bad")) }
+        for _ in 0..<4 { #expect(isError(authenticated(Identity(userID: "u2")), "another user")) }
+        let last = rejected()
+        #expect(isError(Array(last.prefix(1)), "bad"))
+        #expect(last.dropFirst() == [.close(4109)])
+    }
+
+    @Test func revokedTokensCountAsRefused() {
+        _ = engine.hub.revoked([Revocation(userID: "u1", before: 2_000_000)])
+        let old = Identity(userID: "u1", issuedAt: 1)
+        for _ in 0..<9 { #expect(isError(authenticated(old), "revoked")) }
+        #expect(authenticated(old).last == .close(4109))
+    }
+
     // MARK: Expiry
 
     @Test func theEndIsAnnouncedAMinuteBeforeAndClosesAfterTheGrace() {
@@ -126,7 +151,7 @@ import Testing
         #expect(try engine.signin("u1", more: #","expiresAt":2000"#, from: late) == [.close(4109)])
     }
 
-    @Test(arguments: [#","expiresAt":"soon""#, #","expiresAt":1.5"#, #","issuedAt":[]"#, #","expiresAt":1e300"#])
+    @Test(arguments: [#","expiresAt":1.5"#, #","issuedAt":1.5"#, #","expiresAt":1e300"#])
     func timesOfASigninAreWholeSeconds(_ more: String) throws {
         #expect(isError(try engine.signin("u1", more: more, from: session), "whole seconds"))
         #expect(session.identity == nil)

@@ -1,5 +1,4 @@
 import Bytes
-import Feed
 import Foundation
 import Logging
 import Postgres
@@ -7,6 +6,8 @@ import Sync
 import TestDatabase
 import TestSupport
 import Testing
+
+@testable import Feed
 
 /// The feed against a real server: whatever writers, server and network do, each stream gets its log.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class FeedTests {
@@ -68,6 +69,18 @@ import Testing
             ])
         #expect(recorder.stream(bob)?.events.map(\.name) == ["item.created"])
         #expect(recorder.seenStatuses.last == .live)
+    }
+
+    /// Though nothing is put out that the count could come along with.
+    @Test func unwatchedStreamsAreNotCounted() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        #expect(recorder.metrics.streams.level == 1)
+        recorder.unwatch(ann)
+        let end = Date(timeIntervalSinceNow: 30)
+        while recorder.metrics.streams.level > 0, Date() < end { sched_yield() }
+        #expect(recorder.metrics.streams.level == 0)
     }
 
     @Test func oddUserIDsAreApart() throws {

@@ -1,5 +1,4 @@
 import Bytes
-import Feed
 import Foundation
 import Logging
 import Postgres
@@ -7,6 +6,8 @@ import Reactor
 import Sync
 import TestDatabase
 import Testing
+
+@testable import Feed
 
 /// A running feed of a database, and all that it handed over; complains about what no feed may do.
 ///
@@ -26,6 +27,7 @@ final class Recorder: @unchecked Sendable {
     }
 
     let database: Database
+    let metrics = FeedMetrics()
     private let condition = NSCondition()
     private var streams: [StreamID: Stream] = [:]
     private var statuses: [FeedStatus] = []
@@ -49,7 +51,7 @@ final class Recorder: @unchecked Sendable {
         var logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
         let sink = FeedSink(deliver: { self.take($0) }, backlog: { self.waiting })
-        feed = try Feed.start(configuration, sink: sink, logger: logger)
+        feed = try Feed.start(configuration, sink: sink, logger: logger, metrics: metrics)
     }
 
     /// Ends the feed, and with it the cycle that keeps this alive: the feed's thread must not be the last to let go.

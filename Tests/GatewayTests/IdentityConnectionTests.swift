@@ -170,6 +170,48 @@ import Testing
         #expect(try await client.next() == .close(4109))
     }
 
+    /// One token after the other, of which one is being verified at any time.
+    @Test func aFloodOfBadTokensPutsNothingOff() async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true) {
+            $0.timeouts.identity.grace = .milliseconds(300)
+            $0.timeouts.close = .seconds(10)
+            $0.channelLimits.refusedTokensMax = .max
+        }
+        let expiry = soon
+        let client = try await opened(fixture, try await GatewayFixture.token("u1", expiresAt: expiry))
+        try await expectExpiring(client, expiry)
+        for _ in 0..<50 { try await client.send(auth("no.token.atall")) }
+        var code: UInt16?
+        while code == nil, now < expiry + 20 {
+            for _ in 0..<50 { try await client.send(auth("no.token.atall")) }
+            for _ in 0..<50 where code == nil {
+                switch try await client.next() {
+                case .close(let closed): code = closed
+                case .text(let text): #expect(text.hasPrefix(#"{"event":"pusher:error""#))
+                default: Issue.record("neither an error nor the end")
+                }
+            }
+        }
+        #expect(code == 4109)
+        #expect(now >= expiry + 0.3)
+    }
+
+    @Test func whoHasOnlyBadTokensIsClosed() async throws {
+        let fixture = try await fixture()
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        let good = try await GatewayFixture.token("u1")
+        let bad = try await GatewayFixture.token("u1", secret: "another secret of thirty-two bytes")
+        for _ in 0..<9 { try await client.send(auth(bad)) }
+        try await client.send(auth(good))
+        for _ in 0..<20 { try await client.send(auth(bad)) }
+        for number in 0..<20 {
+            let start = number == 9 ? #"{"event":"sync:auth_ok""# : #"{"event":"pusher:error""#
+            #expect(try await text(client).hasPrefix(start))
+        }
+        #expect(try await client.next() == .close(4109))
+        #expect(try await client.next() == .end)
+    }
+
     @Test func aHubWithIdentitiesThatEndLaterStops() async throws {
         var fixture: GatewayFixture? = try await fixture()
         let client = try await opened(try #require(fixture), try await GatewayFixture.token("u1"))
