@@ -32,6 +32,16 @@ extension ClientLoop {
         }
     }
 
+    /// A session of this loop has left the channel with a request unanswered.
+    func forget(_ session: SessionID, _ name: StreamName) {
+        let target = hubContext.home(of: name.stream)
+        if target == number {
+            atHome { home, _ in home.forget(session, name, from: number) }
+        } else {
+            hubContext.mailboxes[target].post(.forget(session, name, from: number))
+        }
+    }
+
     /// This loop has nobody left under the name.
     func leave(_ name: StreamName) {
         let target = hubContext.home(of: name.stream)
@@ -121,6 +131,7 @@ extension ClientLoop {
                 if target == number {
                     deliver(frame, at: offset, to: channel)
                 } else {
+                    hubContext.backlog.addBroadcast()
                     hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame))
                 }
             }
@@ -199,7 +210,7 @@ extension ClientLoop {
 
     /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
     /// whether it takes anything.
-    private func pull(_ connection: Connection) {
+    func pull(_ connection: Connection) {
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)
@@ -223,6 +234,8 @@ extension ClientLoop {
                 pulling[id] = nil
                 continue
             }
+            // Places that it named too often wait for their time.
+            loop.markDirty(connection)
             if connection.output.isEmpty || connection.output.sentCount != progress.sentCount {
                 pulling[id] = PullProgress(sentCount: connection.output.sentCount, since: now)
             } else if now.duration(since: progress.since) >= timeouts.stalled {
