@@ -3,11 +3,13 @@ import Metrics
 import Pusher
 import Sync
 
-/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes answer.
+/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes
+/// answer.
 ///
 /// One mechanism. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
-/// connection has taken the one before. A place that a client names is a cursor, too. A page that ends where the home stood when it answered makes the subscription
-/// live: the home's next event comes by the same mailbox behind that answer.
+/// connection has taken the one before. A place that a client names is a cursor, too. A page that ends where the home
+/// stood when it answered makes the subscription live: the home's next event comes by the same mailbox behind that
+/// answer.
 extension Hub {
     /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
     /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.

@@ -88,8 +88,8 @@ struct Subscription {
     let channel: Channel
 }
 
-/// How far a subscription that is behind has come. The home is asked one thing at a time, and when the connection has room
-/// for the answer: however often a client names a place, there is one request under way.
+/// How far a subscription that is behind has come. The home is asked one thing at a time, and when the connection has
+/// room for the answer: however often a client names a place, there is one request under way.
 final class Replay {
     /// What the client has, or was handed last.
     var cursor: StreamPosition
@@ -106,8 +106,8 @@ final class Replay {
     }
 }
 
-/// Resumes cost the hub a page each, whatever they cost the client: a hundred at once, a connection's worth of channels,
-/// and ten a second after that (`ChannelLimits`).
+/// A resume costs the hub a page, however little it costs the client. So `resumesAtOnceMax` are free, a connection's worth
+/// of channels, and then one each `resumeInterval`.
 struct ResumeBudget {
     /// When all that was taken will have been made up for.
     private var madeUp = UnixTime(microseconds: .min)

@@ -34,7 +34,7 @@ extension StreamHome {
         let form: StreamForm
     }
 
-    /// Nearly always one, which needs no memory of its own. Who leaves is taken out, so there are no more than sessions.
+    /// Nearly always one, which needs no memory of its own. Bounded by the sessions there are: who leaves is taken out.
     struct WaitingList {
         private var first: Waiting?
         private var others: ContiguousArray<Waiting> = []

@@ -27,8 +27,8 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
-    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`. None only
-    /// where `upTo` is `after`.
+    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`. None
+    /// where `upTo` is `after`, and only there.
     case page(StreamRead, [StreamEvent])
     /// A read that has no answer.
     case unreadable(StreamRead, StreamReadFailure)

@@ -96,8 +96,9 @@ extension ClientLoop {
     }
 
     func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        // Taken out, for what is performed may come back here. That what comes back is answered before the rest is
-        // performed does no harm: of one stream, the broadcasts of an input stand before its answers.
+        // Taken out, for what is performed may come back here, and is then answered before the rest is performed. That
+        // does no harm: only answers make sessions ask for more, and of one stream all broadcasts of an input stand
+        // before its answers, so none is overtaken.
         var effects = exchange(&homeEffects, with: [])
         input(&home, &effects)
         // Moved out from the end, not copied.

@@ -7,8 +7,8 @@ package struct StreamRead: Hashable, Sendable {
     package let epoch: String
     /// The page begins with the event behind this offset.
     package let after: Int64
-    /// And goes no further than this one: what the home has handed on last. The same as `after` where there is no page to be
-    /// had, and the question is only whether the log has got to that offset: an empty page says that it has.
+    /// And goes no further than this one: what the home has handed on last. The same as `after` where no page is wanted,
+    /// but an answer to whether the log has got to that offset: an empty page says that it has.
     package let upTo: Int64
 
     package init(stream: StreamID, watch: UInt32, epoch: String, after: Int64, upTo: Int64) {

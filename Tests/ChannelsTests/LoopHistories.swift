@@ -202,7 +202,9 @@ import Testing
                 // It has fetched a snapshot, which may be newer than what the feed has handed to the home.
                 read(index, 1_000)
                 let log = log(channel)
-                guard let feed = devices[index].feeds[channel], feed.epoch == log.epoch, !feed.mustAskAgain else { return }
+                guard let feed = devices[index].feeds[channel], feed.epoch == log.epoch, !feed.mustAskAgain else {
+                    return
+                }
                 devices[index].feeds[channel]?.offset = log.top
                 try resume(channel, index)
             case 0:
