@@ -13,7 +13,7 @@ import Sync
 final class CatchUp {
     private static let readLog = PreparedStatement(
         """
-        SELECT epoch, o, name, data \
+        SELECT epoch, top, o, name, data \
         FROM sync.read_log($1::text, $2::text, $3::bigint, $4::bigint, $5::int, $6::int)
         """)
 

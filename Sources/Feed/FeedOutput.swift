@@ -27,7 +27,8 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
-    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`.
+    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`. None
+    /// where `upTo` is `after`, and only there.
     case page(StreamRead, [StreamEvent])
     /// A read that has no answer.
     case unreadable(StreamRead, StreamReadFailure)
@@ -93,7 +94,7 @@ package struct FeedSink: Sendable {
 
     /// - Parameters:
     ///   - deliver: takes outputs in their order; must not wait.
-    ///   - backlog: messages that the slowest receiver has not looked at; above the limit the feed reads no events.
+    ///   - backlog: how much of it the receivers have not dealt with; above the limit the feed reads no events.
     package init(
         deliver: @escaping @Sendable ([FeedOutput]) -> Void, backlog: @escaping @Sendable () -> Int
     ) {

@@ -79,7 +79,10 @@ extension Connection {
         owner.metrics.messages.add()
         do {
             let event = try ClientEvent.decode(text)
-            owner.engage(self) { $0.received(event, from: session, &$1) }
+            let hasRoom = !isCrowded(owner.limits)
+            owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, &$1) }
+            // What it has left may have been what its other streams waited for.
+            if session.isBehind { owner.pull(self) }
         } catch {
             queue(ServerEvent.errorFrame(error.message))
         }
@@ -98,6 +101,7 @@ extension Connection {
         case .close(let code): close(code)
         case .act(let envelope, let user): owner.act(envelope, as: user, for: sessionID)
         case .join(let join): owner.join(join)
+        case .forget(let name): owner.forget(sessionID, name)
         case .leave(let name): owner.leave(name)
         }
     }

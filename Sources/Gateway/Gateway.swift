@@ -176,15 +176,24 @@ package final class Gateway: Sendable {
                     mailbox.post(.feed(outputs))
                 }
             },
-            backlog: { backlog.count + (mailboxes.map(\.count).max() ?? 0) })
+            backlog: { backlog.count + backlog.broadcastCount })
     }
 }
 
-/// How many events and other outputs of the feed the loops have still to look at.
+/// How many events and other outputs of the feed the loops have still to look at. What clients ask for is none of it:
+/// they must not be able to hold up the feed for everybody.
 final class EventBacklog: Sendable {
     private let outputs = Atomic<Int>(0)
+    private let broadcasts = Atomic<Int>(0)
 
+    /// Of the streams' homes.
     var count: Int { outputs.load(ordering: .relaxed) }
+    /// On their way from a home to another loop, one for each event and loop.
+    var broadcastCount: Int { broadcasts.load(ordering: .relaxed) }
+
+    func addBroadcast() { broadcasts.add(1, ordering: .relaxed) }
+
+    func subtractBroadcast() { broadcasts.subtract(1, ordering: .relaxed) }
 
     func add(_ added: [FeedOutput]) {
         outputs.add(Self.weight(of: added), ordering: .relaxed)

@@ -104,6 +104,21 @@ extension FeedTests {
         #expect(recorder.gapCount == 0)
     }
 
+    /// No page is wanted, only whether the database is there: a home that lags asks so before it says `ahead`.
+    @Test func whetherTheLogHasGotThere() throws {
+        let recorder = try record()
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        let none = recorder.watch("none")
+        try recorder.waitForPosition(ann)
+        try recorder.waitForPosition(none)
+        #expect(try recorder.failure(recorder.read(ann, after: 4, upTo: 4)) == .ahead)
+        #expect(try recorder.events(recorder.read(ann, after: 3, upTo: 3)) == [])
+        #expect(try recorder.events(recorder.read(ann, after: 2, upTo: 2)) == [])
+        #expect(try recorder.failure(recorder.read(none, after: 1, upTo: 1)) == .ahead)
+        #expect(try recorder.failure(recorder.read(ann, after: 1 << 53, upTo: 1 << 53)) == .ahead)
+    }
+
     @Test func losingTheCatchUpConnectionLosesNoRead() throws {
         let recorder = try record()
         try insert(400, "ann")
