@@ -11,7 +11,8 @@ import Sync
 /// hold one of the app's bearer tokens (Pusher's "Authorizing users" and "Authenticating users").
 ///
 /// Form fields, as Pusher's clients send them: `socket_id`, and `channel_name` for a channel. A token admits to its
-/// user's own channels and to nothing else; other private channels are for the app's backend to sign.
+/// user's own channels and to nothing else; other private channels are for the app's backend to sign. What is signed
+/// carries the token's times: it ends with the token, and a revocation of the user ends it.
 package struct AuthRoutes: Sendable {
     static let channelPath = "/pusher/auth"
     static let userPath = "/pusher/user-auth"
@@ -73,7 +74,9 @@ package struct AuthRoutes: Sendable {
         case .channel(let name, let socketID):
             guard let stream = try? StreamName.parse(name.string), stream.stream.user.hasSameBytes(as: token.userID)
             else { return .problem(.forbidden, "This channel is not the token's user's.") }
-            body.append(jsonString: credentials.sign(.channel(name, channelData: nil), socketID: socketID))
+            // With the token's times, so that it admits to nothing when the token would not.
+            let times = GrantTimes(issuedAt: token.issuedAt, expiresAt: token.expiresAt)
+            body.append(jsonString: credentials.sign(name, grant: times, socketID: socketID))
         case .user(let socketID):
             var data = ByteWriter(capacity: 128)
             // A token that does not say when it was issued counts as old, or a revocation could not end what it began.

@@ -15,6 +15,11 @@ struct BearerUser: Sendable {
         .unauthorized, "This route needs the user's token: Authorization: Bearer ..."
     ).with("WWW-Authenticate", "Bearer")
 
+    /// The answer while the hub does not know who is revoked: the database is out of reach, or the hub has just begun.
+    static let undecided = HTTPResponse.problem(
+        .serviceUnavailable, "The hub cannot tell at the moment whether this token was revoked."
+    ).with("Retry-After", "1")
+
     /// Has the token verified off the loop: `body` gets the user, `refuse` the answer to a bad token.
     func verify(
         _ token: String, refuse: @escaping @Sendable (HTTPResponse) -> Void,
@@ -30,6 +35,8 @@ struct BearerUser: Sendable {
     ) {
         // Before anything else that the pool has to do: a client waits, with a deadline.
         Task(priority: .high) {
+            // Before the token is judged: a list that becomes complete meanwhile may have been consulted before.
+            guard verifier.revocations.isCurrent else { return refuse(Self.undecided) }
             switch await verifier.verify(token) {
             case .success(let token): body(token)
             case .failure(let rejection):

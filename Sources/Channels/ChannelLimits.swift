@@ -3,10 +3,14 @@ package struct ChannelLimits: Sendable {
     /// Channels that one connection may be subscribed to. Pusher's own figure. Also the places that one connection may
     /// name in a `sync:resume`, and have waiting for their subscribes.
     package var subscriptionsPerSessionMax = 100
-    /// Guarded subscribes that one connection may have waiting for its identity.
+    /// Guarded subscribes that one connection may have waiting for its identity, and places that it may name before it.
     package var parkedPerSessionMax = 20
     /// Tokens in a row that are refused one connection; it is closed with the last of them.
     package var refusedTokensMax = 10
+    /// Resumes of one connection that are decided one right after the other; more wait.
+    package var resumesAtOnceMax = 100
+    /// After which time there is one more.
+    package var resumeInterval = Duration.milliseconds(100)
     /// Actions that one connection may have unanswered; one more is answered `retry`.
     package var actionsPerSessionMax = 256
     /// Of the homes of streams.

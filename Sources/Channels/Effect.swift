@@ -16,6 +16,8 @@ package enum Effect {
     case close(ErrorCode)
     /// Ask the stream's home loop: to take this session in, or for what it missed.
     case join(StreamJoin)
+    /// Tell the stream's home loop that this session awaits nothing more under this name; others of this loop are in it.
+    case forget(StreamName)
     /// Tell the stream's home loop that this loop has nobody left under this name.
     case leave(StreamName)
 }

@@ -5,6 +5,8 @@ import Sync
 extension Hub {
     /// How long a device that has not signed in is asked to wait: it takes a round trip or two.
     private static let signinPause = Duration.seconds(1)
+    /// How long a device waits while the hub does not know whose access was revoked.
+    private static let revocationPause = Duration.seconds(1)
     /// How long a device with too many actions under way is asked to wait.
     private static let crowdedPause = Duration.milliseconds(250)
 
@@ -28,6 +30,12 @@ extension Hub {
                 .retry(
                     key: envelope.key, .unavailable, after: Self.signinPause,
                     message: "Sign in first: by pusher:signin or sync:auth"), &effects)
+        }
+        guard isRevocationCurrent else {
+            return answer(
+                .retry(
+                    key: envelope.key, .unavailable, after: Self.revocationPause,
+                    message: "the hub has still to learn whose access was revoked"), &effects)
         }
         guard session.actionsInFlight < limits.actionsPerSessionMax else {
             return answer(

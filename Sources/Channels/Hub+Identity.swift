@@ -89,7 +89,7 @@ extension Hub {
 
     /// Gives the session the identity, or the time that it adds. False where there is nothing to be done with it; the
     /// client has been told, or is closed.
-    private func identify(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Bool {
+    func identify(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Bool {
         if let known = session.identity, !known.owns(identity.userID) {
             complain("This connection belongs to another user already; open a new one", &effects)
             return false

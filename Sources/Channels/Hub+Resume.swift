@@ -3,15 +3,17 @@ import Metrics
 import Pusher
 import Sync
 
-/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes answer.
+/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes
+/// answer.
 ///
 /// One mechanism. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
-/// connection has taken the one before. A page that ends where the home stood when it answered makes the subscription
-/// live: the home's next event comes by the same mailbox behind that answer.
+/// connection has taken the one before. A place that a client names is a cursor, too. A page that ends where the home
+/// stood when it answered makes the subscription live: the home's next event comes by the same mailbox behind that
+/// answer.
 extension Hub {
     /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
     /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.
-    func resume(_ data: [UInt8], _ session: Session, _ effects: inout Effects) {
+    func resume(_ data: [UInt8], _ session: Session, _ hasRoom: Bool, _ effects: inout Effects) {
         let request: ResumeRequest
         do throws(ResumeRequest.Fault) {
             // Arrays do not pass typed errors on.
@@ -34,18 +36,22 @@ extension Hub {
         guard places.count <= limits.subscriptionsPerSessionMax else {
             return complain("sync:resume names more channels than a connection may have", &effects)
         }
+        guard session.identity != nil || places.count <= limits.parkedPerSessionMax else {
+            return complain("sync:resume names too many channels before the sign-in", &effects)
+        }
         session.places = places
         for (name, position) in request.channels {
             if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }),
                 session.subscriptions[place].channel.isStream
             {
-                replay(place, of: session, from: position, &effects)
+                replay(place, of: session, from: position)
             } else if !isAwaited(name, of: session) {
                 metrics.lost(.forbidden)
                 let frame = ServerEvent.resumedFrame(name, at: position, lost: .forbidden)
                 effects.append(.send(frame))
             }
         }
+        if hasRoom { askResumes(of: session, &effects) }
     }
 
     /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
@@ -68,18 +74,29 @@ extension Hub {
 
     /// Has what lies behind `position` sent to a subscription that the home has answered, instead of what it was being
     /// sent; one still joining is left to its answer.
-    private func replay(_ place: Int, of session: Session, from position: StreamPosition, _ effects: inout Effects) {
+    private func replay(_ place: Int, of session: Session, from position: StreamPosition) {
         switch session.subscriptions[place].standing {
         case .joining:
             return
         case .live(let index):
             remove(index, from: session.subscriptions[place].channel)
-            fallBehind(place, of: session, Replay(cursor: position, step: .deciding))
+            fallBehind(place, of: session, Replay(cursor: position, isResume: true))
+        case .behind(let replay) where replay.isAsking:
+            replay.named = position
         case .behind(let replay):
             replay.cursor = position
-            replay.step = .deciding
+            replay.isResume = true
         }
-        ask(.resume(from: position), place, of: session, &effects)
+    }
+
+    /// Asks about the places that were named, as far as the session's budget goes; for the rest `drained` does.
+    private func askResumes(of session: Session, _ effects: inout Effects) {
+        for place in session.subscriptions.indices {
+            guard case .behind(let replay) = session.subscriptions[place].standing, replay.isResume, !replay.isAsking
+            else { continue }
+            guard session.resumeBudget.take(at: now(), limits) else { return }
+            ask(.resume(from: replay.cursor), replay, place, of: session, &effects)
+        }
     }
 
     // MARK: The home's answers
@@ -97,11 +114,17 @@ extension Hub {
             channel.joining -= 1
             effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
             if let position = takePlace(channel.name, of: session) {
-                fallBehind(place, of: session, Replay(cursor: position, step: .deciding))
-                ask(.resume(from: position), place, of: session, &effects)
+                fallBehind(place, of: session, Replay(cursor: position, isResume: true))
+                if hasRoom { askResumes(of: session, &effects) }
             } else {
                 goLive(place, of: session, at: joined.position)
             }
+        case (.behind(let replay), _) where replay.named != nil:
+            replay.isAsking = false
+            replay.cursor = replay.named ?? replay.cursor
+            replay.isResume = true
+            replay.named = nil
+            if hasRoom { askResumes(of: session, &effects) }
         case (.behind(let replay), .recovered(let replayed, let page)):
             metrics.recovered(replayed)
             let frame = ServerEvent.resumedFrame(channel.name, at: joined.position, replayed: replayed)
@@ -123,18 +146,16 @@ extension Hub {
         _ page: StreamPage?, _ hasRoom: Bool, _ replay: Replay, _ place: Int, of session: Session,
         at position: StreamPosition, _ effects: inout Effects
     ) {
+        replay.isAsking = false
+        replay.isResume = false
         if let page {
-            guard hasRoom else {
-                replay.step = .waiting
-                return
-            }
+            // It is asked for once more when there is room.
+            guard hasRoom else { return }
             effects.append(.send(page.frames))
             replay.cursor = StreamPosition(epoch: position.epoch, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
             goLive(place, of: session, at: position)
-        } else {
-            replay.step = .waiting
         }
     }
 
@@ -147,25 +168,22 @@ extension Hub {
         goLive(place, of: session, at: position)
     }
 
-    /// The connection has little left to send: the next of its streams that are behind gets its next page. One page at a
-    /// time, so that a connection holds one at most.
+    /// The connection has little left to send: places that were named are asked about, and the next of its streams that
+    /// are behind gets its next page, one such page at a time.
     package func drained(_ session: Session, _ effects: inout Effects) {
         guard session.isBehind else { return }
+        askResumes(of: session, &effects)
         let count = session.subscriptions.count
         var next: Int?
         for step in 0..<count {
             let place = (session.nextTurn + step) % count
-            guard case .behind(let replay) = session.subscriptions[place].standing else { continue }
-            switch replay.step {
-            case .reading: return
-            case .waiting: next = next ?? place
-            case .deciding: break
-            }
+            guard case .behind(let replay) = session.subscriptions[place].standing, !replay.isResume else { continue }
+            if replay.isAsking { return }
+            next = next ?? place
         }
         guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
         session.nextTurn = next + 1
-        replay.step = .reading
-        ask(.next(after: replay.cursor), next, of: session, &effects)
+        ask(.next(after: replay.cursor), replay, next, of: session, &effects)
     }
 
     // MARK: Live and behind
@@ -176,7 +194,7 @@ extension Hub {
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
         else { return false }
         remove(index, from: channel)
-        fallBehind(place, of: session, Replay(cursor: position, step: .waiting))
+        fallBehind(place, of: session, Replay(cursor: position, isResume: false))
         return true
     }
 
@@ -213,8 +231,9 @@ extension Hub {
     }
 
     private func ask(
-        _ purpose: StreamJoin.Purpose, _ place: Int, of session: Session, _ effects: inout Effects
+        _ purpose: StreamJoin.Purpose, _ replay: Replay, _ place: Int, of session: Session, _ effects: inout Effects
     ) {
+        replay.isAsking = true
         let serial = session.nextSerial()
         session.subscriptions[place].serial = serial
         guard let name = try? StreamName.parse(session.subscriptions[place].channel.name.string) else { return }

@@ -20,7 +20,10 @@ extension Hub {
         if session.app.ownsDatabase {
             do {
                 if let stream = try StreamName.parse(name.string) {
-                    return subscribe(name, stream, vouchedFor: auth.map(isSigned), session, &effects)
+                    let vouching = auth.map { auth in
+                        isSigned(auth) ? Vouching.backend : grant(of: auth, name, channelData, stream, session)
+                    }
+                    return subscribe(name, stream, vouching, session, &effects)
                 }
             } catch {
                 return refuse(name, .notCanonical, &effects)
@@ -46,20 +49,26 @@ extension Hub {
     /// A user's stream: for that user alone. A subscribe that comes before the identity is parked and answered when the
     /// identity comes, for pusher-js never recovers from an early refusal.
     ///
-    /// - Parameter vouchedFor: whether the app's own backend signed for this subscriber, as it does for any private
-    ///   channel; nil without a signature.
+    /// - Parameter vouching: what the signature amounts to; nil without one.
     private func subscribe(
-        _ name: ChannelName, _ stream: StreamName, vouchedFor: Bool?, _ session: Session, _ effects: inout Effects
+        _ name: ChannelName, _ stream: StreamName, _ vouching: Vouching?, _ session: Session,
+        _ effects: inout Effects
     ) {
         if let identity = session.identity, identity.owns(stream.stream.user) {
             return enter(name, stream, session, &effects)
         }
-        if stream.form == .privateUser, let vouchedFor {
-            guard vouchedFor else { return refuse(name, .badSignature, &effects) }
-            // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
-            session.parked.removeAll { $0.name == name }
-            session.isVouchedFor = true
-            return enter(name, stream, session, &effects)
+        if stream.form == .privateUser, let vouching {
+            switch vouching {
+            case .nobody:
+                return refuse(name, .badSignature, &effects)
+            case .backend:
+                // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
+                session.parked.removeAll { $0.name == name }
+                session.isVouchedFor = true
+                return enter(name, stream, session, &effects)
+            case .hub(let identity):
+                return subscribe(name, stream, as: identity, session, &effects)
+            }
         }
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
         guard !session.parked.contains(where: { $0.name == name }) else { return }
@@ -67,6 +76,40 @@ extension Hub {
             return refuse(name, .tooManyParked, &effects)
         }
         session.parked.append(ParkedSubscribe(name: name, stream: stream))
+    }
+
+    /// Who vouches for a subscriber to a user's stream.
+    private enum Vouching {
+        case nobody
+        /// The app's own, as for any private channel.
+        case backend
+        /// The hub's `/pusher/auth`, for who showed it a token: that is who the connection is.
+        case hub(Identity)
+    }
+
+    private func grant(
+        of auth: String, _ name: ChannelName, _ channelData: String?, _ stream: StreamName, _ session: Session
+    ) -> Vouching {
+        // The hub signs no `channel_data`.
+        guard channelData == nil,
+            let times = session.app.credentials.verifyGrant(auth, of: name, socketID: session.socketID)
+        else { return .nobody }
+        let user = stream.stream.user
+        return .hub(Identity(userID: user, issuedAt: times.issuedAt, expiresAt: times.expiresAt))
+    }
+
+    /// The hub's own signature admits for as long as the token would: it makes the session its user's.
+    private func subscribe(
+        _ name: ChannelName, _ stream: StreamName, as identity: Identity, _ session: Session,
+        _ effects: inout Effects
+    ) {
+        // Another user's: what it admits to would outlast the token, for a connection's identity is one.
+        guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
+        guard !refuses(identity, of: session.app) else { return refuse(name, .revoked, &effects) }
+        guard identify(session, as: identity, &effects) else { return }
+        session.parked.removeAll { $0.name == name }
+        enter(name, stream, session, &effects)
+        unpark(session, &effects)
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {

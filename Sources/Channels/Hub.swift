@@ -19,6 +19,8 @@ package final class Hub {
     let now: () -> UnixTime
     /// Whose older identities are refused.
     var revocations = RevocationTable()
+    /// Whether all revocations are known. While they are not, nobody's actions are taken: access may have been revoked.
+    package var isRevocationCurrent = true
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
     /// The channels of each app, by the app's index.
@@ -64,7 +66,11 @@ package final class Hub {
     }
 
     /// An event came from the client.
-    package func received(_ event: ClientEvent, from session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter hasRoom: whether the connection takes a page now; without room what is missed is asked for later.
+    package func received(
+        _ event: ClientEvent, from session: Session, hasRoom: Bool = true, _ effects: inout Effects
+    ) {
         switch event {
         case .ping:
             effects.append(.send(ServerEvent.pongFrame))
@@ -81,7 +87,7 @@ package final class Hub {
         case .sync("action", let data):
             act(data, session, &effects)
         case .sync("resume", let data):
-            resume(data, session, &effects)
+            resume(data, session, hasRoom, &effects)
         case .sync:
             complain("This hub does not know this sync: event", &effects)
         case .client:
@@ -131,18 +137,22 @@ package final class Hub {
     func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel)
+        var isAwaitingHome = false
         switch subscription.standing {
-        case .joining: channel.joining -= 1
+        case .joining:
+            channel.joining -= 1
+            isAwaitingHome = true
         case .live(let index): remove(index, from: channel)
-        case .behind:
+        case .behind(let replay):
+            isAwaitingHome = replay.isAsking
             channel.behind.removeAll { $0 == session.id }
             session.behindCount -= 1
         }
-        guard channel.isEmpty else { return }
-        channels[session.app.index][channel.name.string] = nil
-        if channel.isStream, let name = try? StreamName.parse(channel.name.string) {
-            effects.append(.leave(name))
-        }
+        if channel.isEmpty { channels[session.app.index][channel.name.string] = nil }
+        guard channel.isStream, channel.isEmpty || isAwaitingHome,
+            let name = try? StreamName.parse(channel.name.string)
+        else { return }
+        effects.append(channel.isEmpty ? .leave(name) : .forget(name))
     }
 
     func complain(_ message: StaticString, _ effects: inout Effects) {

@@ -27,7 +27,7 @@ package final class Session {
     var parked: ContiguousArray<ParkedSubscribe> = []
     /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
     var places: ContiguousArray<NamedPlace> = []
-    /// Whether it was ever admitted to a stream by a signature for that channel alone.
+    /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
     var isVouchedFor = false
     /// Tokens of `sync:auth` refused since the last good one.
     var refusedTokens = 0
@@ -35,6 +35,8 @@ package final class Session {
     var behindCount: UInt32 = 0
     /// Where the search for the next one to get a page begins.
     var nextTurn = 0
+    /// How many of its resumes may be asked about.
+    var resumeBudget = ResumeBudget()
     /// Numbers this session's subscribes, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
     /// Actions whose answers are awaited.
@@ -45,6 +47,9 @@ package final class Session {
         self.app = app
         self.socketID = socketID
     }
+
+    /// Whether it has subscribes that wait for an identity, which has not come.
+    package var awaitsIdentity: Bool { identity == nil && !parked.isEmpty }
 
     /// Whether a stream is to be fed by pages, as the connection takes them (`Hub.drained`).
     package var isBehind: Bool { behindCount > 0 }
@@ -88,24 +93,39 @@ struct Subscription {
     let channel: Channel
 }
 
-/// How far a subscription that is behind has come.
+/// How far a subscription that is behind has come. The home is asked one thing at a time, and when the connection has
+/// room for the answer: however often a client names a place, there is one request under way.
 final class Replay {
-    enum Step {
-        /// A place was named, and the home decides what follows from it.
-        case deciding
-        /// The next page is under way.
-        case reading
-        /// The next page is asked for when the connection has room for it.
-        case waiting
-    }
-
     /// What the client has, or was handed last.
     var cursor: StreamPosition
-    var step: Step
+    /// Whether the client named the cursor itself, and is owed the home's word on it.
+    var isResume: Bool
+    /// Whether the home has been asked what follows the cursor, and has not answered.
+    var isAsking = false
+    /// A place that the client named since the home was asked: the answer under way is void.
+    var named: StreamPosition?
 
-    init(cursor: StreamPosition, step: Step) {
+    init(cursor: StreamPosition, isResume: Bool) {
         self.cursor = cursor
-        self.step = step
+        self.isResume = isResume
+    }
+}
+
+/// A resume costs the hub a page, however little it costs the client. So `resumesAtOnceMax` are free, a connection's worth
+/// of channels, and then one each `resumeInterval`.
+struct ResumeBudget {
+    /// When all that was taken will have been made up for.
+    private var madeUp = UnixTime(microseconds: .min)
+
+    /// Takes one, unless there is none left.
+    mutating func take(at now: UnixTime, _ limits: ChannelLimits) -> Bool {
+        // Never further ahead than a burst: a clock that is set back must not stop resumes until it is there again.
+        let full = now.advanced(by: limits.resumeInterval * limits.resumesAtOnceMax)
+        madeUp = min(max(madeUp, now), full)
+        let next = madeUp.advanced(by: limits.resumeInterval)
+        guard next <= full else { return false }
+        madeUp = next
+        return true
     }
 }
 

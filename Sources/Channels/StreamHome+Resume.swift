@@ -13,7 +13,8 @@ extension StreamHome {
         if !from.epoch.hasSameBytes(as: position.epoch) {
             answer(join, loop, position, .lost(.streamReset), &effects)
         } else if from.offset > position.offset {
-            answer(join, loop, position, .lost(.ahead), &effects)
+            // The home stands where the feed has read to: a snapshot, or another hub, may well be newer than that.
+            read(join, loop, after: from.offset, .confirmation, position, &effects)
         } else if missed.overflow || missed.partialValue > limits.replayEvents {
             answer(join, loop, position, .lost(.tooMany), &effects)
         } else if missed.partialValue == 0 {
@@ -21,7 +22,7 @@ extension StreamHome {
         } else if let page = windowPage(join.name, after: from.offset) {
             answer(join, loop, position, .recovered(replayed: missed.partialValue, page), &effects)
         } else {
-            read(join, loop, after: from.offset, isResume: true, position, &effects)
+            read(join, loop, after: from.offset, .resume, position, &effects)
         }
     }
 
@@ -38,7 +39,7 @@ extension StreamHome {
         } else if let page = windowPage(join.name, after: after.offset) {
             answer(join, loop, position, .page(page), &effects)
         } else {
-            read(join, loop, after: after.offset, isResume: false, position, &effects)
+            read(join, loop, after: after.offset, .page, position, &effects)
         }
     }
 
@@ -49,6 +50,7 @@ extension StreamHome {
         _ read: StreamRead, _ events: [StreamEvent], _ effects: inout ContiguousArray<Effect>
     ) {
         guard let position = current(read) else { return }
+        guard read.after < read.upTo else { return confirmed(read, position, &effects) }
         // The feed gives a page without a gap; what does not follow is not handed on.
         var page: ContiguousArray<ReplayWindow.Entry> = []
         for event in events {
@@ -59,13 +61,14 @@ extension StreamHome {
         guard !page.isEmpty else { return unreadable(read, .busy, &effects) }
         let last = read.after &+ Int64(page.count)
         var pages: [StreamForm: StreamPage] = [:]
-        for reader in answered(read, where: { $0.after == read.after }) {
+        for reader in answered(read, where: { $0.after == read.after && $0.purpose != .arrival }) {
             let name = StreamName(form: reader.form, stream: read.stream)
             guard let shared = pages[reader.form] ?? Self.encode(page, last: last, name) else { continue }
             pages[reader.form] = shared
             answer(
                 reader, position,
-                reader.isResume ? .recovered(replayed: position.offset - reader.after, shared) : .page(shared), &effects
+                reader.purpose == .page
+                    ? .page(shared) : .recovered(replayed: position.offset - reader.after, shared), &effects
             )
         }
         readNext(read.stream, position, &effects)
@@ -78,16 +81,63 @@ extension StreamHome {
         guard let position = current(read) else { return }
         // What lies before an offset that has expired has expired too. Of another life of the stream all takers will be
         // told by a reset; until it comes, this one's log is out of reach.
-        let loss: ResumeLoss = failure == .expired ? .positionExpired : .storeUnavailable
+        let loss: ResumeLoss =
+            switch failure {
+            case .expired: .positionExpired
+            case .ahead: .ahead
+            case .otherEpoch, .busy: .storeUnavailable
+            }
         let meant = answered(read) {
             switch failure {
             case .expired: $0.after <= read.after
             case .otherEpoch: true
-            case .busy: $0.after == read.after
+            case .ahead: $0.purpose == .confirmation && $0.after >= read.after && $0.after > position.offset
+            case .busy: $0.purpose != .arrival && $0.after == read.after
             }
         }
         for reader in meant { answer(reader, position, .lost(loss), &effects) }
         readNext(read.stream, position, &effects)
+    }
+
+    // MARK: Ahead of the home
+
+    /// The log has got to the place that was asked about, where the home is not yet.
+    private mutating func confirmed(
+        _ read: StreamRead, _ position: StreamPosition, _ effects: inout ContiguousArray<Effect>
+    ) {
+        for reader in answered(read, where: { $0.purpose == .confirmation && $0.after <= read.after }) {
+            if reader.after <= position.offset {
+                resume(reader, read.stream, at: position, &effects)
+            } else {
+                readers[read.stream, default: StreamReaders()].awaitArrival(reader)
+                if let place = streams.index(forKey: read.stream) { streams.values[place].isAwaited = true }
+            }
+        }
+        readNext(read.stream, position, &effects)
+    }
+
+    /// The stream has moved on: who was ahead of it goes on from there.
+    mutating func arrived(_ id: StreamID, _ effects: inout ContiguousArray<Effect>) {
+        guard let stream = streams.index(forKey: id), let position = streams.values[stream].position else { return }
+        guard let place = readers.index(forKey: id) else {
+            streams.values[stream].isAwaited = false
+            return
+        }
+        let arrived = readers.values[place].arrived(at: position.offset)
+        streams.values[stream].isAwaited = readers.values[place].awaitsArrival
+        for reader in arrived { resume(reader, id, at: position, &effects) }
+        if !arrived.isEmpty { readNext(id, position, &effects) }
+    }
+
+    private mutating func resume(
+        _ reader: StreamReaders.Reader, _ id: StreamID, at position: StreamPosition,
+        _ effects: inout ContiguousArray<Effect>
+    ) {
+        let from = StreamPosition(epoch: position.epoch, offset: reader.after)
+        let join = StreamJoin(
+            name: StreamName(form: reader.form, stream: id), session: reader.session, serial: reader.serial,
+            purpose: .resume(from: from))
+        resume(join, Int(reader.loop), from: from, at: position, &effects)
     }
 
     /// Where the stream stands, if the read is the one that its readers wait for.
@@ -106,13 +156,13 @@ extension StreamHome {
     }
 
     private mutating func read(
-        _ join: StreamJoin, _ loop: Int, after: Int64, isResume: Bool, _ position: StreamPosition,
+        _ join: StreamJoin, _ loop: Int, after: Int64, _ purpose: StreamReaders.Purpose, _ position: StreamPosition,
         _ effects: inout ContiguousArray<Effect>
     ) {
         let id = join.name.stream
         let reader = StreamReaders.Reader(
             session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: join.name.form,
-            after: after, isResume: isResume)
+            after: after, purpose: purpose)
         guard readers[id, default: StreamReaders()].append(reader, most: limits.readersPerStreamMax) else {
             return answer(join, loop, position, .lost(.storeUnavailable), &effects)
         }
@@ -125,7 +175,8 @@ extension StreamHome {
         guard let place = readers.index(forKey: id), let stream = streams[id] else { return }
         if let after = readers.values[place].nextRead() {
             let read = StreamRead(
-                stream: id, watch: stream.watch, epoch: position.epoch, after: after, upTo: position.offset)
+                stream: id, watch: stream.watch, epoch: position.epoch, after: after,
+                upTo: max(after, position.offset))
             effects.append(.read(read))
         } else if readers.values[place].isEmpty {
             readers.remove(at: place)

@@ -9,6 +9,8 @@ extension StreamHome {
         let watch: UInt32
         /// Which entry of the lingering streams stands for this one; 0 while it has takers.
         var linger: UInt32 = 0
+        /// Whether a reader waits until the stream gets to its offset.
+        var isAwaited = false
         var state = State.awaiting(WaitingList())
         var window = ReplayWindow()
 
@@ -32,13 +34,13 @@ extension StreamHome {
         let form: StreamForm
     }
 
-    /// Nearly always one, which needs no memory of its own.
+    /// Nearly always one, which needs no memory of its own. Bounded by the sessions there are: who leaves is taken out.
     struct WaitingList {
         private var first: Waiting?
         private var others: ContiguousArray<Waiting> = []
 
         mutating func append(_ waiting: Waiting) {
-            if first == nil {
+            if first == nil, others.isEmpty {
                 first = waiting
             } else {
                 others.append(waiting)
@@ -106,6 +108,13 @@ extension StreamHome.Stream {
             state = .awaiting(waiting)
         }
         return userLoops.isEmpty && privateLoops.isEmpty
+    }
+
+    /// A session of the loop has left the channel: it waits no more.
+    mutating func forget(_ session: SessionID, _ form: StreamForm, _ loop: Int) {
+        guard var waiting else { return }
+        waiting.removeAll { $0.session == session && $0.form == form && Int($0.loop) == loop }
+        state = .awaiting(waiting)
     }
 
     /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.

@@ -19,7 +19,7 @@ import Sync
 /// - a loop's last subscriber leaves while its next one's join is in the mailbox: leave and join keep their order,
 ///   and a loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`);
 /// - a page of the log comes when the stream has moved on: it goes no further than what had been handed on when it was
-///   asked for, and is not taken for the last one (`anEventDuringAReadIsBehindThePage`).
+///   asked for, and is not taken for the last one (`ResumeTests.aLiveEventDuringAReplayFromTheLog`).
 package struct StreamHome {
     package enum Effect {
         /// Have the feed read the stream's position and hand over its events from there on.
@@ -91,6 +91,17 @@ package struct StreamHome {
         }
     }
 
+    /// A session of a loop has left the channel before it was answered; others of that loop are in it still.
+    package mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
+        if let place = streams.index(forKey: name.stream) {
+            streams.values[place].forget(session, name.form, loop)
+        }
+        if let place = readers.index(forKey: name.stream) {
+            readers.values[place].remove(session, form: name.form, loop: loop)
+            if readers.values[place].isEmpty { readers.remove(at: place) }
+        }
+    }
+
     /// A loop has nobody left under this name, and awaits nobody. `now`: monotonic, in nanoseconds.
     package mutating func leave(
         _ name: StreamName, from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
@@ -101,7 +112,10 @@ package struct StreamHome {
             if readers.values[place].isEmpty { readers.remove(at: place) }
         }
         guard streams.values[place].drop(name.form, loop) else { return }
-        guard streams.values[place].position != nil, limits.linger > .zero, limits.lingeringMax > 0 else {
+        // One that never had an event is as quickly found by the next who comes, and names are easily made up.
+        guard let position = streams.values[place].position, position.offset > 0, limits.linger > .zero,
+            limits.lingeringMax > 0
+        else {
             return unwatch(name.stream, &effects)
         }
         lastLinger &+= 1
@@ -182,8 +196,9 @@ package struct StreamHome {
         windowEvents -= streams.values[place].window.count
         streams.values[place].window.removeAll()
         streams.values[place].state = .positioned(position)
+        streams.values[place].isAwaited = false
         readers[id] = nil
-        let isSameLife = old.epoch == position.epoch && position.offset >= old.offset
+        let isSameLife = old.epoch.hasSameBytes(as: position.epoch) && position.offset >= old.offset
         for form in StreamForm.allCases {
             let loops = streams.values[place].loops(form)
             guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format() else { continue }
@@ -208,6 +223,7 @@ package struct StreamHome {
             effects.append(.broadcast(loops: loops, channel: name, offset: event.offset, frame: frame))
         }
         evict(behind: event)
+        if streams.values[place].isAwaited { arrived(event.stream, &effects) }
     }
 
     /// Keeps all windows together within their bound: the oldest event of all goes first.

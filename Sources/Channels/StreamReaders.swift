@@ -3,6 +3,17 @@ import Sync
 /// Who waits for pages of one stream's log. One read is under way at a time, and all who wait at its place share it:
 /// a crowd that comes back at once costs one read.
 struct StreamReaders {
+    enum Purpose {
+        /// Just its next page.
+        case page
+        /// The decision on its `sync:resume`.
+        case resume
+        /// Likewise, from an offset that the home had not reached: whether the log has.
+        case confirmation
+        /// The log has, and so will the home.
+        case arrival
+    }
+
     struct Reader {
         let session: SessionID
         let serial: UInt32
@@ -11,8 +22,7 @@ struct StreamReaders {
         let form: StreamForm
         /// What it was handed last.
         let after: Int64
-        /// Whether it awaits the decision on its `sync:resume`, or just its next page.
-        let isResume: Bool
+        var purpose: Purpose
     }
 
     private(set) var waiting: ContiguousArray<Reader> = []
@@ -31,6 +41,28 @@ struct StreamReaders {
         return true
     }
 
+    /// Forgets a session that has left the channel.
+    mutating func remove(_ session: SessionID, form: StreamForm, loop: Int) {
+        waiting.removeAll { $0.session == session && $0.form == form && Int($0.loop) == loop }
+    }
+
+    /// Takes out those who wait until the stream gets to `offset`.
+    mutating func arrived(at offset: Int64) -> ContiguousArray<Reader> {
+        func isThere(_ reader: Reader) -> Bool { reader.purpose == .arrival && reader.after <= offset }
+        let arrived = waiting.filter(isThere)
+        if !arrived.isEmpty { waiting.removeAll(where: isThere) }
+        return ContiguousArray(arrived)
+    }
+
+    /// Lets a reader wait for its stream's arrival, behind the others.
+    mutating func awaitArrival(_ reader: Reader) {
+        var reader = reader
+        reader.purpose = .arrival
+        waiting.append(reader)
+    }
+
+    var awaitsArrival: Bool { waiting.contains { $0.purpose == .arrival } }
+
     /// Forgets the readers of a loop that has nobody left under this form of the name.
     mutating func removeAll(form: StreamForm, loop: Int) {
         waiting.removeAll { $0.form == form && Int($0.loop) == loop }
@@ -38,7 +70,7 @@ struct StreamReaders {
 
     /// The place to read next; nil where one is being read, or nobody waits.
     mutating func nextRead() -> Int64? {
-        guard reading == nil, let next = waiting.first else { return nil }
+        guard reading == nil, let next = waiting.first(where: { $0.purpose != .arrival }) else { return nil }
         reading = next.after
         return next.after
     }

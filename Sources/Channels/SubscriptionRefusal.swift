@@ -20,6 +20,8 @@ package struct SubscriptionRefusal: Sendable {
         authFailure: "channel_signature")
     package static let otherUser = SubscriptionRefusal(
         "AuthError", 403, "This channel belongs to another user", authFailure: "other_user")
+    package static let revoked = SubscriptionRefusal(
+        "AuthError", 401, "Access was revoked after this was issued; get a new token", authFailure: "revoked")
     package static let notCanonical = SubscriptionRefusal(
         "AuthError", 400,
         "Names that begin with user. or private-user. must be user.<id>.<topic>, the id's odd bytes written =XX")

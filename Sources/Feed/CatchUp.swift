@@ -5,17 +5,17 @@ import Reactor
 import Sync
 
 /// The catch-up connection: pages of the log for those who are behind, in a pipeline, so that no replay delays the live
-/// tail; and revocations, which are few.
+/// tail.
 ///
-/// Any statement stands for itself: what is under way when the connection is lost is sent again on the next one.
+/// Any statement stands for itself: what is under way when the connection is lost is sent again on the next one. A read
+/// ends where none is answered for `readTimeout`, though the reading connection is current and the receivers have room:
+/// those who ask are told, instead of waiting for a connection that may not come back.
 final class CatchUp {
     private static let readLog = PreparedStatement(
         """
-        SELECT epoch, o, name, data \
+        SELECT epoch, top, o, name, data \
         FROM sync.read_log($1::text, $2::text, $3::bigint, $4::bigint, $5::int, $6::int)
         """)
-    private static let revocations = PreparedStatement(
-        "SELECT snapshot, user_id, before FROM sync.revocations($1::pg_snapshot, $2::text, $3::int)")
 
     private let loop: EventLoop
     private let configuration: FeedConfiguration
@@ -25,10 +25,15 @@ final class CatchUp {
     private let put: (FeedOutput) -> Void
     private var slot: ConnectionSlot?
     private var queue: ReadQueue
-    private var revoked = RevocationTail()
-    /// When the last read of revocations began.
-    private var lastRevocations = Instant(nanoseconds: 0)
-    private var revocationsDue: Alarm?
+    /// When the feed became current, nil where it is not; and for how long it had been, all told, before.
+    private var currentSince: Instant?
+    private var currentBefore = Duration.zero
+    /// When a read was last answered, or could not be sent because receivers were slow, by `clock`.
+    private var lastProgress = Duration.zero
+    private var overdue: Alarm?
+    private var isOverdueSet = false
+    /// Whether reads have ended for want of answers, and nothing came back since: others need not wait as long again.
+    private var isStalled = false
     /// Whether hello was said and reads may be sent.
     private(set) var isUp = false
 
@@ -52,11 +57,11 @@ final class CatchUp {
             connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
                 opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.lost() }))
-        revocationsDue = try Alarm(loop, changed)
+        overdue = try Alarm(loop) { [weak self] in self?.expire() }
     }
 
     /// Whether a page could be asked for.
-    var wantsPage: Bool { isUp && queue.wantsTurn }
+    var wantsPage: Bool { isUp && currentSince != nil && queue.wantsTurn }
 
     func start() {
         slot?.connect()
@@ -64,36 +69,52 @@ final class CatchUp {
 
     /// A home asks for a page.
     func read(_ read: StreamRead) {
-        if !queue.append(read) { put(.unreadable(read, .busy)) }
+        guard !isStalled, queue.append(read, at: clock) else { return put(.unreadable(read, .busy)) }
     }
 
-    /// Something was committed, or it is time to look for revocations.
-    func wake() {
-        revoked.wake()
+    /// Whether the feed knows all revocations: only then the log is read, and the time of reads runs.
+    func current(_ isCurrent: Bool) {
+        guard isCurrent != (currentSince != nil) else { return }
+        isStalled = false
+        currentBefore = clock
+        currentSince = isCurrent ? loop.now : nil
     }
 
-    /// Sends what may be sent. Revocations first: one read of them at a time.
+    /// Sends what may be sent.
     ///
     /// - Parameters:
-    ///   - readsPages: whether the receivers have room for pages.
+    ///   - hasRoom: whether the receivers have room for pages.
     ///   - isWanted: whether anybody looks at the answer.
-    func pump(readsPages: Bool, where isWanted: (StreamRead) -> Bool) {
+    func pump(hasRoom: Bool, where isWanted: (StreamRead) -> Bool) {
         metrics.pagesWaiting.set(queue.count)
-        guard isUp else { return }
-        readRevocations()
-        while readsPages, isUp, let turn = queue.next(where: isWanted) { send(turn) }
+        guard currentSince != nil else { return }
+        if !hasRoom { lastProgress = clock }
+        while hasRoom, isUp, let turn = queue.next(where: isWanted) { send(turn) }
+        setOverdue()
     }
 
-    /// At most so often, for every commit of anything wakes.
-    private func readRevocations() {
-        guard revoked.wantsRead else { return }
-        let pause = configuration.revocationInterval - loop.now.duration(since: lastRevocations)
-        guard revoked.isAmidRead || pause <= .zero else {
-            revocationsDue?.set(after: pause)
-            return
+    // MARK: The time of reads
+
+    /// The time for which the feed has been current.
+    private var clock: Duration {
+        currentBefore + (currentSince.map { loop.now.duration(since: $0) } ?? .zero)
+    }
+
+    private func setOverdue() {
+        guard !isOverdueSet, queue.isAnyWaiting else { return }
+        isOverdueSet = true
+        overdue?.set(after: configuration.readTimeout / 4)
+    }
+
+    private func expire() {
+        isOverdueSet = false
+        let start = clock - configuration.readTimeout
+        if currentSince != nil, lastProgress <= start {
+            let expired = queue.expire(askedUpTo: start)
+            isStalled = isStalled || !expired.isEmpty
+            for read in expired { put(.unreadable(read, .busy)) }
         }
-        lastRevocations = loop.now
-        if let query = revoked.nextQuery() { send(query) }
+        changed()
     }
 
     // MARK: Hello
@@ -113,8 +134,8 @@ final class CatchUp {
                 slot?.drop(error)
             case .success(let rows) where rows.boolean(0, 0) == false:
                 isUp = true
+                isStalled = false
                 slot?.established()
-                revoked.connected()
                 changed()
             case .success:
                 slot?.drop(PostgresError(.statement, "the server is a standby", sqlstate: "25006"))
@@ -124,7 +145,6 @@ final class CatchUp {
 
     private func lost() {
         isUp = false
-        revoked.disconnected()
         for read in queue.lost() { put(.unreadable(read, .busy)) }
         changed()
     }
@@ -146,6 +166,7 @@ final class CatchUp {
         connection.execute(Self.readLog, parameters, timeout: timeout) { [weak self] answer in
             guard let self else { return }
             metrics.readSeconds.record(Instant.read().duration(since: start))
+            isStalled = false
             switch answer {
             case .success(let rows): answered(turn, rows)
             case .failure(let error): failed(turn, error)
@@ -158,6 +179,7 @@ final class CatchUp {
         do throws(MalformedAnswer) {
             let answer = try LogPage(rows, turn.read)
             queue.done(turn)
+            lastProgress = clock
             switch answer {
             case .events(let events): put(.page(turn.read, events))
             case .none(let failure): put(.unreadable(turn.read, failure))
@@ -176,31 +198,6 @@ final class CatchUp {
         logger.warning("PostgreSQL: a page of the log was not to be had: \(error)")
         if !queue.failed(turn) { put(.unreadable(turn.read, .busy)) }
         if error.advice == .reconnect { slot?.drop(error) }
-    }
-
-    // MARK: Revocations
-
-    private func send(_ query: RevocationTail.Query) {
-        let parameters = CStringList([query.previous, query.after, String(FeedLimits.revocationRows)])
-        guard let connection = slot?.connection, let parameters else { return revoked.failed() }
-        connection.execute(Self.revocations, parameters, timeout: timeout) { [weak self] answer in
-            guard let self else { return }
-            switch answer {
-            case .success(let rows):
-                do throws(MalformedAnswer) {
-                    let page = try RevocationRows(rows)
-                    revoked.received(page.revocations, snapshot: page.snapshot)
-                    metrics.revocations.add(page.revocations.count)
-                    if !page.revocations.isEmpty { put(.revoked(page.revocations)) }
-                } catch {
-                    slot?.drop(.malformedAnswer)
-                }
-            case .failure(let error):
-                // Another connection reads them all anew.
-                slot?.drop(error)
-            }
-            changed()
-        }
     }
 
     /// The server's own timeout comes first and says so.

@@ -88,19 +88,23 @@ struct ReplayRows: EventPage {
     }
 }
 
-/// The answer to a read of the log, by `sync.read_log`: epoch, o, name, data.
+/// The answer to a read of the log, by `sync.read_log`: epoch, top, o, name, data.
 enum LogPage {
-    /// At least one, without a gap, from the one behind the read's `after` on.
+    /// Without a gap, from the one behind the read's `after` on; at least one where any were asked for.
     case events([StreamEvent])
     case none(StreamReadFailure)
 
     /// Where there are no events there is one row, of an epoch and NULLs.
     init(_ rows: Rows, _ read: StreamRead) throws(MalformedAnswer) {
-        guard rows.columns == 4, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch) else {
-            throw MalformedAnswer()
-        }
+        guard rows.columns == 5, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch),
+            let top = rows.integer(0, 1)
+        else { throw MalformedAnswer() }
         guard epoch == read.epoch else {
             self = .none(.otherEpoch)
+            return
+        }
+        guard read.after < read.upTo else {
+            self = top < read.after ? .none(.ahead) : .events([])
             return
         }
         var events: [StreamEvent] = []
@@ -108,8 +112,8 @@ enum LogPage {
         var last = read.after
         for row in 0..<rows.count {
             // What is there in part only ends where it breaks off.
-            guard let offset = rows.integer(row, 1), offset.follows(last) else { break }
-            guard let event = rows.event(row, read.stream, offset, nameColumn: 2) else { throw MalformedAnswer() }
+            guard let offset = rows.integer(row, 2), offset.follows(last) else { break }
+            guard let event = rows.event(row, read.stream, offset, nameColumn: 3) else { throw MalformedAnswer() }
             events.append(event)
             last = offset
         }

@@ -14,6 +14,8 @@ package struct FeedConfiguration: Sendable {
     package var positionCheckInterval = Duration.seconds(30)
     /// The shortest time from one look for revocations to the next.
     package var revocationInterval = Duration.milliseconds(250)
+    /// How long a read of the log may wait while the feed is current and no read is answered; then it is `busy`.
+    package var readTimeout = Duration.seconds(5)
     /// How long the database may be out of reach before that is told.
     package var degradedAfter = Duration.seconds(1)
     /// How often the listening connection is asked whether it still listens.

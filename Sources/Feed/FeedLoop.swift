@@ -19,7 +19,12 @@ final class FeedLoop: EventSource {
     private let logger: Logger
     private let metrics: FeedMetrics
     private var tail: Tail
+    private var revoked = RevocationTail()
+    /// When the last read of revocations began.
+    private var lastRevocations = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
+    /// Whether all revocations are known.
+    private var isCurrent = false
     private var status = FeedStatus.away
     private var lastTail = Instant(nanoseconds: 0)
     /// Whether a notification from the reader was heard by the listener, nil while that is not known.
@@ -29,6 +34,7 @@ final class FeedLoop: EventSource {
     private var catchUp: CatchUp?
     private var poll: Alarm?
     private var resume: Alarm?
+    private var revocationsDue: Alarm?
     private var probe: Alarm?
     private var check: Alarm?
     private var outage: Outage?
@@ -60,6 +66,7 @@ final class FeedLoop: EventSource {
             put: { [weak self] in self?.put($0) })
         poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
+        revocationsDue = try Alarm(loop) { [weak self] in self?.mark() }
         probe = try Alarm(loop) { [weak self] in self?.probeUnheard() }
         check = try Alarm(loop) { [weak self] in self?.checkDue() }
         outage = try Outage(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
@@ -97,6 +104,7 @@ final class FeedLoop: EventSource {
 
     private func connected(_ snapshot: String) {
         tail.connected(snapshot: snapshot)
+        revoked.connected()
         schedulePoll()
         sendProbe()
         mark()
@@ -104,12 +112,14 @@ final class FeedLoop: EventSource {
 
     private func readerLost() {
         tail.disconnected()
+        revoked.disconnected()
+        revocationsCurrent(false)
         mark()
     }
 
     private func woken() {
         tail.wake()
-        catchUp?.wake()
+        revoked.wake()
         mark()
     }
 
@@ -154,6 +164,21 @@ final class FeedLoop: EventSource {
         mark()
     }
 
+    private func answered(_ page: RevocationRows) {
+        revoked.received(page.revocations, snapshot: page.snapshot)
+        metrics.revocations.add(page.revocations.count)
+        if !page.revocations.isEmpty { outputs.append(.revoked(page.revocations)) }
+        revocationsCurrent(revoked.isComplete)
+        mark()
+    }
+
+    private func revocationsCurrent(_ isCurrent: Bool) {
+        guard isCurrent != self.isCurrent else { return }
+        self.isCurrent = isCurrent
+        outputs.append(.revocationsCurrent(isCurrent))
+        catchUp?.current(isCurrent)
+    }
+
     private func countGaps() {
         let known = Int(clamping: metrics.gaps.count)
         guard tail.gapCount > known else { return }
@@ -170,18 +195,20 @@ final class FeedLoop: EventSource {
     }
 
     private func pump() {
-        pumpTail()
-        guard let catchUp, catchUp.isUp else { return }
-        var readsPages = catchUp.wantsPage
-        if readsPages, sink.backlog() > configuration.backlogMax {
-            readsPages = false
+        pumpReader()
+        guard let catchUp else { return }
+        var hasRoom = true
+        if catchUp.wantsPage, sink.backlog() > configuration.backlogMax {
+            hasRoom = false
             resume?.set(after: Self.backlogPause)
         }
-        catchUp.pump(readsPages: readsPages) { tail.isWatched($0.stream, serial: $0.watch) }
+        catchUp.pump(hasRoom: hasRoom) { tail.isWatched($0.stream, serial: $0.watch) }
     }
 
-    private func pumpTail() {
-        guard let reader, reader.isUp, !tail.isBusy else { return }
+    private func pumpReader() {
+        guard let reader, reader.isUp, !tail.isBusy, !revoked.isBusy else { return }
+        if let query = revocationQuery() { return reader.send(query) { [weak self] in self?.answered($0) } }
+        guard revoked.isComplete else { return }
         var permit: Tail.Permit = [.tail, .replay]
         if sink.backlog() > configuration.backlogMax {
             permit = []
@@ -198,6 +225,18 @@ final class FeedLoop: EventSource {
         reader.send(query) { [weak self] in self?.answered($0) }
     }
 
+    /// At most so often, for every commit of anything wakes.
+    private func revocationQuery() -> RevocationTail.Query? {
+        guard revoked.wantsRead else { return nil }
+        let pause = configuration.revocationInterval - loop.now.duration(since: lastRevocations)
+        guard !revoked.isComplete || revoked.isAmidRead || pause <= .zero else {
+            revocationsDue?.set(after: pause)
+            return nil
+        }
+        lastRevocations = loop.now
+        return revoked.nextQuery()
+    }
+
     private func schedulePoll() {
         let isHeard = listener?.isListening == true && isProbeHeard != false
         poll?.set(
@@ -209,7 +248,7 @@ final class FeedLoop: EventSource {
         let next: FeedStatus
         if reader?.isUp != true {
             next = .away
-        } else if status == .away || status == .catchingUp, !tail.isCaughtUp {
+        } else if status == .away || status == .catchingUp, !isCurrent || !tail.isCaughtUp {
             next = .catchingUp
         } else if listener?.isListening == true, isProbeHeard != false {
             next = .live

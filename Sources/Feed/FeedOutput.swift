@@ -9,7 +9,7 @@ package enum FeedRequest: Sendable {
     /// Hand over no more of the stream.
     case unwatch(StreamID)
     /// Answer with a page of the log of a watched stream, by `page` or `unreadable`. Answers may come in another order
-    /// than requests; a read that meets a lost connection waits for the next one.
+    /// than requests; a read that meets a lost connection waits for the next one, but not for ever.
     case read(StreamRead)
     /// This process has committed events, and told no listening connection of them: look now.
     case wake
@@ -27,13 +27,18 @@ package enum FeedOutput: Sendable, Equatable {
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
     /// kept. What comes next counts from there; clients must fetch anew.
     case reset(StreamID, StreamPosition)
-    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`.
+    /// The answer to a read: events without a gap from `after` + 1 on, at least one; perhaps not all up to `upTo`. None
+    /// where `upTo` is `after`, and only there.
     case page(StreamRead, [StreamEvent])
     /// A read that has no answer.
     case unreadable(StreamRead, StreamReadFailure)
     /// These users' access has been revoked. All that stands comes on every connect, and then what is new. Of no
     /// stream: for every loop.
     case revoked([Revocation])
+    /// Whether all revocations that stood when the feed last connected have been handed over, and new ones follow; told
+    /// where that changes, and false before. While it is false, who is revoked is not known. Of no stream: for every
+    /// loop.
+    case revocationsCurrent(Bool)
     /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
     /// where that changes, and false before. Of no stream: for every loop.
     case degraded(Bool)
@@ -58,7 +63,7 @@ extension FeedOutput {
         case .event(let event): .home(event.stream)
         case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): .home(stream)
         case .page(let read, _), .unreadable(let read, _): .home(read.stream)
-        case .revoked, .degraded: .everyLoop
+        case .revoked, .revocationsCurrent, .degraded: .everyLoop
         case .status: .nobody
         }
     }
@@ -89,7 +94,7 @@ package struct FeedSink: Sendable {
 
     /// - Parameters:
     ///   - deliver: takes outputs in their order; must not wait.
-    ///   - backlog: messages that the slowest receiver has not looked at; above the limit the feed reads no events.
+    ///   - backlog: how much of it the receivers have not dealt with; above the limit the feed reads no events.
     package init(
         deliver: @escaping @Sendable ([FeedOutput]) -> Void, backlog: @escaping @Sendable () -> Int
     ) {

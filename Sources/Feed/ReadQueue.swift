@@ -14,6 +14,8 @@ package struct ReadQueue {
 
     private struct Entry {
         let read: StreamRead
+        /// When it was asked for.
+        let since: Duration
         var failures = 0
         var losses = 0
     }
@@ -38,13 +40,18 @@ package struct ReadQueue {
     /// Reads waiting and under way.
     package var count: Int { returned.count + waiting.count + underWay.count }
 
+    /// Whether a read waits.
+    package var isAnyWaiting: Bool { returned.count + waiting.count > 0 }
+
     /// Whether a read waits and may be sent.
-    package var wantsTurn: Bool { underWay.count < depth && returned.count + waiting.count > 0 }
+    package var wantsTurn: Bool { underWay.count < depth && isAnyWaiting }
 
     /// A home asks. False where too many do.
-    package mutating func append(_ read: StreamRead) -> Bool {
+    ///
+    /// - Parameter now: by the clock of `expire`.
+    package mutating func append(_ read: StreamRead, at now: Duration) -> Bool {
         guard count < readsMax else { return false }
-        waiting.append(Entry(read: read))
+        waiting.append(Entry(read: read, since: now))
         return true
     }
 
@@ -93,6 +100,19 @@ package struct ReadQueue {
         return hopeless
     }
 
+    /// Takes out the reads that were asked for up to `start` and are not under way: their answers the caller owes.
+    package mutating func expire(askedUpTo start: Duration) -> [StreamRead] {
+        var expired: [StreamRead] = []
+        let isToStay = { (entry: Entry) in
+            if entry.since > start { return true }
+            expired.append(entry.read)
+            return false
+        }
+        returned = returned.filter(isToStay)
+        waiting.keep(where: isToStay)
+        return expired
+    }
+
     private mutating func take(_ turn: Turn) -> Entry? {
         guard let place = underWay.firstIndex(where: { $0.number == turn.number }) else { return nil }
         return underWay.remove(at: place).entry
@@ -108,6 +128,11 @@ private struct ReadLine<Element> {
 
     mutating func append(_ element: Element) {
         elements.append(element)
+    }
+
+    mutating func keep(where isToStay: (Element) -> Bool) {
+        elements = ContiguousArray(elements[head...].filter(isToStay))
+        head = 0
     }
 
     mutating func popFirst() -> Element? {

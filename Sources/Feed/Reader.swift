@@ -4,7 +4,8 @@ import Postgres
 import Reactor
 import Sync
 
-/// The connection on which the outbox is read: hello, then what `Tail` asks, one query at a time.
+/// The connection on which the outbox is read: hello, then all revocations, then what `Tail` asks and new revocations,
+/// one query at a time.
 ///
 /// Any failure ends the connection: another begins with a fresh snapshot and all positions, which is right whatever
 /// had happened.
@@ -101,6 +102,16 @@ final class Reader {
             ) { rows throws(MalformedAnswer) in
                 answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
+        }
+    }
+
+    /// Reads a page of revocations. `answered` is called at most once, and not after `lost`.
+    func send(_ query: RevocationTail.Query, answered: @escaping (RevocationRows) -> Void) {
+        ask(
+            "SELECT snapshot, user_id, before FROM sync.revocations($1::pg_snapshot, $2::text, $3::int)",
+            [query.previous, query.after, String(FeedLimits.revocationRows)]
+        ) { rows throws(MalformedAnswer) in
+            answered(try RevocationRows(rows))
         }
     }
 

@@ -3,7 +3,8 @@ import Sync
 /// Decides when to read `sync.revocation` and from where: all of it on every connect, then exactly what became visible
 /// since, as `Tail` does for events. Performs no I/O.
 ///
-/// A page more than once does no harm, for the latest moment of each user stands.
+/// On a connection nothing else is read before the first read is complete: a hub that does not know who is revoked
+/// hands out no event and no position. A page more than once does no harm, for the latest moment of each user stands.
 package struct RevocationTail {
     /// What to send: `sync.revocations`.
     package struct Query: Sendable, Equatable {
@@ -19,7 +20,10 @@ package struct RevocationTail {
     /// A read in pages: the snapshot of its first page, and the last user so far.
     private var run: (first: String, after: String)?
     private var isWoken = false
-    private var isUnderWay = false
+    /// Whether an answer is awaited.
+    package private(set) var isBusy = false
+    /// Whether all that stood when the connection came has been read.
+    package private(set) var isComplete = false
 
     package init(pageRows: Int = FeedLimits.revocationRows) {
         self.pageRows = pageRows
@@ -35,9 +39,10 @@ package struct RevocationTail {
     /// The connection is gone, and with it the answer under way.
     package mutating func disconnected() {
         isConnected = false
+        isComplete = false
         previous = nil
         run = nil
-        isUnderWay = false
+        isBusy = false
     }
 
     /// Something was committed, or it is time to look.
@@ -46,7 +51,7 @@ package struct RevocationTail {
     }
 
     /// Whether something is to be read now.
-    package var wantsRead: Bool { isConnected && !isUnderWay && (isWoken || run != nil) }
+    package var wantsRead: Bool { isConnected && !isBusy && (isWoken || run != nil) }
 
     /// Whether the next page is one of a read that has begun.
     package var isAmidRead: Bool { run != nil }
@@ -56,25 +61,20 @@ package struct RevocationTail {
         guard wantsRead else { return nil }
         // What commits while the answer is on its way wakes again.
         if run == nil { isWoken = false }
-        isUnderWay = true
+        isBusy = true
         return Query(previous: previous, after: run?.after)
     }
 
     /// A page was read in `snapshot`.
     package mutating func received(_ page: [Revocation], snapshot: String) {
-        isUnderWay = false
+        isBusy = false
         let first = run?.first ?? snapshot
         if page.count >= pageRows, let last = page.last {
             run = (first, last.userID)
         } else {
             run = nil
             previous = first
+            isComplete = true
         }
-    }
-
-    /// A living server has refused it: it is asked again at the next wake.
-    package mutating func failed() {
-        isUnderWay = false
-        run = nil
     }
 }

@@ -32,6 +32,16 @@ extension ClientLoop {
         }
     }
 
+    /// A session of this loop has left the channel with a request unanswered.
+    func forget(_ session: SessionID, _ name: StreamName) {
+        let target = hubContext.home(of: name.stream)
+        if target == number {
+            atHome { home, _ in home.forget(session, name, from: number) }
+        } else {
+            hubContext.mailboxes[target].post(.forget(session, name, from: number))
+        }
+    }
+
     /// This loop has nobody left under the name.
     func leave(_ name: StreamName) {
         let target = hubContext.home(of: name.stream)
@@ -68,6 +78,8 @@ extension ClientLoop {
                 atHome { $0.unreadable(read, failure, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
+            case .revocationsCurrent(let isCurrent):
+                hub.isRevocationCurrent = isCurrent
             case .degraded(let isDegraded):
                 degraded(isDegraded)
             case .status:
@@ -86,8 +98,9 @@ extension ClientLoop {
     }
 
     func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        // Taken out, for what is performed may come back here. That what comes back is answered before the rest is
-        // performed does no harm: of one stream, the broadcasts of an input stand before its answers.
+        // Taken out, for what is performed may come back here, and is then answered before the rest is performed. That
+        // does no harm: only answers make sessions ask for more, and of one stream all broadcasts of an input stand
+        // before its answers, so none is overtaken.
         var effects = exchange(&homeEffects, with: [])
         input(&home, &effects)
         // Moved out from the end, not copied.
@@ -121,6 +134,7 @@ extension ClientLoop {
                 if target == number {
                     deliver(frame, at: offset, to: channel)
                 } else {
+                    hubContext.backlog.addBroadcast()
                     hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame))
                 }
             }
@@ -199,7 +213,7 @@ extension ClientLoop {
 
     /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
     /// whether it takes anything.
-    private func pull(_ connection: Connection) {
+    func pull(_ connection: Connection) {
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)
@@ -223,6 +237,8 @@ extension ClientLoop {
                 pulling[id] = nil
                 continue
             }
+            // Places that it named too often wait for their time.
+            loop.markDirty(connection)
             if connection.output.isEmpty || connection.output.sentCount != progress.sentCount {
                 pulling[id] = PullProgress(sentCount: connection.output.sentCount, since: now)
             } else if now.duration(since: progress.since) >= timeouts.stalled {

@@ -67,6 +67,7 @@ final class ClientLoop {
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
+        hub.isRevocationCurrent = !context.hasFeed
         streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
@@ -108,12 +109,15 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame): deliver(frame, at: offset, to: channel)
+        case .broadcast(let channel, let offset, let frame):
+            deliver(frame, at: offset, to: channel)
+            hubContext.backlog.subtractBroadcast()
         case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
+        case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
         case .leave(let name, let from): left(name, from: from)
         case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
         case .verified(let id, let result): connection(id)?.verified(result)

@@ -79,7 +79,10 @@ extension Connection {
         owner.metrics.messages.add()
         do {
             let event = try ClientEvent.decode(text)
-            owner.engage(self) { $0.received(event, from: session, &$1) }
+            let hasRoom = !isCrowded(owner.limits)
+            owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, &$1) }
+            // What it has left may have been what its other streams waited for.
+            if session.isBehind { owner.pull(self) }
         } catch {
             queue(ServerEvent.errorFrame(error.message))
         }
@@ -98,6 +101,7 @@ extension Connection {
         case .close(let code): close(code)
         case .act(let envelope, let user): owner.act(envelope, as: user, for: sessionID)
         case .join(let join): owner.join(join)
+        case .forget(let name): owner.forget(sessionID, name)
         case .leave(let name): owner.leave(name)
         }
     }
@@ -135,6 +139,9 @@ extension Connection {
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
     func checkLiveness() {
         if awaitsPong { return close(.pongTimeout) }
+        // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
+        // try again), and would hear nothing of its channels for ever.
+        if phase == .open, session?.awaitsIdentity == true { return close(.reconnect) }
         let now = owner.loop.now
         let due = lastInbound.advanced(by: owner.timeouts.activity)
         guard due <= now else { return owner.loop.setDeadline(self, due) }

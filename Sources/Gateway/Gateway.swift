@@ -51,6 +51,9 @@ final class HubContext: Sendable {
         Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
     }
 
+    /// Whether there is a feed, which tells who is revoked.
+    var hasFeed: Bool { feed != nil }
+
     func requestFeed(_ request: FeedRequest) {
         feed?.requests.post(request)
     }
@@ -84,6 +87,8 @@ package final class Gateway: Sendable {
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let feedWatch = FeedWatch(isDone: startFeed == nil)
+        // Until the feed has read them all.
+        if startFeed != nil { verifier.revocations.setCurrent(false) }
         let feed = try startFeed?(Self.sink(to: mailboxes, verifier.revocations, metrics.backlog, feedWatch))
         self.feedWatch = feedWatch
         // What the hub's own actions commit is read at once, not when a notification comes.
@@ -155,6 +160,7 @@ package final class Gateway: Sendable {
                 for output in outputs {
                     // Before the loops hear of it, which judge once more what was verified before.
                     if case .revoked(let revoked) = output { revocations.insert(revoked) }
+                    if case .revocationsCurrent(let isCurrent) = output { revocations.setCurrent(isCurrent) }
                     if case .status(let status) = output { watch.changed(to: status) }
                     switch output.receiver {
                     case .home(let stream):
@@ -170,15 +176,24 @@ package final class Gateway: Sendable {
                     mailbox.post(.feed(outputs))
                 }
             },
-            backlog: { backlog.count + (mailboxes.map(\.count).max() ?? 0) })
+            backlog: { backlog.count + backlog.broadcastCount })
     }
 }
 
-/// How many events and other outputs of the feed the loops have still to look at.
+/// How many events and other outputs of the feed the loops have still to look at. What clients ask for is none of it:
+/// they must not be able to hold up the feed for everybody.
 final class EventBacklog: Sendable {
     private let outputs = Atomic<Int>(0)
+    private let broadcasts = Atomic<Int>(0)
 
+    /// Of the streams' homes.
     var count: Int { outputs.load(ordering: .relaxed) }
+    /// On their way from a home to another loop, one for each event and loop.
+    var broadcastCount: Int { broadcasts.load(ordering: .relaxed) }
+
+    func addBroadcast() { broadcasts.add(1, ordering: .relaxed) }
+
+    func subtractBroadcast() { broadcasts.subtract(1, ordering: .relaxed) }
 
     func add(_ added: [FeedOutput]) {
         outputs.add(Self.weight(of: added), ordering: .relaxed)

@@ -12,6 +12,8 @@ enum LoopMessage: Sendable {
     case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?)
     /// To a stream's home: a session of loop `from` asks to be let in, or for what it missed.
     case join(StreamJoin, from: Int)
+    /// To a stream's home: the session of loop `from` awaits nothing more under this name.
+    case forget(SessionID, StreamName, from: Int)
     /// To a stream's home: loop `from` has nobody left under this name.
     case leave(StreamName, from: Int)
     /// From a stream's home: the answer to that.

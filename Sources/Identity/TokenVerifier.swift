@@ -23,7 +23,7 @@ package struct TokenPolicy: Sendable {
 /// A token found good: whose it is, since when and until when.
 package struct VerifiedToken: Sendable, Equatable {
     package let userID: String
-    /// Seconds since 1970, rounded down; nil where the token does not say.
+    /// Seconds since 1970, rounded down; nil where the token does not say, or says a time to come.
     package let issuedAt: Int64?
     /// Seconds since 1970.
     package let expiresAt: Int64
@@ -153,7 +153,8 @@ package actor TokenVerifier {
         if let start = claims.nbf, start - leeway > now { throw .notYetValid }
         if let issuer = policy.issuer, claims.iss != issuer { throw .issuer }
         if let audience = policy.audience, claims.aud?.values.contains(audience) != true { throw .audience }
-        let issue = claims.iat?.seconds.map { Int64($0.rounded(.down)) }
+        // An issuer that writes milliseconds says a time to come, which no revocation would ever reach.
+        let issue = claims.iat?.seconds.flatMap { $0 - leeway > now ? nil : Int64($0.rounded(.down)) }
         guard !revocations.refuses(user, issuedAt: issue) else { throw .revoked }
         return VerifiedToken(userID: user, issuedAt: issue, expiresAt: Int64(expiry))
     }

@@ -49,8 +49,8 @@ package final class CounterTable: Sendable {
         return counters[first.place(value) * second.values.count + second.place(other)]
     }
 
-    /// Every counter that has a reason to be shown: all of one label; of two, those that have counted, for most pairs
-    /// never occur. `other` likewise.
+    /// Every counter, for a series that begins with its first count is no increase to Prometheus; of `other` those that
+    /// have counted.
     var series: [(value: String, other: String?, count: UInt64)] {
         var series: [(value: String, other: String?, count: UInt64)] = []
         for (row, value) in first.values.enumerated() {
@@ -61,7 +61,7 @@ package final class CounterTable: Sendable {
             }
             for (column, other) in second.values.enumerated() {
                 let count = counters[row * second.values.count + column].count
-                if count > 0 { series.append((value, other, count)) }
+                if count > 0 || (value != Self.other && other != Self.other) { series.append((value, other, count)) }
             }
         }
         return series

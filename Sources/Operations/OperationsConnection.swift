@@ -2,12 +2,14 @@ import Bytes
 import HTTP
 import Reactor
 
-/// Takes in the listener's connections.
+/// Takes in the listener's connections. Beyond their bound the oldest goes for each that comes, in whatever state it is: so
+/// nobody who holds connections open keeps the health checks out.
 final class OperationsAcceptor: EventSource {
     private let socket: ListeningSocket
     fileprivate let loop: EventLoop
     fileprivate let pages: OperationsPages
-    fileprivate var connectionCount = 0
+    /// The oldest first.
+    private var connections: [OperationsConnection] = []
 
     init(_ socket: ListeningSocket, on loop: EventLoop, _ pages: OperationsPages) throws(ReactorError) {
         self.socket = socket
@@ -18,7 +20,8 @@ final class OperationsAcceptor: EventSource {
     }
 
     override func ready(_ readiness: Readiness) {
-        while true {
+        // No more of them in a turn than are heard before they could be the oldest.
+        for _ in 0..<OperationsLimits.connectionsMax / 4 {
             switch socket.accept() {
             case .connection(let descriptor, _): accepted(descriptor)
             case .none: return
@@ -36,11 +39,14 @@ final class OperationsAcceptor: EventSource {
 
     private func accepted(_ descriptor: Int32) {
         let connection = OperationsConnection(descriptor, self)
-        guard connectionCount < OperationsLimits.connectionsMax,
-            (try? loop.add(connection, descriptor: descriptor, interest: .readable)) != nil
-        else { return }
-        connectionCount += 1
+        guard (try? loop.add(connection, descriptor: descriptor, interest: .readable)) != nil else { return }
         loop.setDeadline(connection, loop.now.advanced(by: OperationsLimits.exchangeTime))
+        connections.append(connection)
+        if connections.count > OperationsLimits.connectionsMax { connections[0].end() }
+    }
+
+    fileprivate func ended(_ connection: OperationsConnection) {
+        connections.removeAll { $0 === connection }
     }
 }
 
@@ -57,7 +63,7 @@ final class OperationsConnection: EventSource {
     }
 
     private let descriptor: Int32
-    // The acceptor lives as long as the loop, which holds the connections.
+    // The acceptor lives as long as the loop, and holds the connections as the loop does.
     private unowned let owner: OperationsAcceptor
     private var phase = Phase.reading
     private var parser = RequestParser(limits: OperationsLimits.http)
@@ -133,10 +139,10 @@ final class OperationsConnection: EventSource {
         owner.loop.setInterest(self, .readable)
     }
 
-    private func end() {
+    fileprivate func end() {
         guard phase != .gone else { return }
         phase = .gone
-        owner.connectionCount -= 1
+        owner.ended(self)
         owner.loop.remove(self)
     }
 }

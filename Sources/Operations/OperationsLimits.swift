@@ -3,7 +3,7 @@ import Reactor
 
 /// The bounds of the operations listener.
 package enum OperationsLimits {
-    /// Connections at a time; one more is closed at once.
+    /// Connections at a time; for one more the oldest is closed.
     package static let connectionsMax = 64
     /// From accept to the end of the connection: whoever is slower is cut off.
     package static let exchangeTime = Duration.seconds(5)

@@ -2,7 +2,7 @@
 package struct PusherLimits: Sendable, Equatable {
     /// Names of events (server libraries: 200).
     package var eventNameBytes = 200
-    /// A signature with its key: `KEY:hex`.
+    /// A signature with its key: `KEY:hex`, and of the hub's own, the times.
     package var authBytes = 512
     /// `channel_data` of a subscribe (Pusher: 1 KB of user object).
     package var channelDataBytes = 2048

@@ -29,6 +29,14 @@ package struct AppCredentials: Sendable {
         case user(userData: String)
     }
 
+    /// All that is ever signed, each kind a text that no other can be had as.
+    enum Message {
+        case subject(Subject)
+        /// A channel, on the strength of a token. The colons come before the name, which holds none: at its end,
+        /// `channel_data` could make the text, and the signature pass for a backend's, which has no times.
+        case grant(ChannelName, GrantTimes)
+    }
+
     /// True when `auth` is this app's signature of `subject` for the connection `socketID`.
     package func verify(_ auth: String, of subject: Subject, socketID: SocketID) -> Bool {
         var auth = auth
@@ -39,7 +47,7 @@ package struct AppCredentials: Sendable {
             guard keyCount > 0, bytes[keyCount] == UInt8(ascii: ":"), isKey(bytes.part(0..<keyCount)) else {
                 return false
             }
-            return code(of: subject, socketID: socketID).matches(hex: bytes.part(keyCount + 1..<bytes.count))
+            return code(of: .subject(subject), socketID: socketID).matches(hex: bytes.part(keyCount + 1..<bytes.count))
         }
     }
 
@@ -47,7 +55,7 @@ package struct AppCredentials: Sendable {
     package func append(signing subject: Subject, socketID: SocketID, to writer: inout ByteWriter) {
         writer.append(key)
         writer.append(UInt8(ascii: ":"))
-        code(of: subject, socketID: socketID).withUnsafeBytes { writer.append(hex: $0) }
+        code(of: .subject(subject), socketID: socketID).withUnsafeBytes { writer.append(hex: $0) }
     }
 
     /// `KEY:hex` for `subject` on the connection `socketID`.
@@ -57,20 +65,25 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
-    private func code(of subject: Subject, socketID: SocketID) -> SHA256Digest {
+    func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
         var message = ByteWriter(capacity: 256)
         socketID.append(to: &message)
-        switch subject {
-        case .channel(let channel, let channelData):
+        switch signed {
+        case .subject(.channel(let channel, let channelData)):
             message.append(UInt8(ascii: ":"))
             message.append(channel.string)
             if let channelData {
                 message.append(UInt8(ascii: ":"))
                 message.append(channelData)
             }
-        case .user(let userData):
+        case .subject(.user(let userData)):
             message.append("::user::")
             message.append(userData)
+        case .grant(let channel, let times):
+            message.append("::token::")
+            message.append(channel.string)
+            message.append(UInt8(ascii: ":"))
+            times.append(to: &message)
         }
         return message.withUnsafeBytes { secret.authenticationCode(for: $0) }
     }

@@ -3,8 +3,9 @@ import Synchronization
 /// The only door into a loop: values posted from any thread, taken out in order by the loop that attached it.
 ///
 /// Messages of one sender arrive in the order posted; that is what keeps a stream's acknowledgement before its first
-/// event. A mailbox itself has no bound, for a message refused here would be an event lost: whoever feeds the loops
-/// looks at `count` first and waits (`Feed` does).
+/// event. A mailbox itself has no bound, for a message refused here would be an event lost. Who posts
+/// bounds it: the store looks at `count`, the feed at what its receivers have not dealt with, and on behalf of one
+/// client there is little under way at a time.
 public final class Mailbox<Message: Sendable>: Sendable {
     // Public and inlinable, here and in `Locked`: other targets make code for their own messages in no other way.
     @usableFromInline let messages = Locked<ContiguousArray<Message>>([])

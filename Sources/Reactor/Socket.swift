@@ -149,21 +149,24 @@ public final class ListeningSocket: Sendable {
 public struct ListenError: Error, CustomStringConvertible {
     /// One sentence: which place, what is wrong with it, what to do.
     public let description: String
+    /// Whether the sentence ends with the advice to choose another port, to which the caller may add how.
+    public let asksForAnotherPort: Bool
 
     init(_ description: String) {
         self.description = description
+        asksForAnotherPort = false
     }
 
     init(_ host: String, _ port: UInt16, _ code: Int32) {
         let place = "\(host):\(port)"
+        asksForAnotherPort = code == EADDRINUSE || code == EACCES
         switch code {
         case EADDRINUSE:
-            description =
-                "cannot listen on \(place): another program has this port; stop it, or choose another with --listen"
+            description = "cannot listen on \(place): another program has this port; stop it, or choose another"
         case EADDRNOTAVAIL:
             description = "cannot listen on \(place): \(host) is no address of this machine"
         case EACCES:
-            description = "cannot listen on \(place): this user may not; choose a port above 1023 with --listen"
+            description = "cannot listen on \(place): this user may not; choose a port above 1023"
         default: description = "cannot listen on \(place): \(String(cString: strerror(code)))"
         }
     }

@@ -23,6 +23,10 @@ package enum StoreLimits {
     static let retainRetry = Duration.seconds(1)
     /// Questions for snapshots that may wait; one more is answered `unavailable`.
     static let snapshotsMax = 10_000
+    /// The same of one user.
+    static let snapshotsPerUserMax = 32
+    /// Behind a question that is under way for so long, nothing more is sent on its connection.
+    static let snapshotPatience = Duration.milliseconds(100)
     /// Questions sent ahead on one connection.
     static let snapshotDepth = 4
     /// Bytes of a snapshot, so that a client that takes it slowly stays within its queue.

@@ -2,13 +2,13 @@ import Logging
 import Postgres
 import Reactor
 
-/// The questions for snapshots: first come, first served, on connections of their own, so that no reader holds up an
-/// action. Belongs to the store's loop.
+/// The questions for snapshots: users in turn, on connections of their own, so that no reader holds up an action, and
+/// nobody whose questions are slow those of others. Belongs to the store's loop.
 ///
 /// Invariants:
 /// - Each question is answered exactly once, at its deadline at the latest.
-/// - What waits is bounded (`StoreLimits.snapshotsMax`); where it is known that the database is away, nothing waits for
-///   longer than `awayPatience`, and what comes then is answered at once.
+/// - What waits is bounded (`StoreLimits.snapshotsMax`, `snapshotsPerUserMax`); where it is known that the database is
+///   away, nothing waits for longer than `awayPatience`, and what comes then is answered at once.
 /// - A question that was lost with its connection is asked once more, before the others: it changes nothing.
 final class SnapshotDesk {
     private static let sweepInterval = Duration.milliseconds(250)
@@ -18,7 +18,7 @@ final class SnapshotDesk {
     private let loop: EventLoop
     private let timeout: Duration
     private let complain: (PostgresError) -> Void
-    private var waiting = Fifo<SnapshotRead>()
+    private var queue = SnapshotQueue()
     private var readers: [SnapshotReader] = []
     private var sweep: Alarm?
     private var isSweepSet = false
@@ -49,13 +49,11 @@ final class SnapshotDesk {
 
     /// Takes a question.
     func ask(_ request: SnapshotRequest) {
-        guard !isStopping, awaySince == nil, waiting.count < StoreLimits.snapshotsMax else {
-            return request.answer(unavailable)
-        }
-        guard let read = SnapshotRead(request, deadline: loop.now.advanced(by: timeout)) else {
+        guard !isStopping, awaySince == nil else { return request.answer(unavailable) }
+        guard let read = SnapshotRead(request, now: loop.now, timeout: timeout) else {
             return request.answer(.missing)
         }
-        waiting.append(read)
+        guard queue.append(read) else { return read.finish(unavailable) }
         pump()
         if !isSweepSet {
             isSweepSet = true
@@ -73,14 +71,21 @@ final class SnapshotDesk {
     }
 
     private func pump() {
-        while !waiting.isEmpty, let reader = freest(), let read = waiting.popFirst() {
-            if !read.isAnswered { reader.send(read) }
+        while let reader = freest(), let read = queue.next() {
+            read.sentAt = loop.now
+            reader.send(read)
         }
     }
 
+    /// The reader with the least under way, of those that have room and are not held up.
     private func freest() -> SnapshotReader? {
-        readers.filter { $0.isUp && $0.underWay.count < StoreLimits.snapshotDepth }
-            .min { $0.underWay.count < $1.underWay.count }
+        let now = loop.now
+        return readers.filter {
+            guard let first = $0.underWay.first else { return $0.isUp }
+            return $0.isUp && $0.underWay.count < StoreLimits.snapshotDepth
+                && now.duration(since: first.sentAt) < StoreLimits.snapshotPatience
+        }
+        .min { $0.underWay.count < $1.underWay.count }
     }
 
     // MARK: Calls of the readers
@@ -93,22 +98,20 @@ final class SnapshotDesk {
     private func answered(_ reader: SnapshotReader, _ read: SnapshotRead, _ answer: Result<Rows, PostgresError>) {
         switch answer {
         case .success(let rows):
+            queue.done(read)
             read.finish(SnapshotAnswer(rows))
         case .failure(let error):
             let code = error.kind == .statement ? error.sqlstate?.code : ""
             switch code {
             case "26000", "0A000":
                 read.races += 1
-                if read.races < StoreLimits.racesMax {
-                    waiting.prepend(read)
-                } else {
-                    read.finish(unavailable)
-                }
+                again(read, unless: read.races >= StoreLimits.racesMax)
             case .some(let code) where code.isEmpty || code.hasPrefix("08") || code.hasPrefix("57P"):
                 // The connection ends, or as good as that.
                 return reader.drop(error, with: read)
             default:
                 complain(error)
+                queue.done(read)
                 read.finish(unavailable)
             }
         }
@@ -117,15 +120,18 @@ final class SnapshotDesk {
 
     private func lost(_ reads: [SnapshotRead]) {
         if awaySince == nil, !readers.contains(where: { $0.isUp }) { awaySince = loop.now }
-        for read in reads.reversed() where !read.isAnswered {
+        for read in reads.reversed() {
             read.losses += 1
-            if isStopping || read.losses > 1 {
-                read.finish(unavailable)
-            } else {
-                waiting.prepend(read)
-            }
+            again(read, unless: isStopping || read.losses > 1)
         }
         pump()
+    }
+
+    /// Puts a question back in front, unless it has its answer or has had its turns.
+    private func again(_ read: SnapshotRead, unless isOver: Bool) {
+        guard isOver || read.isAnswered else { return queue.again(read) }
+        queue.done(read)
+        read.finish(unavailable)
     }
 
     // MARK: Time
@@ -134,12 +140,8 @@ final class SnapshotDesk {
         isSweepSet = false
         let now = loop.now
         if let awaySince, now.duration(since: awaySince) >= Self.awayPatience { answerWaiting() }
-        // They stand in the order of their deadlines.
-        while let first = waiting.first, first.deadline <= now {
-            _ = waiting.popFirst()
-            first.finish(unavailable)
-        }
-        var isIdle = waiting.isEmpty
+        for read in queue.expire(now: now) { read.finish(unavailable) }
+        var isIdle = queue.count == 0
         for reader in readers {
             for read in reader.underWay where !read.isAnswered {
                 if read.deadline <= now { read.finish(unavailable) } else { isIdle = false }
@@ -151,7 +153,7 @@ final class SnapshotDesk {
     }
 
     private func answerWaiting() {
-        while let read = waiting.popFirst() { read.finish(unavailable) }
+        for read in queue.removeWaiting() { read.finish(unavailable) }
     }
 
     /// The longer the outage, the longer the pause; those who wait come back spread over as long again.

@@ -1,3 +1,4 @@
+import Bytes
 import Postgres
 import Reactor
 
@@ -11,10 +12,14 @@ final class SnapshotRead {
     private static let occurrence = call("sync.adherence_occurrence($1::text, $2::text)")
     private static let reminders = call("sync.reminders($1::text)")
 
+    /// Who asks.
+    let user: TextKey
     let statement: PreparedStatement
     let parameters: CStringList
     /// When it is answered `unavailable` at the latest.
     let deadline: Instant
+    /// When it was sent last.
+    var sentAt: Instant
     /// Connections that ended while it was under way on them.
     var losses = 0
     /// Executions that met an outdated plan.
@@ -24,7 +29,7 @@ final class SnapshotRead {
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
     /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such dose.
-    init?(_ request: SnapshotRequest, deadline: Instant) {
+    init?(_ request: SnapshotRequest, now: Instant, timeout: Duration) {
         let list: CStringList?
         switch request.subject {
         case .day(let day):
@@ -42,7 +47,9 @@ final class SnapshotRead {
         }
         guard let list else { return nil }
         parameters = list
-        self.deadline = deadline
+        user = TextKey(request.user)
+        deadline = now.advanced(by: timeout)
+        sentAt = now
         answer = request.answer
     }
 

@@ -7,7 +7,8 @@ package struct StreamRead: Hashable, Sendable {
     package let epoch: String
     /// The page begins with the event behind this offset.
     package let after: Int64
-    /// And goes no further than this one: what the home has handed on last.
+    /// And goes no further than this one: what the home has handed on last. The same as `after` where no page is wanted,
+    /// but an answer to whether the log has got to that offset: an empty page says that it has.
     package let upTo: Int64
 
     package init(stream: StreamID, watch: UInt32, epoch: String, after: Int64, upTo: Int64) {
@@ -25,6 +26,8 @@ package enum StreamReadFailure: Hashable, Sendable {
     case expired
     /// The log is of another life of the stream; a reset will follow.
     case otherEpoch
+    /// The log has not got to that offset in this life of the stream.
+    case ahead
     /// Too many reads wait already, or this one has failed several times.
     case busy
 }

@@ -85,7 +85,7 @@ enum HubProcess {
         } catch let failure as Failure {
             throw failure
         } catch let error as ListenError {
-            throw Failure(error, at: settings.listen)
+            throw Failure(error, at: settings.listen, from: SettingsTable.listen.row)
         } catch {
             throw Failure("\(error)")
         }
@@ -192,7 +192,9 @@ extension OperationsServer {
             try self.init(
                 host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
         } catch let error as ListenError {
-            throw Failure("\(SettingsTable.operationsListen.row.key): \(Failure(error, at: address))")
+            let setting = SettingsTable.operationsListen.row
+            let failure = Failure(error, at: address, from: setting)
+            throw Failure("\(setting.key): \(failure)", status: failure.status)
         } catch {
             throw Failure("\(error)")
         }
@@ -229,6 +231,9 @@ extension GatewayConfiguration {
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
         timeouts.stalled = settings.limits.stalledTimeout
+        // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
+        // again and again.
+        timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
         requiresProtocolVersion = settings.strictProtocol
     }
 }

@@ -63,6 +63,7 @@ struct DevCommandTests {
             #expect(
                 samePages.complaint.contains(
                     "carillon: operations.listen: cannot listen on 127.0.0.1:\(operations): another program"))
+            #expect(samePages.complaint.contains("choose another with --operations-listen"))
 
             #expect(first.stop(SIGINT) == 0)
             #expect(second.stop(SIGINT) == 0)

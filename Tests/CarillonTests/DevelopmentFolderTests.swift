@@ -77,12 +77,19 @@ struct DevelopmentFolderTests {
             }
         }
         let taken = ListenAddress(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
-        let failure = #expect(throws: Failure.self) { try taken.checkFree() }
-        #expect(failure?.description.contains("\(taken): another program has this port") == true)
-        try ListenAddress(host: "127.0.0.1", port: 0).checkFree()
+        let failure = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable.listen.row) }
+        #expect(
+            failure?.description
+                == "cannot listen on \(taken): another program has this port; stop it, or choose another with --listen")
+        let pages = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable.operationsListen.row) }
+        #expect(pages?.description.hasSuffix("or choose another with --operations-listen") == true)
+        try ListenAddress(host: "127.0.0.1", port: 0).checkFree(for: SettingsTable.listen.row)
         #expect(failure?.status == .general)
-        let foreign = #expect(throws: Failure.self) { try ListenAddress(host: "192.0.2.1", port: 0).checkFree() }
+        let foreign = #expect(throws: Failure.self) {
+            try ListenAddress(host: "192.0.2.1", port: 0).checkFree(for: SettingsTable.listen.row)
+        }
         #expect(foreign?.status == .configuration)
+        #expect(foreign?.description.contains("--listen") == false, "no port would do")
     }
 
     @Test func latchesStaySet() {

@@ -142,6 +142,11 @@ struct MigratorTests {
             #expect(doses.map(\.first) == ["demo", "demo2"])
             #expect(doses.allSatisfy { Int($0[1] ?? "") ?? 0 >= 6 })
         }
+        let epoch = { try place.query("select epoch from sync.meta", as: DevelopmentCluster.owner).first?.first }
+        let before = try epoch()
+        let begun = try migrator.beginEpoch()
+        #expect(try epoch() == begun)
+        #expect(before != begun)
         try cluster.widenOwner()
         #expect(try place.query("show data_directory", as: DevelopmentCluster.owner).count == 1)
         // As the owner alone, without a superuser, the next start has nothing to do and may say so.

@@ -13,7 +13,9 @@ struct ReadmeTests {
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
         try cluster.widenOwner()
-        for statement in try statements() {
+        let statements = try statements(of: "## Publish a table of your own")
+        try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
+        for statement in statements {
             try place.query(statement, as: DevelopmentCluster.owner)
         }
         let events = try place.query(
@@ -21,17 +23,37 @@ struct ReadmeTests {
         #expect(events == [["demo", "weight", "weight.created"]])
     }
 
+    @Test func letsABackendRevoke() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
+        try migrator.migrate { _ in }
+        try place.query("create role backend login")
+        let revoke = "select sync.revoke('42')"
+        #expect(throws: (any Error).self, "nobody may, but whom it was granted") {
+            try place.query(revoke, as: "backend")
+        }
+        let statements = try statements(of: "### Expiry and revocation")
+        #expect(statements.map { $0.prefix(6) } == ["GRANT ", "GRANT ", "SELECT", "SELECT"])
+        for statement in statements {
+            try place.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
+        }
+        // A later run of the functions leaves the backend its right.
+        try migrator.migrate { _ in }
+        try place.query(revoke, as: "backend")
+        let standing = try place.query("select user_id, before > now() - interval '1 hour' from sync.revocation")
+        #expect(standing == [["42", "t"]], "the latest stands")
+    }
+
     /// The SQL of the section, from which comments and the indentation of the code are dropped.
-    private func statements() throws -> [String] {
+    private func statements(of heading: String) throws -> [String] {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../README.md").standardized
         let text = try String(contentsOf: file, encoding: .utf8)
-        let section = try #require(text.components(separatedBy: "## Publish a table of your own\n").dropFirst().first)
+        let section = try #require(text.components(separatedBy: heading + "\n").dropFirst().first)
         let ours = section.components(separatedBy: "\n## ")[0].components(separatedBy: "\n")
         let code = ours.filter { $0.hasPrefix("    ") && !$0.contains("--") && !$0.contains(".build/") }
-        let statements = code.joined(separator: "\n").components(separatedBy: ";")
+        return code.joined(separator: "\n").components(separatedBy: ";")
             .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }.filter { !$0.isEmpty }
-        try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
-        return statements
     }
 }

@@ -122,6 +122,23 @@ struct SettingsTests {
         #expect(serve?.status == .configuration)
     }
 
+    @Test(
+        arguments: [
+            ("127.0.0.1:7", "127.0.0.1:7", true), ("0.0.0.0:7", "127.0.0.1:7", true), ("10.0.0.1:7", "*:7", true),
+            ("127.0.0.1:7", "[::]:7", true), ("127.0.0.1:7", "127.0.0.1:8", false),
+            ("10.0.0.1:7", "127.0.0.1:7", false), ("127.0.0.1:0", "127.0.0.1:0", false), ("127.0.0.1:7", "off", false),
+        ])
+    func theOperationsListenerHasAPortOfItsOwn(_ listen: String, _ operations: String, _ isRefused: Bool) throws {
+        let given = try effective(["--listen", listen, "--operations-listen", operations], profile: .development)
+        guard isRefused else {
+            _ = try Settings(given)
+            return
+        }
+        let failure = #expect(throws: Failure.self) { try Settings(given) }
+        #expect(failure?.description.hasPrefix("command line --operations-listen: operations.listen ") == true)
+        #expect(failure?.status == .configuration)
+    }
+
     @Test func severalAppsNeedADatabaseApp() throws {
         let two = #"[{"id":"1","key":"a","secret":"s"},{"id":"2","key":"b","secret":"s"}]"#
         let environment = ["CARILLON_APPS": two, "DATABASE_URL": "postgresql://h/d"]

@@ -44,6 +44,17 @@ import Testing
         #expect(try engine.act("k", from: session) == [.act("k", user: "u1")])
     }
 
+    @Test func noneAreTakenWhileRevocationsAreUnknown() throws {
+        let session = engine.session(0)
+        engine.hub.isRevocationCurrent = false
+        _ = try engine.signin("u1", from: session)
+        let answer = try #require(result(try engine.act("k", from: session)))
+        #expect(answer.hasPrefix(#"{"key":"k","status":"retry","code":"unavailable","afterMs":1000,"#))
+        #expect(session.actionsInFlight == 0)
+        engine.hub.isRevocationCurrent = true
+        #expect(try engine.act("k", from: session) == [.act("k", user: "u1")])
+    }
+
     @Test func otherAppsTakeNone() throws {
         let session = engine.session(0, app: engine.otherApp)
         _ = try engine.signin("u1", from: session)

@@ -25,11 +25,11 @@ struct EngineFixture {
         return session
     }
 
-    func send(_ text: String, from session: Session) throws -> [Heard] {
+    func send(_ text: String, from session: Session, hasRoom: Bool = true) throws -> [Heard] {
         var effects = Hub.Effects()
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
-        hub.received(event, from: session, &effects)
+        hub.received(event, from: session, hasRoom: hasRoom, &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -52,12 +52,15 @@ struct EngineFixture {
     }
 
     /// Says where the client stands.
-    func resume(_ channels: [String: (epoch: String, offset: Int64)], from session: Session) throws -> [Heard] {
+    func resume(
+        _ channels: [String: (epoch: String, offset: Int64)], from session: Session, hasRoom: Bool = true
+    ) throws -> [Heard] {
         let places = channels.sorted { $0.key < $1.key }.map {
             #""\#($0.key)":{"epoch":"\#($0.value.epoch)","offset":\#($0.value.offset)}"#
         }
         return try send(
-            #"{"event":"sync:resume","data":{"v":1,"channels":{\#(places.joined(separator: ","))}}}"#, from: session)
+            #"{"event":"sync:resume","data":{"v":1,"channels":{\#(places.joined(separator: ","))}}}"#, from: session,
+            hasRoom: hasRoom)
     }
 
     /// Answers a join as its home would.
@@ -111,6 +114,7 @@ enum Heard: Equatable, CustomStringConvertible {
     case close(UInt16)
     case act(String, user: String)
     case join(String, serial: UInt32, StreamJoin.Purpose = .subscribe)
+    case forget(String)
     case leave(String)
 
     /// A page is heard as its frames.
@@ -122,6 +126,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .close(let code): [.close(code.rawValue)]
         case .act(let envelope, let user): [.act(envelope.key, user: user)]
         case .join(let join): [.join(join.name.format() ?? "?", serial: join.serial, join.purpose)]
+        case .forget(let name): [.forget(name.format() ?? "?")]
         case .leave(let name): [.leave(name.format() ?? "?")]
         }
     }
@@ -134,6 +139,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .close(let code): "close \(code)"
         case .act(let key, let user): "act \(key) as \(user)"
         case .join(let name, let serial, let purpose): "join \(name) \(serial) \(purpose)"
+        case .forget(let name): "forget \(name)"
         case .leave(let name): "leave \(name)"
         }
     }

@@ -202,6 +202,85 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 600) == [1, 2])
     }
 
+    // MARK: The hub's own signature of a channel
+
+    private static let name = "private-user.u1.adherence"
+
+    private func grant(
+        _ session: Session, issuedAt: Int64 = 500, expiresAt: Int64 = 1_000, _ name: String = name
+    ) throws -> String {
+        session.app.credentials.sign(
+            try #require(ChannelName(name)), grant: GrantTimes(issuedAt: issuedAt, expiresAt: expiresAt),
+            socketID: session.socketID)
+    }
+
+    private func isRefused(_ heard: [Heard], _ status: Int) -> Bool {
+        guard heard.count == 1, case .text(let text) = heard[0] else { return false }
+        return text.hasPrefix(#"{"event":"pusher:subscription_error""#) && text.contains(#"\"status\":\#(status)"#)
+    }
+
+    @Test func aGrantMakesTheSessionItsUsersForAsLongAsTheToken() throws {
+        _ = try engine.subscribe("user.u1.reminders", from: session)
+        _ = try engine.subscribe(Self.name, from: session)
+        #expect(
+            try engine.subscribe(Self.name, auth: grant(session), from: session) == [
+                .watchIdentity(.seconds(940)), .join(Self.name, serial: 1), .join("user.u1.reminders", serial: 2),
+            ])
+        #expect(session.identity?.userID == "u1" && session.identity?.issuedAt == 500)
+        clock.seconds = 940
+        #expect(look() == ([expiring(1_000)], .seconds(85)))
+        // As with any identity, a second credential takes nothing away and a token renews it.
+        _ = try engine.unsubscribe(Self.name, from: session)
+        #expect(
+            try engine.subscribe(Self.name, auth: grant(session, expiresAt: 950), from: session)
+                == [.join(Self.name, serial: 3)])
+        #expect(session.identity?.expiresAt == 1_000)
+        clock.seconds = 1_025
+        #expect(look() == ([.close(4109)], nil))
+    }
+
+    @Test func aGrantTooLateCloses() throws {
+        clock.seconds = 1_025
+        #expect(try engine.subscribe(Self.name, auth: grant(session), from: session) == [.close(4109)])
+        #expect(session.identity == nil && session.subscriptionCount == 0)
+    }
+
+    @Test func aGrantIsRevocable() throws {
+        let later = engine.session(1)
+        let unused = engine.session(2)
+        _ = try engine.subscribe(Self.name, auth: grant(session), from: session)
+        _ = try engine.subscribe(Self.name, auth: grant(later, issuedAt: 600), from: later)
+        #expect(revoke("u1", beforeSeconds: 600) == [0])
+        #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused), from: unused), 401))
+        #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused, issuedAt: 0), from: unused), 401))
+        #expect(unused.identity == nil && unused.subscriptionCount == 0)
+        // Nor may its first two parts pass for a backend's signature, which has no times.
+        let bare = try grant(unused).split(separator: ":").prefix(2).joined(separator: ":")
+        let data = #"{"event":"pusher:subscribe","data":{"channel":"\#(Self.name)","auth":"\#(bare)""#
+        for more in ["", #","channel_data":":token::500:1000""#, #","channel_data":"500:1000""#] {
+            #expect(isRefused(try engine.send(data + more + "}}", from: unused), 401), "\(more)")
+        }
+        #expect(
+            try engine.subscribe(Self.name, auth: grant(unused, issuedAt: 600), from: unused).last
+                == .join(Self.name, serial: 1))
+    }
+
+    @Test func aGrantIsItsChannelsItsSocketsAndItsAppsAlone() throws {
+        let stranger = engine.session(1)
+        let other = engine.session(2, app: engine.otherApp)
+        #expect(isRefused(try engine.subscribe(Self.name, auth: grant(stranger), from: session), 401))
+        let reminders = "private-user.u1.reminders"
+        #expect(isRefused(try engine.subscribe(reminders, auth: grant(session), from: session), 401))
+        #expect(isRefused(try engine.subscribe("private-x", auth: grant(session, "private-x"), from: session), 401))
+        #expect(isRefused(try engine.subscribe(Self.name, auth: grant(other), from: other), 401))
+        let data = #"{"channel":"\#(Self.name)","auth":"\#(try grant(session))","channel_data":"{}"}"#
+        #expect(isRefused(try engine.send(#"{"event":"pusher:subscribe","data":\#(data)}"#, from: session), 401))
+        #expect(session.identity == nil && other.identity == nil)
+        // What another user's token would admit to has no end on a connection that has one identity.
+        _ = authenticated(Identity(userID: "u2", expiresAt: 2_000))
+        #expect(isRefused(try engine.subscribe(Self.name, auth: grant(session), from: session), 403))
+    }
+
     /// The feed tells all that stands on every connect; a backend may have let the user back in meanwhile.
     @Test func whatIsKnownClosesNobodyAgain() throws {
         #expect(revoke("u1", beforeSeconds: 600) == [])

@@ -53,6 +53,7 @@ import Testing
         var losses: [String: Int] = [:]
         var behind = 0
         var reads = 0
+        var confirmations = 0
         for seed in 0..<30 as Range<UInt64> {
             var history = History(seed: seed, Self.limits)
             for _ in 0..<600 { try history.step() }
@@ -60,12 +61,14 @@ import Testing
             for device in history.devices { losses.merge(device.losses, uniquingKeysWith: +) }
             behind += history.world.fellBehind
             reads += history.world.feed.readCount
+            confirmations += history.world.feed.confirmationCount
         }
         for loss in [ResumeLoss.streamReset, .positionExpired, .tooMany, .storeUnavailable] {
             #expect(losses[loss.rawValue, default: 0] > 0, "\(loss)")
         }
         #expect(behind > 0)
         #expect(reads > 0)
+        #expect(confirmations > 0)
         #expect(losses[ResumeLoss.ahead.rawValue] == nil)
         #expect(losses[ResumeLoss.forbidden.rawValue] == nil)
     }
@@ -194,7 +197,16 @@ import Testing
             guard let wire = devices[index].wire, let channel = devices[index].channels.sorted().first,
                 devices[index].feeds[channel] != nil
             else { return }
-            switch Int.random(in: 0..<3, using: &random) {
+            switch Int.random(in: 0..<4, using: &random) {
+            case 3:
+                // It has fetched a snapshot, which may be newer than what the feed has handed to the home.
+                read(index, 1_000)
+                let log = log(channel)
+                guard let feed = devices[index].feeds[channel], feed.epoch == log.epoch, !feed.mustAskAgain else {
+                    return
+                }
+                devices[index].feeds[channel]?.offset = log.top
+                try resume(channel, index)
             case 0:
                 wire.queue.removeAll { $0.hasPrefix(#"{"event":"x""#) && $0.contains("\"\(channel)\"") }
                 // A snapshot may have been due among what was lost; the hub's answer says so again.

@@ -7,7 +7,7 @@ import Sync
 /// take what they are sent slowly: everything between the database and the socket, each step by hand.
 final class LoopWorld {
     enum Message {
-        case join(StreamJoin, from: Int), leave(StreamName, from: Int)
+        case join(StreamJoin, from: Int), leave(StreamName, from: Int), forget(SessionID, StreamName, from: Int)
         case joined(StreamJoined)
         case broadcast(String, Int64, SharedBytes), reset(String, StreamPosition, ResumeLoss)
         case positioned(StreamID, StreamPosition, watch: UInt32), event(StreamEvent)
@@ -71,8 +71,10 @@ final class LoopWorld {
         var effects = Hub.Effects()
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
-        engines[wire.loop].hub.received(event, from: wire.session, &effects)
+        let hasRoom = wire.queue.count <= Self.crowd
+        engines[wire.loop].hub.received(event, from: wire.session, hasRoom: hasRoom, &effects)
         perform(effects, wire)
+        pullIfDrained(wire)
     }
 
     func signin(_ wire: Wire) throws {
@@ -99,7 +101,7 @@ final class LoopWorld {
     func read(_ count: Int, _ wire: Wire) -> [String] {
         let taken = Array(wire.queue.prefix(count))
         wire.queue.removeFirst(taken.count)
-        pullIfDrained(wire)
+        if !taken.isEmpty { pullIfDrained(wire) }
         return taken
     }
 
@@ -115,6 +117,8 @@ final class LoopWorld {
             switch effect {
             case .send(let frame): queue(frame, wire)
             case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
+            case .forget(let name):
+                toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
             case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
             case .verify, .act, .watchIdentity, .close: break
             }
@@ -161,6 +165,7 @@ final class LoopWorld {
         case .broadcast(let name, let offset, let frame): deliver(name, offset, frame, loop)
         case .reset(let name, let position, let loss): reset(name, position, loss, loop)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
+        case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
         case .leave(let name, let from): atHome { [now] in $0.leave(name, from: from, now: now, &$1) }
         case .positioned(let id, let position, let watch):
             atHome { $0.positioned(id, at: position, watch: watch, &$1) }
@@ -216,6 +221,7 @@ final class LoopWorld {
             guard let wire = wire(id, loop) else { continue }
             if wire.queue.count > Self.crowd {
                 if engines[loop].hub.fellBehind(id, in: channel) { fellBehind += 1 }
+                pullIfDrained(wire)
             } else {
                 queue(frame, wire)
             }
@@ -228,7 +234,9 @@ final class LoopWorld {
         guard let channel = engine.hub.channel(name, of: engine.app) else { return }
         let frame = engine.hub.reset(channel, to: position, loss)
         for id in channel.subscribers {
-            if let wire = wire(id, loop) { queue(frame, wire) }
+            guard let wire = wire(id, loop) else { continue }
+            queue(frame, wire)
+            pullIfDrained(wire)
         }
     }
 

@@ -32,6 +32,7 @@ final class ModelFeed {
     /// The most events of one page.
     var pageEvents = 4
     private(set) var readCount = 0
+    private(set) var confirmationCount = 0
 
     static func data(_ epoch: String, _ offset: Int64) -> String { "\(epoch)/\(offset)" }
 
@@ -94,6 +95,10 @@ final class ModelFeed {
         let log = logs[read.stream, default: Log()]
         if failing { return .unreadable(read, .busy) }
         if read.epoch != log.epoch { return .unreadable(read, .otherEpoch) }
+        if read.after >= read.upTo {
+            confirmationCount += 1
+            return log.top < read.after ? .unreadable(read, .ahead) : .page(read, [])
+        }
         if read.after < log.floor { return .unreadable(read, .expired) }
         let end = min(read.upTo, read.after + Int64(pageEvents), log.top)
         return .page(read, ((read.after + 1)...end).map { event(read.stream, log, $0) })

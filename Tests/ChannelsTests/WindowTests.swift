@@ -201,12 +201,21 @@ import Testing
     @Test func lingeringStreamsAreBounded() {
         let streams = (0..<3).map { StreamID(user: "u\($0)", topic: "x") }
         var home = home(streams) { $0.lingeringMax = 2 }
+        var effects = Effects()
+        for stream in streams { home.received(event(1, of: stream), &effects) }
         #expect(leave(&home, streams[1], now: 1) == 0)
         #expect(leave(&home, streams[0], now: 2) == 0)
         #expect(leave(&home, streams[2], now: 3) == 1, "the one that waited longest goes")
         #expect(home.streamCount == 2)
         #expect(home.lingeringCount == 2)
-        #expect(resume(&home, from: 0, of: streams[0]) == "0 to -")
+        #expect(resume(&home, from: 1, of: streams[0]) == "0 to -")
+    }
+
+    /// Nothing is lost with it, and whoever makes up names would fill the room of others.
+    @Test func aStreamWithoutEventsDoesNotLinger() {
+        var home = home([stream]) { _ in }
+        #expect(leave(&home, stream, now: 1) == 1)
+        #expect(home.streamCount == 0)
     }
 
     @Test func aStreamWithoutPositionDoesNotLinger() {

@@ -104,6 +104,21 @@ extension FeedTests {
         #expect(recorder.gapCount == 0)
     }
 
+    /// No page is wanted, only whether the database is there: a home that lags asks so before it says `ahead`.
+    @Test func whetherTheLogHasGotThere() throws {
+        let recorder = try record()
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        let none = recorder.watch("none")
+        try recorder.waitForPosition(ann)
+        try recorder.waitForPosition(none)
+        #expect(try recorder.failure(recorder.read(ann, after: 4, upTo: 4)) == .ahead)
+        #expect(try recorder.events(recorder.read(ann, after: 3, upTo: 3)) == [])
+        #expect(try recorder.events(recorder.read(ann, after: 2, upTo: 2)) == [])
+        #expect(try recorder.failure(recorder.read(none, after: 1, upTo: 1)) == .ahead)
+        #expect(try recorder.failure(recorder.read(ann, after: 1 << 53, upTo: 1 << 53)) == .ahead)
+    }
+
     @Test func losingTheCatchUpConnectionLosesNoRead() throws {
         let recorder = try record()
         try insert(400, "ann")
@@ -199,7 +214,67 @@ extension FeedTests {
         try recorder.wait("all") { recorder.unlockedRevocations.count == 5 }
     }
 
+    @Test func allRevocationsComeBeforeAnythingElse() throws {
+        _ = try writer.query("SELECT count(sync.revoke('u' || g)) FROM generate_series(1, 2500) AS g")
+        try insert(3, "ann")
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        let read = recorder.post(
+            StreamRead(stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: "none", after: 0, upTo: 3))
+        try recorder.waitForPosition(ann)
+        try recorder.wait("all") { recorder.unlockedKnownWhenCurrent == 2_500 }
+        #expect(try recorder.failure(read) == .otherEpoch)
+        try recorder.waitForStatus(.live)
+        try terminate("sync.")
+        try insert("more", "ann")
+        try recorder.waitForLog(ann)
+    }
+
+    // MARK: Without the catch-up connection
+
+    /// Lets nobody in, and ends the catch-up connection, which has read something.
+    private func loseCatchUp(_ recorder: Recorder, _ stream: StreamID) throws {
+        _ = try recorder.events(recorder.read(stream, after: 0, upTo: 1))
+        _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT 0")
+        try terminate("sync.read_log")
+    }
+
+    @Test func withoutItReadsEndAndRevocationsCome() throws {
+        let recorder = try record { $0.readTimeout = .milliseconds(200) }
+        try insert(3, "ann")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        try loseCatchUp(recorder, ann)
+        #expect(try recorder.failure(recorder.read(ann, after: 1, upTo: 3)) == .busy)
+        #expect(try recorder.failure(recorder.read(ann, after: 2, upTo: 3)) == .busy)
+        _ = try writer.query("SELECT sync.revoke('bob')")
+        try recorder.wait("a revocation") { recorder.unlockedRevocations["bob"] != nil }
+        try insert("more", "ann")
+        try recorder.waitForLog(ann)
+        #expect(!recorder.seenStatuses.contains(.away))
+        _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT -1")
+        // It comes back, some time, and reads are answered.
+        var upTo = Int64(3)
+        while try recorder.events(recorder.read(ann, after: 0, upTo: upTo)) == nil {
+            upTo += 1
+            try insert("\(upTo)", "ann")
+        }
+    }
+
     // MARK: Outages
+
+    @Test func whoIsRevokedIsUnknownWithoutTheDatabase() throws {
+        let recorder = try record()
+        try recorder.wait("all is known") { recorder.isUnlockedCurrent }
+        try writer.execute("ALTER FUNCTION sync.revocations RENAME TO revocations_later")
+        // Wakes the feed, which fails to read them.
+        try insert("1", "ann")
+        try recorder.wait("nothing is known") { !recorder.isUnlockedCurrent }
+        let ann = recorder.watch("ann")
+        try writer.execute("ALTER FUNCTION sync.revocations_later RENAME TO revocations")
+        try recorder.waitForPosition(ann)
+        try recorder.waitForLog(ann)
+    }
 
     @Test func anOutageThatLastsIsTold() throws {
         let cluster = try Cluster()

@@ -18,21 +18,21 @@ import Testing
 
     @Test func bounds() {
         var queue = ReadQueue(readsMax: 3, depth: 2)
-        for number in 0..<3 { #expect(queue.append(read(number)) == true) }
-        #expect(queue.append(read(3)) == false)
+        for number in 0..<3 { #expect(queue.append(read(number), at: .zero) == true) }
+        #expect(queue.append(read(3), at: .zero) == false)
         let turns = take(3, from: &queue)
         #expect(numbers(turns) == [0, 1])
         #expect(!queue.wantsTurn)
         // Those under way count.
-        #expect(queue.append(read(3)) == false)
+        #expect(queue.append(read(3), at: .zero) == false)
         queue.done(turns[1])
-        #expect(queue.append(read(3)) == true)
+        #expect(queue.append(read(3), at: .zero) == true)
         #expect(numbers(take(3, from: &queue)) == [2])
     }
 
     @Test func whatWasLostComesFirstInItsOrder() {
         var queue = ReadQueue(depth: 3)
-        for number in 0..<5 { _ = queue.append(read(number)) }
+        for number in 0..<5 { _ = queue.append(read(number), at: .zero) }
         let first = take(3, from: &queue)
         queue.done(first[1])
         #expect(queue.lost() == [])
@@ -46,9 +46,24 @@ import Testing
         #expect(queue.count == 4)
     }
 
+    @Test func whatWaitedTooLongIsTakenOut() {
+        var queue = ReadQueue(depth: 2)
+        for number in 0..<6 { _ = queue.append(read(number), at: .seconds(number)) }
+        _ = take(2, from: &queue)
+        #expect(queue.expire(askedUpTo: .seconds(-1)) == [])
+        // Those under way stay: their answers are on their way.
+        #expect(queue.expire(askedUpTo: .seconds(3)) == [read(2), read(3)])
+        #expect(queue.count == 4)
+        _ = queue.lost()
+        #expect(queue.expire(askedUpTo: .seconds(0)) == [read(0)])
+        #expect(numbers(take(2, from: &queue)) == [1, 4])
+        #expect(queue.expire(askedUpTo: .seconds(9)) == [read(5)])
+        #expect(!queue.isAnyWaiting)
+    }
+
     @Test func failuresOfOneReadAreItsOwn() throws {
         var queue = ReadQueue(depth: 2)
-        for number in 0..<2 { _ = queue.append(read(number)) }
+        for number in 0..<2 { _ = queue.append(read(number), at: .zero) }
         for failure in 1...FeedLimits.readFailuresMax {
             let turns = take(2, from: &queue)
             let bad = try #require(turns.first { $0.read.after == 0 })
@@ -62,7 +77,7 @@ import Testing
 
     @Test func aReadUnderWhichEveryConnectionIsLostEnds() {
         var queue = ReadQueue()
-        _ = queue.append(read(7))
+        _ = queue.append(read(7), at: .zero)
         for _ in 1..<FeedLimits.readLossesMax {
             _ = take(1, from: &queue)
             #expect(queue.lost() == [])
@@ -74,7 +89,7 @@ import Testing
 
     @Test func whatNobodyWantsIsDropped() {
         var queue = ReadQueue()
-        for number in 0..<10 { _ = queue.append(read(number)) }
+        for number in 0..<10 { _ = queue.append(read(number), at: .zero) }
         let turn = queue.next { $0.after == 6 }
         #expect(turn?.read == read(6))
         #expect(queue.count == 4)
@@ -89,7 +104,7 @@ import Testing
         for number in 0..<20_000 {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<4:
-                if queue.append(read(number)) { open.insert(Int64(number)) }
+                if queue.append(read(number), at: .zero) { open.insert(Int64(number)) }
             case 4..<7:
                 if let turn = queue.next(where: { _ in true }) { underWay.append(turn) }
             case 7, 8:
@@ -129,8 +144,12 @@ import Testing
         #expect(query(&tail) == nil)
         tail.received(page("a", "b"), snapshot: "s1")
         #expect(tail.isAmidRead)
+        #expect(!tail.isComplete)
         #expect(query(&tail) == [nil, "b"])
+        #expect(tail.isBusy)
         tail.received(page("c"), snapshot: "s2")
+        #expect(!tail.isBusy)
+        #expect(tail.isComplete)
         #expect(query(&tail) == nil)
         tail.wake()
         // What a later page could see may belong to users whose pages were past.
@@ -158,5 +177,9 @@ import Testing
         #expect(query(&tail) == nil)
         tail.connected()
         #expect(query(&tail) == [nil, nil])
+        tail.received([], snapshot: "s2")
+        #expect(tail.isComplete)
+        tail.disconnected()
+        #expect(!tail.isComplete)
     }
 }

@@ -34,6 +34,8 @@ final class Recorder: @unchecked Sendable {
     private var degradations: [Bool] = []
     private var answers: [StreamRead: Result<[StreamEvent], ReadFailure>] = [:]
     private var revocations: [String: Int64] = [:]
+    private var isCurrent = false
+    private var knownWhenCurrent: Int?
     private var violations: [String] = []
     private var backlog = 0
     private var serial: UInt32 = 0
@@ -103,6 +105,12 @@ final class Recorder: @unchecked Sendable {
 
     /// Likewise: microseconds by user.
     var unlockedRevocations: [String: Int64] { revocations }
+
+    /// Likewise: how many had come when it was last said that all had; nil before.
+    var unlockedKnownWhenCurrent: Int? { knownWhenCurrent }
+
+    /// Likewise.
+    var isUnlockedCurrent: Bool { isCurrent }
 
     var gapCount: Int { feed?.gapCount ?? 0 }
 
@@ -180,6 +188,11 @@ final class Recorder: @unchecked Sendable {
         condition.lock()
         for output in outputs {
             switch output {
+            case .positioned, .event, .reset:
+                if !isCurrent { violations.append("something of a stream before revocations are known") }
+            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .degraded, .status: break
+            }
+            switch output {
             case .status(let status): statuses.append(status)
             case .refused(let id, _): violations.append("\(id.user) refused")
             case .positioned(let id, let serial, let position): positioned(id, serial, position)
@@ -191,6 +204,10 @@ final class Recorder: @unchecked Sendable {
             case .unreadable(let read, let reason): answered(read, .failure(ReadFailure(reason: reason)))
             case .revoked(let found):
                 for revocation in found { revocations[revocation.userID] = revocation.before }
+            case .revocationsCurrent(let isCurrent):
+                if isCurrent == self.isCurrent { violations.append("current told twice") }
+                self.isCurrent = isCurrent
+                if isCurrent { knownWhenCurrent = revocations.count }
             case .degraded(let isDegraded):
                 if isDegraded == (degradations.last ?? false) { violations.append("degraded told twice") }
                 degradations.append(isDegraded)

@@ -305,7 +305,8 @@ struct History {
             case .positioned(let stream, let serial, let position): positioned(stream, serial, position)
             case .event(let event): received(event)
             case .reset(let stream, let position): reset(stream, position)
-            case .refused, .page, .unreadable, .revoked, .degraded, .status: violations.append("unexpected output")
+            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .degraded, .status:
+                violations.append("unexpected output")
             }
         }
         outputs.removeAll()

@@ -25,10 +25,12 @@ final class GatewayFixture {
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
     ///   - feed: the feed that runs; what `feed` is given comes as from it.
+    ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
     init(
-        loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, actions: StoreConfiguration? = nil,
-        metrics: GatewayMetrics = GatewayMetrics(), _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
+        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(),
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
         configuration.port = 0
@@ -59,6 +61,7 @@ final class GatewayFixture {
             startStore: actions.map { configuration in
                 { committed in try Store.start(configuration, logger: logger, committed: committed) }
             })
+        if knowsRevocations { self.feed([.revocationsCurrent(true)]) }
     }
 
     deinit {

@@ -44,7 +44,9 @@ import Testing
         #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
         guard status == 200 else { return }
         let expected = fixture.credentials.sign(
-            .channel(try #require(ChannelName(channel)), channelData: nil), socketID: try #require(socketID("1.2")))
+            try #require(ChannelName(channel)), grant: GrantTimes(issuedAt: nil, expiresAt: 4_000_000_000),
+            socketID: try #require(socketID("1.2")))
+        #expect(expected.hasSuffix(":0:4000000000"))
         #expect(answer.body == #"{"auth":"\#(expected)"}"#)
     }
 

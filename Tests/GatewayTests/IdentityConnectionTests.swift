@@ -100,6 +100,26 @@ import WebSocket
         #expect(try await client.next() == .close(4109))
     }
 
+    /// The message of a subscribe, signed by the hub's own endpoint.
+    private func subscribe(_ fixture: GatewayFixture, _ token: String, _ socketID: String) async throws -> String {
+        let name = "private-user.u1.adherence"
+        let (head, body) = try await post(
+            fixture, "/pusher/auth", "socket_id=\(socketID)&channel_name=\(name)", token)
+        #expect(head.hasPrefix("HTTP/1.1 200 "))
+        return #"{"event":"pusher:subscribe","data":{"channel":"\#(name)",\#(body.dropFirst())}"#
+    }
+
+    @Test func aSignedSubscribeEndsWithTheTokenThatItCameFrom() async throws {
+        let fixture = try await fixture()
+        let (client, socketID) = try await TestClient.opened(port: fixture.port)
+        let expiry = soon
+        let token = try await GatewayFixture.token("u1", expiresAt: expiry, issuedAt: expiry - 60)
+        try await client.send(try await subscribe(fixture, token, socketID))
+        try await expectExpiring(client, expiry)
+        #expect(try await client.next() == .close(4109))
+        #expect(now >= expiry + 0.3)
+    }
+
     @Test func aSigninEndsWithTheTokenThatItCameFrom() async throws {
         let fixture = try await fixture()
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
@@ -233,6 +253,8 @@ import WebSocket
         // Verified and signed before, used after.
         let signin = try await signin(fixture, old, socketID)
         let undated = try await self.signin(fixture, try await GatewayFixture.token("u1"), socketID)
+        let subscribe = try await subscribe(fixture, old, socketID)
+        let undatedSubscribe = try await self.subscribe(fixture, try await GatewayFixture.token("u1"), socketID)
         fixture.feed([.revoked([Revocation(userID: "u1", before: 2_000_000_000)])])
         #expect(try await witness.next() == .close(4110))
 
@@ -240,6 +262,11 @@ import WebSocket
             try await client.send(message)
             let answer = try await text(client)
             #expect(answer.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) && answer.contains("revoked"))
+        }
+        for message in [subscribe, undatedSubscribe] {
+            try await client.send(message)
+            let answer = try await text(client)
+            #expect(answer.hasPrefix(#"{"event":"pusher:subscription_error""#) && answer.contains("revoked"))
         }
         let upgrading = try TestClient(port: fixture.port)
         let failure = await #expect(throws: TestClient.Failure.self) {
@@ -266,6 +293,48 @@ import WebSocket
         let new = try await GatewayFixture.token("u1", issuedAt: 2_000)
         try await client.send(try await self.signin(fixture, new, socketID))
         #expect(try await text(client).hasPrefix(#"{"event":"pusher:signin_success""#))
+    }
+
+    /// A hub that does not know who is revoked lets nobody read or write, and closes those who may not when it knows.
+    @Test func nobodyIsServedBeforeRevocationsAreKnown() async throws {
+        let fixture = try await GatewayFixture(
+            loops: 1, ownsDatabase: true, feed: GatewayFixture.feedOfNothing, knowsRevocations: false)
+        let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
+        let other = try await GatewayFixture.token("u2", issuedAt: 1_000)
+        let revoked = try await opened(fixture, old)
+        let client = try await opened(fixture, other)
+        let action = #"{"event":"sync:action","data":{"key":"k","type":"t","payload":{}}}"#
+        let paths = [
+            ("/pusher/user-auth", "socket_id=1.2"),
+            ("/pusher/auth", "socket_id=1.2&channel_name=private-user.u2.adherence"),
+            ("/users/u2/adherence/actions", #"{"key":"k","type":"t","payload":{}}"#),
+        ]
+        for round in 0..<2 {
+            for (path, body) in paths {
+                let (head, _) = try await post(fixture, path, body, other)
+                #expect(head.hasPrefix("HTTP/1.1 503 ") && head.contains("Retry-After: 1\r\n"), "\(path)")
+            }
+            let reading = try TestClient(port: fixture.port)
+            try await reading.sendRaw(
+                "GET /users/u2/adherence/today HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(other)\r\n\r\n")
+            #expect(try await reading.response().head.hasPrefix("HTTP/1.1 503 "))
+            try await client.send(action)
+            let answer = try await text(client)
+            #expect(answer.contains(#"\"status\":\"retry\",\"code\":\"unavailable\""#))
+            #expect(answer.contains("revoked"))
+            guard round == 0 else { break }
+
+            fixture.feed([.revoked([Revocation(userID: "u1", before: 2_000_000_000)]), .revocationsCurrent(true)])
+            #expect(try await revoked.next() == .close(4110))
+            for (path, body) in paths.prefix(2) {
+                let (head, _) = try await post(fixture, path, body, other)
+                #expect(head.hasPrefix("HTTP/1.1 200 "), "\(path)")
+            }
+            #expect(try await post(fixture, "/pusher/user-auth", "socket_id=1.2", old).head.hasPrefix("HTTP/1.1 401 "))
+            try await client.send(action)
+            #expect(try await !text(client).contains("revoked"))
+            fixture.feed([.revocationsCurrent(false)])
+        }
     }
 
     /// All the way: from `sync.revoke` in a backend's transaction to the close frame, within a poll and a second.

@@ -133,6 +133,14 @@ import WebSocket
         }
     }
 
+    /// Its sign-in came to nothing, and pusher-js tries it again on a new connection only.
+    @Test func whoseIdentityDoesNotComeIsSentToTryAgain() async throws {
+        let fixture = try await GatewayFixture(ownsDatabase: true) { $0.timeouts.activity = .milliseconds(100) }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.adherence"}}"#)
+        #expect(try await client.next() == .close(4200))
+    }
+
     @Test func aPeerThatDoesNotReadIsLetGo() async throws {
         let fixture = try await GatewayFixture(loops: 1) {
             $0.limits.sendQueueBytesMax = 100_000

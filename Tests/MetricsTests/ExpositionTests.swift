@@ -36,7 +36,7 @@ import Testing
         #expect(text { $0.counter("f_total", "F.", table) }.hasSuffix("carillon_f_total{reason=\"other\"} 1\n"))
     }
 
-    @Test func pairsAreShownOnceTheyHaveCounted() {
+    @Test func pairsAreShownFromTheStartAndOtherOnceItHasCounted() {
         let table = CounterTable("type", ["undo", "skip"], by: "result", ["applied", "noop"])
         table["skip", "noop"].add(3)
         table["skip", "??"].add()
@@ -45,6 +45,9 @@ import Testing
             text { $0.counter("a_total", "A.", table) } == """
                 # HELP carillon_a_total A.
                 # TYPE carillon_a_total counter
+                carillon_a_total{type="undo",result="applied"} 0
+                carillon_a_total{type="undo",result="noop"} 0
+                carillon_a_total{type="skip",result="applied"} 0
                 carillon_a_total{type="skip",result="noop"} 3
                 carillon_a_total{type="skip",result="other"} 1
                 carillon_a_total{type="other",result="applied"} 1

@@ -50,6 +50,84 @@ import Testing
         }
     }
 
+    // MARK: The hub's own, with times
+
+    private func grant(_ auth: String, _ channel: String, _ socket: SocketID) throws -> GrantTimes? {
+        app.verifyGrant(auth, of: try #require(ChannelName(channel)), socketID: socket)
+    }
+
+    /// By `printf '1234.1234::token::private-user.u1.a:1700000000:1800000000' | openssl dgst -sha256 -hmac SECRET`.
+    @Test func aGrantCarriesItsTimes() throws {
+        let socket = try socket()
+        let channel = try #require(ChannelName("private-user.u1.a"))
+        let times = GrantTimes(issuedAt: 1_700_000_000, expiresAt: 1_800_000_000)
+        let good = app.sign(channel, grant: times, socketID: socket)
+        #expect(
+            good == "278d425bdf160c739803:"
+                + "96b97edd23e34b2347846d3918845a43d3726975029a66cf9f2f9bbc412ed57a:1700000000:1800000000")
+        #expect(try grant(good, "private-user.u1.a", socket) == times)
+        #expect(good.utf8.count <= PusherLimits().authBytes)
+
+        #expect(try grant(good, "private-user.u1.b", socket) == nil)
+        #expect(try grant(good, "private-user.u1.a", SocketID(random: 1 << 20, 1 << 30)) == nil)
+        for (key, secret) in [("278d425bdf160c739803", "x"), ("x", "7ad3773142a6692b25b8")] {
+            let other = AppCredentials(key: key, secret: secret)
+            #expect(other.verifyGrant(good, of: channel, socketID: socket) == nil)
+        }
+    }
+
+    /// Whatever text the times stand in, they are read in one spelling, and only as they were signed.
+    @Test(arguments: [
+        "", ":", "1700000000", "1700000000:", ":1800000000", "1700000000:1800000001", "1700000001:1800000000",
+        "01700000000:1800000000", "1700000000:+1800000000", "-1700000000:1800000000", "1700000000: 1800000000",
+        "1700000000:1800000000:", "1700000000:1800000000:0", "1700000000:1800000000 ", "1.7e9:1800000000",
+        "1700000000:9999999999999999", "1700000000:99999999999999999999999", "1700000000:１８０００００００",
+        "nil:1800000000", "1700000000:1800000000\0", "1700000000,1800000000",
+    ])
+    func timesOtherThanThoseSignedAreRefused(_ times: String) throws {
+        let socket = try socket()
+        let channel = try #require(ChannelName("private-user.u1.a"))
+        let good = app.sign(
+            channel, grant: GrantTimes(issuedAt: 1_700_000_000, expiresAt: 1_800_000_000), socketID: socket)
+        let start = good.dropLast(21)
+        #expect(start.hasSuffix(":") && start.utf8.count == 86)
+        #expect(try grant(start + times, "private-user.u1.a", socket) == nil)
+    }
+
+    @Test(
+        arguments: [
+            (nil, 5, "0:5"), (-5, 5, "0:5"), (0, -1, "0:0"), (7, .max, "7:999999999999999"),
+            (.max, .min, "999999999999999:0"), (999_999_999_999_999, 10, "999999999999999:10"),
+        ] as [(Int64?, Int64, String)])
+    func timesAreBroughtWithinBounds(_ issuedAt: Int64?, _ expiresAt: Int64, _ text: String) throws {
+        let times = GrantTimes(issuedAt: issuedAt, expiresAt: expiresAt)
+        var writer = ByteWriter()
+        times.append(to: &writer)
+        #expect(writer.string == text)
+        #expect(withBytes(text) { GrantTimes($0) } == times)
+    }
+
+    /// Neither kind of signature can be turned into the other: a backend's ends with nothing.
+    @Test func aGrantIsNoBackendsSignatureNorTheOtherWayRound() throws {
+        let socket = try socket()
+        let channel = try #require(ChannelName("private-user.u1.a"))
+        let grant = app.sign(channel, grant: GrantTimes(issuedAt: 7, expiresAt: 8), socketID: socket)
+        let bare = String(grant.dropLast(4))
+        #expect(bare.utf8.count == 85)
+        let atTheEnd = ["", ":token::7:8", "token::7:8", ":token:7:8", "7:8", ":7:8", ":token::private-user.u1.a:7:8"]
+        for data in [nil] + atTheEnd {
+            for auth in [grant, bare] {
+                #expect(!app.verify(auth, of: .channel(channel, channelData: data), socketID: socket))
+                #expect(!app.verify(auth, of: .user(userData: data ?? ""), socketID: socket))
+            }
+            let backends = app.sign(.channel(channel, channelData: data), socketID: socket)
+            #expect(try self.grant(backends, "private-user.u1.a", socket) == nil)
+            #expect(try self.grant(backends + ":7:8", "private-user.u1.a", socket) == nil, "\(data ?? "nil")")
+        }
+        let users = app.sign(.user(userData: "private-user.u1.a:7:8"), socketID: socket)
+        #expect(try self.grant(users + ":7:8", "private-user.u1.a", socket) == nil)
+    }
+
     @Test func comparesKeys() {
         #expect(withBytes("278d425bdf160c739803") { app.isKey($0) })
         #expect(!withBytes("278d425bdf160c73980") { app.isKey($0) })

@@ -212,6 +212,7 @@ private final class Owner: EventSource {
     @Test func aTakenPortIsToldInOneLine() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let error = #expect(throws: ListenError.self) { try ListeningSocket(host: "127.0.0.1", port: first.port) }
-        #expect(error?.description.contains("another program has this port") == true)
+        #expect(error?.description.hasSuffix("another program has this port; stop it, or choose another") == true)
+        #expect(error?.asksForAnotherPort == true)
     }
 }

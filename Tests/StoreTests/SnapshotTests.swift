@@ -145,14 +145,13 @@ import Testing
         }
         _ = try kiosk.found("u", .reminders)
         let holder = try Self.pause(database)
-        // Four are under way; 10,000 more may wait.
-        let taken = (0..<4).map { _ in kiosk.ask("u", .reminders) }
+        // Up to four are under way; 10,000 more may wait.
+        let waiting = (0..<10_000).map { kiosk.ask("u\($0 / 20)", .reminders) }
         try Self.awaitPaused(holder)
-        let waiting = (0..<10_000).map { _ in kiosk.ask("u", .reminders) }
-        let refused = kiosk.ask("u", .reminders)
-        #expect(try refused.take().isUnavailable)
+        let more = (0..<5).map { kiosk.ask("v\($0)", .reminders) }
+        #expect(try #require(more.last).take().isUnavailable)
         try holder.execute("SELECT pg_advisory_unlock(77)")
-        for pending in taken + waiting.prefix(100) {
+        for pending in waiting.prefix(100) {
             guard case .found = try pending.take() else {
                 Issue.record("one that waited was not answered")
                 return
@@ -160,8 +159,63 @@ import Testing
         }
         kiosk.stop()
         kiosks.removeAll()
-        for pending in waiting.dropFirst(100) { _ = try pending.take() }
+        for pending in waiting.dropFirst(100) + more.dropLast() { _ = try pending.take() }
         #expect(try kiosk.ask("u", .reminders).take().isUnavailable)
+    }
+
+    /// Whoever's questions hang has one connection; all others have the rest.
+    @Test func aSlowUserHoldsUpNobody() throws {
+        let database = try Cluster.shared.get().database()
+        try database.owner().execute(
+            """
+            CREATE OR REPLACE FUNCTION sync.reminders(who text) RETURNS TABLE(epoch text, top bigint, body text)
+            LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+            BEGIN
+                IF who = 'slow' THEN PERFORM pg_advisory_xact_lock_shared(77); END IF;
+                RETURN QUERY SELECT p.epoch, p.top, '{}' FROM sync.positions(array[who], array['reminders']) AS p;
+            END $$
+            """)
+        let kiosk = try open(database) {
+            $0.queryConnections = 2
+            $0.actionTimeout = .seconds(50)
+            $0.statementTimeout = .seconds(50)
+        }
+        _ = try kiosk.found("u", .reminders)
+        let holder = try database.owner()
+        try holder.execute("SELECT pg_advisory_lock(77)")
+        // One under way, 32 waiting.
+        let slow = (0..<33).map { _ in kiosk.ask("slow", .reminders) }
+        try Self.awaitPaused(holder)
+        guard case .unavailable(let wait) = try kiosk.ask("slow", .reminders).take() else {
+            Issue.record("more than 32 wait")
+            return
+        }
+        #expect(wait >= .seconds(1) && wait <= .seconds(2))
+        // One after the other, until it shows that the slow one is slow; then many at once.
+        let paused = Instant.read()
+        var answered = 0
+        while answered < 20 || Instant.read().duration(since: paused) < .milliseconds(100) {
+            guard case .found = try kiosk.ask("u\(answered)", .reminders).take() else {
+                Issue.record("a question was not answered beside a slow one")
+                return
+            }
+            answered += 1
+        }
+        let many = (0..<200).map { kiosk.ask("v\($0 / 20)", .reminders) }
+        for pending in many {
+            guard case .found = try pending.take() else {
+                Issue.record("a question was not answered beside a slow one")
+                return
+            }
+        }
+        try Self.awaitPaused(holder)
+        try holder.execute("SELECT pg_advisory_unlock(77)")
+        for pending in slow {
+            guard case .found = try pending.take() else {
+                Issue.record("a slow question was not answered")
+                return
+            }
+        }
     }
 
     @Test func deadlinesHold() throws {

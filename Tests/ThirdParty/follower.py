@@ -49,6 +49,12 @@ class Follower:
 
         self._fetch(done)
 
+    def stop(self):
+        """The user has no right to the channel: neither the log nor a snapshot would be given."""
+        self._turn += 1
+        self.position, self.is_resuming, self._held = None, False, []
+        self._send("pusher:unsubscribe", {"channel": self.channel})
+
     def take(self, frame):
         """Any event of the channel."""
         offset = frame.data["_sync"]["o"]
@@ -66,5 +72,7 @@ class Follower:
             self.is_resuming = False
         elif told["reason"] == "store_unavailable":
             later(self.resume)
+        elif told["reason"] == "forbidden":
+            self.stop()
         else:
             self.snapshot()

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import time
 import unicodedata
 import urllib.error
 import urllib.parse
@@ -11,7 +12,7 @@ import urllib.request
 import pytest
 
 from device import BACKEND, Device
-from hub import APP_KEY, APP_SECRET
+from hub import APP_KEY, APP_SECRET, Hub
 from names import escaped, private_stream, stream
 from waiting import eventually
 
@@ -230,6 +231,29 @@ def test_the_auth_endpoint_signs_for_its_user_alone(hub, stranger):
             with pytest.raises(urllib.error.HTTPError) as refusal:
                 request(hub, "/pusher/auth", hub.token(stranger), {"socket_id": device.socket_id, "channel_name": name})
             assert refusal.value.code == 403
+
+
+def test_what_the_auth_endpoint_signed_ends_with_its_user(user):
+    """Signed before the revocation and used after it: refused, and so is whatever can be made of it."""
+    name = private_stream(user)
+    # One loop: when it has closed one connection, it knows of the revocation for the other.
+    with Hub("--loops", "1") as hub, Device(hub) as late, Device(hub) as device:
+        def signature(client):
+            fields = {"socket_id": client.socket_id, "channel_name": name}
+            return request(hub, "/pusher/auth", hub.token(user, iat=int(time.time()) - 10), fields)["auth"]
+
+        kept = signature(late)
+        device.subscribe(name, auth=signature(device))
+        device.subscribed(name)
+        hub.query("select sync.revoke(%s)", [user])
+        assert device.closed() == 4110
+        key, code, issued, expires = kept.split(":")
+        bare = f"{key}:{code}"
+        for fields in ({"auth": kept}, {"auth": bare}, {"auth": bare, "channel_data": f":token::{issued}:{expires}"},
+                       {"auth": f"{bare}:{int(issued) + 20}:{expires}"}):
+            start = late.count()
+            late.subscribe(name, **fields)
+            assert late.refused(name, start=start).data["status"] == 401
 
 
 def test_signatures_do_not_pass_for_each_other(hub, user):

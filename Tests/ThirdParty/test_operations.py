@@ -1,5 +1,6 @@
 """What operators rely on: health checks, metrics that Prometheus' own tool finds good, and the word to devices."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -52,6 +53,26 @@ def test_metrics_are_good_for_prometheus(hub):
 def test_alerts_are_rules():
     result = checked("check", "rules", str(ROOT / "deploy/prometheus/alerts.yml"))
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@promtool
+def test_alerts_say_what_is_the_matter(tmp_path):
+    text = (ROOT / "Tests/ThirdParty/alerts.test.yml").read_text()
+    cases = tmp_path / "alerts.test.yml"
+    cases.write_text(text.replace("[RULES]", json.dumps([str(ROOT / "deploy/prometheus/alerts.yml")])))
+    result = checked("test", "rules", str(cases))
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_example_leaves_the_container_as_it_is():
+    """What the image sets for its own network is not undone by the environment that it is run with."""
+    def given(path, prefix):
+        lines = (ROOT / path).read_text().splitlines()
+        return dict(line.removeprefix(prefix).split("=", 1) for line in lines if line.startswith(prefix + "CARILLON_"))
+
+    image, example = given("deploy/Containerfile", "ENV "), given("deploy/environment.example", "")
+    assert image["CARILLON_OPERATIONS_LISTEN"] == "0.0.0.0:9601"
+    assert {name: example.get(name, value) for name, value in image.items()} == image
 
 
 def test_alerts_look_at_what_there_is(hub, user):

@@ -139,6 +139,21 @@ def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, option
         assert app.snapshots == 2 and app.told[-1] == "stream_reset"
 
 
+def test_who_has_no_right_to_a_channel_stops_asking():
+    sent, fetches = [], []
+    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, None)
+    follower.subscribed()
+    fetches[0]({"epoch": "e", "offset": 7})
+    follower.resume()
+    follower.snapshot()
+    follower.resumed({"epoch": "e", "offset": 7, "recovered": False, "reason": "forbidden"}, None)
+    assert sent[1:] == [("pusher:unsubscribe", {"channel": "user.a.adherence"})]
+    # The snapshot that was on its way, and the next connection.
+    fetches[1]({"epoch": "e", "offset": 8})
+    follower.resume()
+    assert (len(sent), len(fetches), follower.position) == (2, 2, None)
+
+
 def test_what_happens_while_no_hub_runs_comes_afterwards(user):
     with on_screen(user, stream) as (hub, proxy, app):
         hub.program.kill()

@@ -245,6 +245,7 @@ class Traveller(Phone):
             self._expected = told["offset"] + 1
         else:
             self.ledger.fault(f"{self.name}: told {told}")
+            return
         self.follower.resumed(told, self._later)
 
     def _later(self, work):

@@ -1,6 +1,6 @@
 -- sync.retain: deletes at most `batch` events older than `days` days, oldest transactions first (no further index
--- needed), and at most `batch` actions and as many revocations older than 90 days; returns the largest number. Call until it returns
--- less than `batch`. Devices stay. Locks: the rows it deletes, those nobody else has.
+-- needed), and at most `batch` actions and as many revocations written over 90 days ago; returns the largest number. Call
+-- until it returns less than `batch`. Devices stay. Locks: the rows it deletes, those nobody else has.
 create or replace function sync.retain(days int, batch int) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -31,10 +31,10 @@ begin
     get diagnostics actions = row_count;
     delete from sync.revocation as r
     using (
-        select user_id from sync.revocation where before < (select sync.clock()) - interval '90 days'
-        order by before limit batch
+        select user_id from sync.revocation where written_at < (select sync.clock()) - interval '90 days'
+        order by written_at limit batch
     ) as oldest
-    where r.user_id = oldest.user_id and r.before < (select sync.clock()) - interval '90 days';
+    where r.user_id = oldest.user_id and r.written_at < (select sync.clock()) - interval '90 days';
     get diagnostics revocations = row_count;
     return greatest(events, actions, revocations);
 end

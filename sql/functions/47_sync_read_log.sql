@@ -12,21 +12,30 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    kept record;
+    read bigint := 0;
 begin
-    return query
-    select coalesce(s.epoch, m.epoch) || '.' || sync.lineage(), coalesce(s.top, 0), k.o, k.name, k.data
+    select coalesce(s.epoch, m.epoch) || '.' || sync.lineage(), coalesce(s.top, 0) into strict epoch, top
     from sync.meta as m
-    left join sync.stream as s on s.user_id = read_log.user_id and s.topic = read_log.topic
-    left join (
-        select r.o, r.name, r.data, sum(octet_length(r.data)) over (order by r.o) - octet_length(r.data) as before
-        from (
-            select e.o, e.name, e.data::text
-            from sync.event as e
-            where e.user_id = read_log.user_id and e.topic = read_log.topic and e.o > after_o and e.o <= up_to
-            order by e.o
-            limit page
-        ) as r
-    ) as k on k.before < bytes
-    order by k.o;
+    left join sync.stream as s on s.user_id = read_log.user_id and s.topic = read_log.topic;
+    for kept in
+        select e.o, e.name, e.data
+        from sync.event as e
+        where e.user_id = read_log.user_id and e.topic = read_log.topic and e.o > after_o and e.o <= up_to
+        order by e.o
+        limit page
+    loop
+        -- Rows are fetched ahead as they are stored; what is large is unpacked here alone.
+        o := kept.o;
+        name := kept.name;
+        data := kept.data::text;
+        return next;
+        read := read + octet_length(data);
+        exit when read >= bytes;
+    end loop;
+    if o is null then
+        return next;
+    end if;
 end
 $$;

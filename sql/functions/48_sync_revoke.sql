@@ -17,8 +17,9 @@ begin
         raise exception 'a user and a time, at most a day ahead, must be given' using errcode = 'invalid_parameter_value';
     end if;
     perform sync.raise_commit();
-    insert into sync.revocation as r (user_id, before) values (revoke.user_id, revoke.before)
-    on conflict (user_id) do update set before = excluded.before, xid = pg_current_xact_id()
+    insert into sync.revocation as r (user_id, before, written_at) values (revoke.user_id, revoke.before, sync.clock())
+    on conflict (user_id) do update
+        set before = excluded.before, xid = pg_current_xact_id(), written_at = excluded.written_at
         where excluded.before > r.before;
     if found and current_setting('sync.notify', true) is distinct from 'off' then
         perform pg_notify('sync', '');

@@ -25,15 +25,20 @@ begin
     if not rule.enabled or per_week = 0 then
         return;
     end if;
-    select count(*) into exceptions from care.reminder_occurrence as x
-    where x.rule_id = rule.id and x.original_local >= first_day;
-    days := ((wanted + least(exceptions, 366)) * 7 + per_week - 1) / per_week + 9;
+    select count(*) into exceptions from (
+        select from care.reminder_occurrence as x
+        where x.rule_id = rule.id and x.original_local >= first_day
+        limit 366
+    ) as them;
+    days := ((wanted + exceptions) * 7 + per_week - 1) / per_week + 9;
     return query
     select distinct at from (
         select coalesce(x.moved_to, care.resolve_local(wall, rule.timezone)) as at
         from generate_series(0, days) as n
         cross join lateral (select first_day + n + rule.time as wall) as w
         left join care.reminder_occurrence as x on x.rule_id = rule.id and x.original_local = wall
+            -- The same days once more, so that a plan that reads the rule's exceptions at once leaves out the past.
+            and x.original_local >= first_day and x.original_local < first_day + days + 1
         where care.repeats_on(rule.repeat, rule.repeat_on, first_day + n) and x.status is distinct from 'cancelled'
     ) as times
     where at > since

@@ -1,5 +1,7 @@
 -- sync.reminders: a user's reminder rules, the newest first, and which of their occurrences differ from them:
--- {items, occurrences, position}, each as events show it. Occurrences that were over a day ago are left out. No locks.
+-- {items, occurrences, position}, each as events show it. Left out are occurrences of which all is over a day ago: their
+-- time by the rule, what they were moved to and snoozed until, for one moved to yesterday would fire at its old time still.
+-- No locks.
 create or replace function sync.reminders(who text)
 returns table(epoch text, top bigint, body text)
 language plpgsql stable security definer rows 1
@@ -21,9 +23,18 @@ begin
             select coalesce(jsonb_agg(care.rule_occurrence_json(x, r.timezone)
                                       order by x.original_local, x.id collate "C"), '[]')
             from care.reminder_rule as r
-            join care.reminder_occurrence as x on x.rule_id = r.id and x.user_id = r.user_id
-            where r.user_id = who
-                and greatest(care.rule_start(x, r.timezone), x.snoozed_until) > clock - interval '1 day'),
+            cross join lateral (
+                -- By index, without those of the past: no zone is a day from UTC.
+                select o.* from care.reminder_occurrence as o
+                where o.rule_id = r.id and o.original_local > (clock - interval '2 days') at time zone 'UTC'
+                union all
+                select o.* from care.reminder_occurrence as o
+                where o.rule_id = r.id and o.original_local <= (clock - interval '2 days') at time zone 'UTC'
+                    and greatest(o.moved_to, o.snoozed_until) > clock - interval '1 day'
+            ) as x
+            where r.user_id = who and x.user_id = r.user_id
+                and greatest(care.resolve_local(x.original_local, r.timezone), x.moved_to, x.snoozed_until)
+                    > clock - interval '1 day'),
         'position', jsonb_build_object('epoch', p.epoch, 'offset', p.top))::text
     from sync.positions(array[who], array['reminders']) as p;
 end

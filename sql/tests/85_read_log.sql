@@ -37,7 +37,20 @@ select test.open('hub', :'connection') \g /dev/null
 select dblink_exec('hub', 'set role carillon_hub') \g /dev/null
 select test.is('a hub may call it', (select n from dblink('hub', $$select count(*) from sync.read_log('reader', 'pages', 0, 5, 256, 1000)$$) as t(n bigint)), 1::bigint);
 select dblink_disconnect('hub') \g /dev/null
-delete from sync.event where topic in ('old', 'pages');
+-- Nor may what lies behind the bound in bytes be unpacked: 256 events of 60 kB.
+insert into sync.event (user_id, topic, o, xid, name, data)
+select 'reader', 'big', n, '1', 'x', jsonb_build_object('x', (select string_agg(md5(n || '.' || k), '') from generate_series(1, 1900) as k)) from generate_series(1, 256) as n;
+create function test.big_buffers(bytes int) returns bigint language plpgsql as $$
+declare plan json;
+begin
+    execute format('explain (analyze, buffers, format json) select * from sync.read_log(''reader'', ''big'', 0, 256, 256, %s)', bytes) into plan;
+    return (plan #>> '{0,Plan,Shared Hit Blocks}')::bigint + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
+end
+$$;
+select test.big_buffers(1) \g /dev/null
+select test.is('what comes after the bound in bytes is not unpacked', test.big_buffers(1) < 60, true);
+select test.is('five of them', (select count(*) || ' ' || bool_and(r.data = e.data::text) from sync.read_log('reader', 'big', 0, 256, 256, 262144) as r join sync.event as e on e.user_id = 'reader' and e.topic = 'big' and e.o = r.o), '5 true');
+delete from sync.event where topic in ('old', 'pages', 'big');
 delete from sync.stream where topic = 'pages';
 select sync.unpublish_changes('public.page');
 drop table public.page;

@@ -55,9 +55,15 @@ select test.is('revocations of a future transaction are repaired', sync.repair_a
 select test.is('quiet again', test.revoked((select snapshot from sync.hub_hello())), '');
 select test.is('it was a restore: the epochs rotate', (select m.epoch <> o.epoch from sync.meta as m, old_life as o), true);
 
--- Kept for 90 days, by the clock that other tests may have set.
-select sync.revoke('old' || n, sync.clock() - interval '91 days') from generate_series(1, 3) as n \g /dev/null
-select sync.revoke('young', sync.clock() - interval '89 days') \g /dev/null
+-- Kept for 90 days since it was written, whatever moment it names, by the clock that other tests may have set.
+select sync.revoke('old' || n) from generate_series(1, 3) as n \g /dev/null
+update sync.revocation set written_at = sync.clock() - interval '91 days' where user_id like 'old%';
+select sync.revoke('young') \g /dev/null
+update sync.revocation set written_at = sync.clock() - interval '89 days' where user_id = 'young';
+select sync.revoke('past', sync.clock() - interval '200 days') \g /dev/null
+select sync.revoke('renewed', sync.clock() - interval '2 days') \g /dev/null
+update sync.revocation set written_at = sync.clock() - interval '91 days' where user_id = 'renewed';
+select sync.revoke('renewed', sync.clock() - interval '1 day') \g /dev/null
 select test.is('retention in batches', (select string_agg(sync.retain(3650, 2)::text, ' ') from generate_series(1, 3)), '2 1 0');
-select test.is('what is younger stays', test.revoked(null), 'ann bob late soon told young');
+select test.is('what is younger stays', test.revoked(null), 'ann bob late past renewed soon told young');
 delete from sync.revocation;

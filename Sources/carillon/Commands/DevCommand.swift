@@ -20,8 +20,8 @@ struct DevCommand: ParsableCommand {
         let stop = StopSignal.install()
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
-        try settings.listen.checkFree()
-        try settings.operations.address?.checkFree()
+        try settings.listen.checkFree(for: SettingsTable.listen.row)
+        try settings.operations.address?.checkFree(for: SettingsTable.operationsListen.row)
         let folder = try DevelopmentFolder.make(dir)
         let lock = try FolderLock(file: folder.lockFile)
         defer { withExtendedLifetime(lock) {} }

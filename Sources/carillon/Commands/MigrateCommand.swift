@@ -19,11 +19,18 @@ struct MigrateCommand: ParsableCommand {
     @Flag(help: "Print each migration and its state, and change nothing.")
     var status = false
 
+    @Flag(
+        help: """
+            Afterwards begin a new epoch: every device fetches a snapshot. For a database put back by a dump, or by a copy \
+            of its files while no hub was connected.
+            """)
+    var newEpoch = false
+
     @OptionGroup var arguments: SettingsArguments
 
     func validate() throws {
-        guard !(status && dryRun) else {
-            throw ValidationError("--status and --dry-run exclude each other: give one of them")
+        guard [status, dryRun, newEpoch].filter({ $0 }).count < 2 else {
+            throw ValidationError("--status, --dry-run and --new-epoch exclude one another: give one of them")
         }
     }
 
@@ -42,6 +49,8 @@ struct MigrateCommand: ParsableCommand {
         } else {
             let status = try migrator.migrate { say($0) }
             say("the database is at migration \(status.lines.last?.version ?? 0)")
+            guard newEpoch else { return }
+            say("the epoch is \(try migrator.beginEpoch()) now: devices fetch anew, those connected within a position check")
         }
     }
 

@@ -157,6 +157,14 @@ struct Migrator {
         }
     }
 
+    /// Begins a new epoch in a migrated database: no position that a device has is good any more. Returns the epoch's name.
+    func beginEpoch() throws(Failure) -> String {
+        try becomeOwner()
+        return try asking("no new epoch was begun") { () throws(StatementError) in
+            try connection.query("select sync.new_epoch()").first?.first.flatMap { $0 } ?? ""
+        }
+    }
+
     private func runFunctions(report: (String) -> Void) throws(Failure) {
         do {
             try connection.execute("begin")

@@ -39,6 +39,12 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         default: self
         }
     }
+
+    /// Whether one program cannot listen at both.
+    func collides(with other: ListenAddress) -> Bool {
+        guard port != 0, port == other.port else { return false }
+        return host == other.host || [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }
+    }
 }
 
 /// Where the operations listener is, if anywhere.

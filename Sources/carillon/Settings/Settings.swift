@@ -114,6 +114,13 @@ extension Settings {
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
         try checkApps(effective)
+        if let pages = operations.address, pages.collides(with: listen) {
+            throw Failure(
+                """
+                \(effective.source(of: SettingsTable.operationsListen)): operations.listen \(pages) and listen \(listen) \
+                are one port; each needs its own
+                """, status: .configuration)
+        }
     }
 
     private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
