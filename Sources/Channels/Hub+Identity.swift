@@ -19,7 +19,7 @@ extension Hub {
         } catch {
             return complain(error.message, &effects)
         }
-        let identity = Identity(userID: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt)
+        let identity = Identity(userID: user.id, issuedAt: past(user.issuedAt), expiresAt: user.expiresAt)
         // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
         guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
             return complainOfRevocation(&effects)
@@ -27,6 +27,13 @@ extension Hub {
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
         unpark(session, &effects)
+    }
+
+    /// The time of issue, unless it has still to come: a backend that counts milliseconds would outlast all revocations.
+    /// Clocks may differ by a minute.
+    private func past(_ issuedAt: Int64?) -> Int64? {
+        guard let issuedAt, UnixTime(seconds: issuedAt).advanced(by: .seconds(-60)) <= now() else { return nil }
+        return issuedAt
     }
 
     /// `sync:auth`: a token of the app's own, verified off the loop.

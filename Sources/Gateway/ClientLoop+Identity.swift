@@ -6,8 +6,8 @@ import Sync
 
 /// Identities over time: their ends, and revocations.
 ///
-/// Both clocks must agree that an identity has ended: a look comes by the monotonic one, and judges by the wall clock as
-/// it is then. So a wall clock that jumps ahead closes nobody early, and one set back only postpones.
+/// Both clocks must agree that an identity has ended: a look comes by the monotonic one, and judges by the wall clock
+/// as it is then. So a wall clock that jumps ahead closes nobody early, and one that is set back only postpones.
 extension ClientLoop {
     /// The connection's identity is to be looked at after that time, or when it already was to be, if that is sooner.
     func watchIdentity(of connection: Connection, after wait: Duration) {

@@ -57,7 +57,8 @@ package struct GatewayTimeouts: Sendable {
     package var activity: Duration = .seconds(120)
     /// Silence after that ping before the connection is closed with 4201.
     package var pong: Duration = .seconds(30)
-    /// A route's answer to a request; beyond it the request is answered with 503. Longer than the store takes to give up.
+    /// A route's answer to a request; beyond it the request is answered with 503. Longer than the store takes to give
+    /// up.
     package var answer: Duration = .seconds(15)
     /// How long a connection that is fed by pages may take not one byte before it is closed with 4100.
     package var stalled: Duration = .seconds(60)

@@ -77,8 +77,8 @@ package final class GatewayMetrics: MetricSource {
     }
 }
 
-/// Counters of topics. Only topics of which events have come are in it: those are the operator's, who publishes tables, and
-/// no client's; bounded nevertheless.
+/// Counters of topics. Only topics of which events have come are in it: those are the operator's, who publishes tables,
+/// and no client's; bounded nevertheless.
 final class TopicCounters: Sendable {
     /// Topics told apart; events of further ones count as `other`.
     static let topicsMax = 64

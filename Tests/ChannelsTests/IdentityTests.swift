@@ -290,7 +290,20 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 601) == [0])
     }
 
+    /// By the clock of a backend that counts milliseconds, all that it signs is issued after any revocation.
+    @Test func whatIsIssuedInTheFutureSaysNoTime() throws {
+        clock.seconds = 1_000
+        for (number, issuedAt) in ([1_060, 1_061, 1_000_000, .max] as [Int64]).enumerated() {
+            let session = engine.session(UInt32(number + 1))
+            _ = try engine.signin("u1", more: #","issuedAt":\#(issuedAt)"#, from: session)
+            #expect(session.identity?.userID == "u1")
+            #expect(session.identity?.issuedAt == (number == 0 ? 1_060 : nil))
+        }
+        #expect(revoke("u1", beforeSeconds: 1_001) == [2, 3, 4])
+    }
+
     @Test func olderCredentialsAreRefusedAfterwards() throws {
+        clock.seconds = 1_000
         _ = revoke("u1", beforeSeconds: 600)
         _ = try engine.subscribe("user.u1.adherence", from: session)
         #expect(isError(authenticated(Identity(userID: "u1", issuedAt: 599, expiresAt: 2_000)), "revoked"))
