@@ -113,6 +113,51 @@ import Testing
         #expect(answer.contains(#"\"reason\":\"stream_reset\""#), "\(answer)")
     }
 
+    /// A device that names places in a loop gets an answer to the last of them, and few others; nobody else notices.
+    @Test func aFloodOfResumesIsAnsweredFewTimes() async throws {
+        let fixture = try await fixture {
+            $0.channelLimits.resumesAtOnceMax = 10
+            $0.channelLimits.resumeInterval = .milliseconds(500)
+        }
+        let healthy = try await device(fixture)
+        let flooding = try await device(fixture)
+        var start = StreamPosition(epoch: "", offset: 0)
+        for client in [healthy, flooding] {
+            try await subscribe(client)
+            start = try await acknowledgement(client)
+        }
+        try commit(20)
+        for client in [healthy, flooding] {
+            try await readEvents(client, after: start.offset, upTo: start.offset + 20)
+        }
+        for _ in 0..<2_000 { try await resume(flooding, StreamPosition(epoch: start.epoch, offset: start.offset + 19)) }
+        try await resume(flooding, StreamPosition(epoch: start.epoch, offset: start.offset + 15))
+        try commit(1)
+        try await readEvents(healthy, after: start.offset + 20, upTo: start.offset + 21)
+        var answers = 0
+        while true {
+            let text = try await text(flooding)
+            guard text.hasPrefix(#"{"event":"sync:resumed""#) else { continue }
+            answers += 1
+            if let replayed = number("replayed", text), replayed >= 5 { break }
+        }
+        #expect(answers < 30)
+        try await readEvents(flooding, after: start.offset + 15, upTo: start.offset + 21)
+    }
+
+    /// No device is told that it is ahead by a hub that has not read so far itself.
+    @Test func aPlaceAheadOfTheDatabaseIsToldAsSuch() async throws {
+        let fixture = try await fixture { _ in }
+        let client = try await device(fixture)
+        try commit(2)
+        try await subscribe(client)
+        let start = try await acknowledgement(client)
+        try await resume(client, StreamPosition(epoch: start.epoch, offset: start.offset + 1))
+        #expect(try await text(client).contains(#"\"reason\":\"ahead\""#))
+        try await resume(client, start)
+        #expect(try await text(client).contains(#"\"replayed\":0"#))
+    }
+
     /// Ten thousand rows in one commit: the device that does not read gets them from the log when it does, the others at
     /// once, and nobody is closed.
     @Test func aStalledReaderMissesNothingAndDisturbsNobody() async throws {
