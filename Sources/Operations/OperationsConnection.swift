@@ -8,13 +8,17 @@ final class OperationsAcceptor: EventSource {
     private let socket: ListeningSocket
     fileprivate let loop: EventLoop
     fileprivate let pages: OperationsPages
+    private let exchangeTime: Duration
     /// The oldest first.
     private var connections: [OperationsConnection] = []
 
-    init(_ socket: ListeningSocket, on loop: EventLoop, _ pages: OperationsPages) throws(ReactorError) {
+    init(
+        _ socket: ListeningSocket, on loop: EventLoop, _ pages: OperationsPages, exchangeTime: Duration
+    ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
         self.pages = pages
+        self.exchangeTime = exchangeTime
         super.init()
         try loop.add(self, descriptor: socket.descriptor, interest: .readable)
     }
@@ -40,7 +44,7 @@ final class OperationsAcceptor: EventSource {
     private func accepted(_ descriptor: Int32) {
         let connection = OperationsConnection(descriptor, self)
         guard (try? loop.add(connection, descriptor: descriptor, interest: .readable)) != nil else { return }
-        loop.setDeadline(connection, loop.now.advanced(by: OperationsLimits.exchangeTime))
+        loop.setDeadline(connection, loop.now.advanced(by: exchangeTime))
         connections.append(connection)
         if connections.count > OperationsLimits.connectionsMax { connections[0].end() }
     }

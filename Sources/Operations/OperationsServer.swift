@@ -20,16 +20,20 @@ package final class OperationsServer: Sendable {
 
     /// Binds the port and starts the thread.
     ///
-    /// - Parameter sources: what has metrics; called on this listener's thread, in this order.
+    /// - Parameters:
+    ///   - sources: what has metrics; called on this listener's thread, in this order.
+    ///   - exchangeTime: what a connection has from accept to its end.
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
-        host: String, port: UInt16, health: Health, sources: [any MetricSource], logger: Logger
+        host: String, port: UInt16, health: Health, sources: [any MetricSource],
+        exchangeTime: Duration = OperationsLimits.exchangeTime, logger: Logger
     ) throws {
         let socket = try ListeningSocket(host: host, port: port)
         self.port = socket.port
         thread = try LoopThread(name: "operations") { loop in
             do {
-                return try OperationsAcceptor(socket, on: loop, OperationsPages(health: health, sources: sources))
+                return try OperationsAcceptor(
+                    socket, on: loop, OperationsPages(health: health, sources: sources), exchangeTime: exchangeTime)
             } catch {
                 logger.critical("operations: \(error)")
                 return nil

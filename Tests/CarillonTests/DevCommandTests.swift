@@ -102,7 +102,7 @@ struct DevCommandTests {
         let migrate = try RunningCommand(["migrate", "--status", "--dry-run"])
         // EX_USAGE, as for all arguments that make no sense.
         #expect(migrate.end() == 64)
-        #expect(migrate.complaint.contains("exclude each other"))
+        #expect(migrate.complaint.contains("exclude one another"))
     }
 
     /// A folder that the user `postgres` can pass through.

@@ -18,10 +18,11 @@ import Testing
     }
 
     private func withServer(
-        _ health: Health = Health(), _ source: Counted = Counted(), _ body: (UInt16) async throws -> Void
+        _ health: Health = Health(), _ source: Counted = Counted(),
+        exchangeTime: Duration = OperationsLimits.exchangeTime, _ body: (UInt16) async throws -> Void
     ) async throws {
         let server = try OperationsServer(
-            host: "127.0.0.1", port: 0, health: health, sources: [source],
+            host: "127.0.0.1", port: 0, health: health, sources: [source], exchangeTime: exchangeTime,
             logger: Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() })
         let result: Result<Void, any Error>
         do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
@@ -145,7 +146,7 @@ import Testing
     /// held open to keep others out.
     @Test(arguments: ["", "GET /liv", "GET /livez HTTP/1.0\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n"])
     func atTheBoundTheOldestGoes(said: String) async throws {
-        try await withServer(Health(), Counted(families: 10_000)) { port in
+        try await withServer(Health(), Counted(families: 10_000), exchangeTime: .seconds(60)) { port in
             let idlers = try (0..<OperationsLimits.connectionsMax).map { _ in
                 let visitor = try Visitor(port: port)
                 try visitor.send(said)

@@ -50,7 +50,8 @@ struct MigrateCommand: ParsableCommand {
             let status = try migrator.migrate { say($0) }
             say("the database is at migration \(status.lines.last?.version ?? 0)")
             guard newEpoch else { return }
-            say("the epoch is \(try migrator.beginEpoch()) now: devices fetch anew, those connected within a position check")
+            let epoch = try migrator.beginEpoch()
+            say("the epoch is \(epoch) now: devices fetch anew, those connected within a position check")
         }
     }
 
