@@ -29,10 +29,14 @@ class Follower:
         if self.position:
             self.is_resuming = self._send("sync:resume", {"v": 1, "channels": {self.channel: self.position}})
 
-    def subscribed(self):
-        """`subscription_succeeded`: from here on all events come, and so a snapshot may be read."""
+    def subscribed(self, start):
+        """`subscription_succeeded`: all events above `start` come, and so a snapshot may be read.
+
+        One that came since `connected` may be older than `start`, and nothing was resumed from it."""
         if not self.position:
             self.snapshot()
+        elif not self.is_resuming and start != self.position:
+            self.resume()
 
     def snapshot(self):
         self._turn += 1

@@ -50,7 +50,7 @@ class App:
             self.told.append(told.get("reason", "recovered"))
             self.follower.resumed(told, lambda work: work())
         elif channel == self.follower.channel and event == "pusher_internal:subscription_succeeded":
-            self.follower.subscribed()
+            self.follower.subscribed(json.loads(data)["sync"])
         elif channel == self.follower.channel and not event.startswith("pusher"):
             self.follower.take(Heard(event, json.loads(data)))
 
@@ -142,7 +142,7 @@ def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, option
 def test_who_has_no_right_to_a_channel_stops_asking():
     sent, fetches = [], []
     follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, None)
-    follower.subscribed()
+    follower.subscribed({"epoch": "e", "offset": 0})
     fetches[0]({"epoch": "e", "offset": 7})
     follower.resume()
     follower.snapshot()
@@ -178,3 +178,18 @@ def test_what_happens_while_no_hub_runs_comes_afterwards(user):
             hub.start()
         app.arrives()
         assert app.snapshots == 2 and app.told[-1] == "position_expired"
+
+
+def test_a_snapshot_that_came_between_connected_and_subscribed_is_followed_up():
+    sent, fetches, applied = [], [], []
+    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, applied.append)
+    follower.subscribed({"epoch": "e", "offset": 30})
+    # The line is cut, and is back before the snapshot is.
+    follower.resume()
+    assert sent == []
+    fetches.pop()({"epoch": "e", "offset": 35})
+    follower.subscribed({"epoch": "e", "offset": 42})
+    assert sent == [("sync:resume", {"v": 1, "channels": {"user.a.adherence": {"epoch": "e", "offset": 35}}})]
+    follower.resumed({"epoch": "e", "offset": 42, "recovered": True, "replayed": 7}, None)
+    follower.subscribed({"epoch": "e", "offset": 35})
+    assert len(sent) == 1 and fetches == [], "where it is already"

@@ -193,7 +193,7 @@ class Traveller(Phone):
                 return
             self._joined.set_result(None)
             self._expected = frame.data["sync"]["offset"] + 1
-            self.follower.subscribed()
+            self.follower.subscribed(frame.data["sync"])
         elif frame.event == "sync:resumed":
             for channel, told in frame.data["channels"].items():
                 self._resumed(channel, told)
