@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Devices that come back, and devices that read slowly, over sockets and from a real log.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3))) struct ResumeConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(6))) struct ResumeConnectionTests {
     private let database: Database
     private let writer: BlockingConnection
     private static let channel = "user.u1.items"
@@ -161,7 +161,12 @@ import Testing
     /// Ten thousand rows in one commit: the device that does not read gets them from the log when it does, the others at
     /// once, and nobody is closed.
     @Test func aStalledReaderMissesNothingAndDisturbsNobody() async throws {
-        let fixture = try await fixture { $0.limits.pullQueueBytesMax = 64 << 10 }
+        let fixture = try await fixture {
+            $0.limits.pullQueueBytesMax = 64 << 10
+            // It reads when the others have, which takes a busy machine a while.
+            $0.timeouts.stalled = .seconds(600)
+            $0.timeouts.activity = .seconds(600)
+        }
         let healthy = [try await device(fixture), try await device(fixture)]
         let stalled = try await device(fixture, receiveBuffer: 4_096)
         for client in healthy + [stalled] { try await subscribe(client) }

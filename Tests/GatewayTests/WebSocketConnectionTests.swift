@@ -138,7 +138,13 @@ import WebSocket
         let fixture = try await GatewayFixture(ownsDatabase: true) { $0.timeouts.activity = .milliseconds(100) }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.adherence"}}"#)
-        #expect(try await client.next() == .close(4200))
+        var last = try await client.next()
+        // On a busy machine the subscribe may come after the first look.
+        while last == .ping {
+            try await client.send(Opcode.pong, [])
+            last = try await client.next()
+        }
+        #expect(last == .close(4200))
     }
 
     @Test func aPeerThatDoesNotReadIsLetGo() async throws {
