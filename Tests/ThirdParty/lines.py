@@ -175,7 +175,7 @@ class Http:
             shape = "seeds"
         if shape == "envelope":
             status, fields, body = await self.post("actions", envelope, cut=cut)
-            return _checked(status, fields, body)
+            return _checked(status, fields, body if "status" in body else {"key": envelope["key"], **body})
         rest = {name: value for name, value in envelope.items() if name not in ("v", "key", "type", "payload")}
         if shape == "seeds":
             members = {"idempotencyKey": envelope["key"], "actionType": envelope["type"],
@@ -206,6 +206,9 @@ def _result(key, body):
 
 def _checked(status, fields, answer):
     """The HTTP status says what the answer says; a retry says when."""
+    if status == 503 and "status" not in answer and int(fields.get("retry-after", 0)) >= 1:
+        # Not judged at all: the hub does not know at the moment whose tokens are revoked.
+        answer = {"key": answer["key"], "status": "retry", "code": "unavailable"}
     wanted = {"applied": [200], "noop": [200], "partial": [200], "conflict": [409], "rejected": [422],
               "retry": [429, 503]}.get(answer.get("status"))
     if wanted is None or status not in wanted:

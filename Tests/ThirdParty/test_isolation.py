@@ -39,8 +39,18 @@ def request(hub, path, token, fields):
     body = urllib.parse.urlencode(fields).encode()
     call = urllib.request.Request(
         f"http://127.0.0.1:{hub.port}{path}", data=body, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(call, timeout=20) as answer:
-        return json.load(answer)
+
+    def answered():
+        try:
+            with urllib.request.urlopen(call, timeout=20) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            # A hub that has just begun does not know yet whose tokens are revoked.
+            if error.code != 503:
+                raise
+            return None
+
+    return eventually(answered, f"an answer of {path}")
 
 
 def sign_in(device, user):
