@@ -69,7 +69,7 @@ package final class Gateway: Sendable {
     /// The port bound.
     package let port: UInt16
     private let threads: [LoopThread]
-    private let context: HubContext
+    let context: HubContext
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?

@@ -82,18 +82,8 @@ final class RawSocket {
     /// True when nothing has come, and no end: now, without waiting.
     var isQuiet: Bool {
         var byte: UInt8 = 0
-        return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK.rawValue | MSG_DONTWAIT.rawValue)) < 0
+        return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0
             && errno == EAGAIN
-    }
-
-    /// Segments with data that the kernel has got: `tcpi_data_segs_in` of `tcp_info` (linux/tcp.h), which Glibc's own
-    /// structure is too old to have.
-    var dataSegmentCount: Int {
-        var info = [UInt32](repeating: 0, count: 64)
-        var length = socklen_t(256)
-        let code = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length)
-        guard code == 0, length >= 156 else { return -1 }
-        return Int(info[38])
     }
 
     private func fill() throws -> Bool {
