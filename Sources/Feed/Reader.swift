@@ -32,11 +32,12 @@ final class Reader {
     private(set) var isUp = false
 
     /// - Parameters:
-    ///   - connected: hello was answered, with this snapshot and the epoch seen in it: the first thing read on the connection.
+    ///   - connected: hello was answered, with this snapshot and the epoch seen in it: the first read on the connection.
     ///   - lost: the connection is gone, and the answer to the query under way with it.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, connected: @escaping (_ snapshot: String, _ epoch: String) -> Void,
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter,
+        connected: @escaping (_ snapshot: String, _ epoch: String) -> Void,
         lost: @escaping () -> Void
     ) throws(ReactorError) {
         self.configuration = configuration
