@@ -27,9 +27,12 @@ extension Connection {
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        let compression = deflateWindow == nil ? nil : owner.compression
+        defer { compression?.hasRead() }
         do {
             while phase == .open || phase == .closing,
-                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let event = try reader.read(
+                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
                 received(event, in: bytes)
             }
@@ -92,7 +95,7 @@ extension Connection {
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if isEstablished { queue(frame) }
+            if isEstablished { send(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
