@@ -48,7 +48,8 @@ package final class Inflater {
 
     /// The message in `payload`, valid until the next call.
     ///
-    /// A message that ends with a final block (BFINAL) may lack the byte that RFC 7692 §7.2.3.4 wants behind it.
+    /// A message that ends with a final block (BFINAL) may lack the byte that RFC 7692 §7.2.3.4 wants behind it, and an empty
+    /// one the byte that it is (§7.2.3.6): there is nothing to mistake.
     /// - Parameter limit: bytes that the message may have. Not more than one byte beyond it is ever written.
     /// - Throws: `messageTooBig`, or `malformedDeflate` for what is no sequence of whole blocks.
     package func inflate(_ payload: UnsafeRawBufferPointer, limit: Int) throws(WebSocketError) -> UnsafeRawBufferPointer
@@ -56,7 +57,7 @@ package final class Inflater {
         inflateReset(stream)
         produced = 0
         do throws(WebSocketError) {
-            if try !take(payload, limit: limit) {
+            if payload.count > 0, try !take(payload, limit: limit) {
                 try withUnsafeBytes(of: Self.tail) { bytes throws(WebSocketError) in _ = try take(bytes, limit: limit) }
                 guard isBetweenBlocks else { throw .malformedDeflate }
             }
@@ -88,7 +89,6 @@ package final class Inflater {
 
     /// Takes the next bytes; true when a final block has ended with the last of them.
     private func take(_ bytes: UnsafeRawBufferPointer, limit: Int) throws(WebSocketError) -> Bool {
-        guard bytes.count > 0 else { return false }
         guard let count = UInt32(exactly: bytes.count) else { throw .messageTooBig }
         stream.pointee.next_in = UnsafeMutablePointer(mutating: bytes.assumingMemoryBound(to: UInt8.self).baseAddress)
         stream.pointee.avail_in = count

@@ -60,17 +60,17 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         }
     }
 
-    /// No reference is farther back than the window: a client that keeps 512 bytes can read it.
+    /// No reference is farther back than the window: a client that keeps 512 bytes can read it. (zlib uses half of them.)
     @Test func theNarrowWindowIsKept() throws {
         var random = SeededRandom()
-        let piece = (0..<300).map { _ in UInt8.random(in: 0x20..<0x7F, using: &random) }
+        let piece = (0..<200).map { _ in UInt8.random(in: 0x20..<0x7F, using: &random) }
         let filler = (0..<400).map { _ in UInt8.random(in: 0x20..<0x7F, using: &random) }
         let far = piece + filler + piece
         let near = piece + piece + filler
         let (narrowFar, narrowNear) = (try #require(deflated(far, .narrow)), try #require(deflated(near, .narrow)))
         let wideFar = try #require(deflated(far, .wide))
-        #expect(narrowFar.count > narrowNear.count + 150, "seed \(random.seed)")
-        #expect(wideFar.count < narrowFar.count - 150, "seed \(random.seed)")
+        #expect(narrowFar.count > narrowNear.count + 100, "seed \(random.seed)")
+        #expect(wideFar.count < narrowFar.count - 100, "seed \(random.seed)")
     }
 
     @Test func theThresholdAndOneBelow() {
