@@ -77,6 +77,7 @@ final class ClientLoop {
         compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
+        messageLimits.fragments = configuration.limits.messageFragmentsMax
         self.messageLimits = messageLimits
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)

@@ -138,6 +138,10 @@ extension Connection {
         handshake.accept(
             subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &writer)
         let response = writer.finish()
+        if owner.configuration.responder != nil {
+            queue(response)
+            return openWithoutSession()
+        }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
