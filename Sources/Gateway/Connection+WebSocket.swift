@@ -103,7 +103,7 @@ extension Connection {
     /// An open connection has no session where a responder has taken the engine's place.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
         guard let responder = owner.configuration.responder else { return }
-        queue(responder(payload, isText))
+        send(responder(payload, isText))
     }
 
     /// Does what the engine decided for this connection.
