@@ -177,8 +177,10 @@ extension ClientLoop {
             let connection = unsafeDowncast(source, to: Connection.self)
             if connection.isCrowded(limits), connection.isSlow(limits) {
                 slow.append(id)
+            } else if let variants {
+                connection.queue(variant(of: frame, variants, for: connection), on: loop)
             } else {
-                connection.queue(variants == nil ? frame : variant(of: frame, variants, for: connection), on: loop)
+                connection.queue(frame, on: loop)
             }
         }
         // Before the channel moves on: what they were handed last is the event before this one.
@@ -192,8 +194,8 @@ extension ClientLoop {
     }
 
     /// The frame as the connection wants it.
-    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
-        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return frame }
         return compression.frame(frame, variants, window)
     }
 
