@@ -25,7 +25,9 @@ extension Hub {
             return complainOfRevocation(&effects)
         }
         guard identify(session, as: identity, &effects) else { return }
-        effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
+        var userData = userData
+        let frame = userData.withUTF8 { ServerEvent.signinSuccessFrame(userData: UnsafeRawBufferPointer($0)) }
+        effects.append(.send(frame))
         unpark(session, &effects)
     }
 
@@ -162,11 +164,10 @@ extension Hub {
 
     private func isVouchedFor(_ session: Session, in table: RevocationTable) -> Bool {
         session.subscriptions.contains { subscription in
-            guard subscription.channel.isStream,
-                let name = try? StreamName.parse(subscription.channel.name.string),
-                session.identity?.owns(name.stream.user) != true
-            else { return false }
-            return table.refuses(name.stream.user, issuedAt: nil)
+            guard let stream = subscription.channel.stream?.stream, session.identity?.owns(stream) != true else {
+                return false
+            }
+            return table.refuses(stream.user, issuedAt: nil)
         }
     }
 }

@@ -19,6 +19,9 @@ package struct Identity: Sendable {
     /// spellings of "é" for one user.
     package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
 
+    /// Whether the stream is this user's, likewise.
+    package func owns(_ stream: StreamID) -> Bool { stream.belongs(to: userID) }
+
     /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for
     /// showing a second credential takes nothing away.
     func renewed(by other: Identity) -> Identity {

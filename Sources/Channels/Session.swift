@@ -24,7 +24,7 @@ package final class Session {
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
     var subscriptions: ContiguousArray<Subscription> = []
     /// Guarded subscribes that wait for an identity.
-    var parked: ContiguousArray<ParkedSubscribe> = []
+    var parked: ContiguousArray<StreamName> = []
     /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
     var places: ContiguousArray<NamedPlace> = []
     /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
@@ -68,6 +68,16 @@ package final class Session {
 
     func place(of channel: Channel) -> Int? {
         subscriptions.firstIndex { $0.channel === channel }
+    }
+
+    /// Its place in that stream, if it is in it or awaits its home.
+    func place(of stream: StreamName) -> Int? {
+        subscriptions.firstIndex { $0.channel.stream == stream }
+    }
+
+    /// Its place in that channel, which is no stream's.
+    func place(of name: ChannelName) -> Int? {
+        subscriptions.firstIndex { $0.channel.label == .plain(name) }
     }
 
     /// How many channels the connection has subscribed to or awaits.
@@ -131,12 +141,7 @@ struct ResumeBudget {
 
 /// A place that a client named before it was in the channel.
 struct NamedPlace {
-    let name: ChannelName
+    let stream: StreamName
     let position: StreamPosition
 }
 
-/// A guarded subscribe that waits for the connection's identity.
-struct ParkedSubscribe {
-    let name: ChannelName
-    let stream: StreamName
-}

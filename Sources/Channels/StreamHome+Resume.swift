@@ -197,8 +197,8 @@ extension StreamHome {
     private static func encode(
         _ page: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName
     ) -> StreamPage? {
-        guard !page.isEmpty, let channel = name.format() else { return nil }
-        return StreamPage(frames: ServerEvent.pageFrames(page, channel: channel), last: last)
+        guard !page.isEmpty else { return nil }
+        return StreamPage(frames: ServerEvent.pageFrames(page, name), last: last)
     }
 
     func answer(

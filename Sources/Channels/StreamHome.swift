@@ -31,10 +31,10 @@ package struct StreamHome {
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32)
-        /// Send the frame of the event at `offset` to the subscribers of the named channel on each loop of the set.
-        case broadcast(loops: LoopSet, channel: String, offset: Int64, frame: SharedBytes)
-        /// Tell everybody in the named channel, on each loop of the set, that the stream goes on at that position.
-        case reset(loops: LoopSet, channel: String, StreamPosition, ResumeLoss)
+        /// Send the frame of the event at `offset` to the subscribers under that name on each loop of the set.
+        case broadcast(loops: LoopSet, StreamName, offset: Int64, frame: SharedBytes)
+        /// Tell everybody in the stream under that name, on each loop of the set, that it goes on at that position.
+        case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
     }
 
     let limits: StreamLimits
@@ -201,9 +201,9 @@ package struct StreamHome {
         let isSameLife = old.epoch.hasSameBytes(as: position.epoch) && position.offset >= old.offset
         for form in StreamForm.allCases {
             let loops = streams.values[place].loops(form)
-            guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format() else { continue }
+            guard !loops.isEmpty else { continue }
             let loss = isSameLife ? ResumeLoss.positionExpired : .streamReset
-            effects.append(.reset(loops: loops, channel: name, position, loss))
+            effects.append(.reset(loops: loops, StreamName(form: form, stream: id), position, loss))
         }
     }
 
@@ -218,9 +218,11 @@ package struct StreamHome {
         windowEvents += streams.values[place].window.count - events
         for form in StreamForm.allCases {
             let loops = streams.values[place].loops(form)
-            guard !loops.isEmpty, let name = StreamName(form: form, stream: event.stream).format() else { continue }
-            let frame = ServerEvent.streamFrame(event, channel: name)
-            effects.append(.broadcast(loops: loops, channel: name, offset: event.offset, frame: frame))
+            guard !loops.isEmpty else { continue }
+            // The home's own, which is the one that all tables here share: found without a look at its text.
+            let name = StreamName(form: form, stream: streams.keys[place])
+            let frame = ServerEvent.streamFrame(event, name)
+            effects.append(.broadcast(loops: loops, name, offset: event.offset, frame: frame))
         }
         evict(behind: event)
         if streams.values[place].isAwaited { arrived(event.stream, &effects) }

@@ -47,8 +47,8 @@ struct TailRows: EventPage {
     }
 
     func stream(_ row: Int) -> StreamID? {
-        guard let user = rows.string(row, 1), let topic = rows.string(row, 2) else { return nil }
-        return StreamID(user: user, topic: topic)
+        // Well-formed UTF-8, as the server's encoding is.
+        rows.withBytes(row, 1) { user in rows.withBytes(row, 2) { StreamID(user: user, topic: $0) } } ?? nil
     }
 
     func offset(_ row: Int) -> Int64? { rows.integer(row, 3) }

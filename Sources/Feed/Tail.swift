@@ -145,7 +145,9 @@ package struct Tail {
     /// A home loop wants the stream, from the position that the answer will carry.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
-        let isNameable = !stream.user.holds(0) && !stream.topic.holds(0)
+        let isNameable =
+            stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
+            && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
         guard isNameable, watches.count < streamsMax || watches[stream] != nil else {
             outputs.append(.refused(stream, serial: serial))
             return

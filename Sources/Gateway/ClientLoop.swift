@@ -39,8 +39,6 @@ final class ClientLoop {
     private(set) var identityAlarm: Alarm?
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
-    /// The app whose channels the streams are.
-    let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
     var pulling: [SessionID: PullProgress] = [:]
     private(set) var sweep: Alarm?
@@ -68,7 +66,6 @@ final class ClientLoop {
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
@@ -109,10 +106,10 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame):
-            deliver(frame, at: offset, to: channel)
+        case .broadcast(let name, let offset, let frame):
+            deliver(frame, at: offset, to: name)
             hubContext.backlog.subtractBroadcast()
-        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
+        case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)

@@ -50,6 +50,8 @@ final class Connection: EventSource {
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
@@ -140,7 +142,11 @@ final class Connection: EventSource {
 
     /// A session that is behind gets its next page when little is left of what was queued.
     private func pullIfDrained() {
-        guard let session, session.isBehind, isEstablished else { return }
+        guard isPulled, let session, session.isBehind else {
+            isPulled = false
+            return
+        }
+        guard isEstablished else { return }
         let limits = owner.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {

@@ -7,11 +7,17 @@ package struct TextArray {
 
     /// Adds an element. The caller ends with `closed()`.
     package mutating func append(_ element: String) {
+        var element = element
+        element.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// The same of its UTF-8.
+    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
         literal.append(UInt8(ascii: "\""))
-        var element = element
-        element.withUTF8 { bytes in
-            if bytes.allSatisfy({ !Self.isEscaped($0) }) { return literal.append(contentsOf: bytes) }
+        if bytes.allSatisfy({ !Self.isEscaped($0) }) {
+            literal.append(contentsOf: bytes)
+        } else {
             for byte in bytes {
                 if Self.isEscaped(byte) { literal.append(UInt8(ascii: "\\")) }
                 literal.append(byte)
