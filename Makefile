@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-sql test-clients storm resume lint format bench clean
+.PHONY: help build run test test-swift test-sql test-clients conformance storm resume lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
@@ -37,6 +37,11 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
+conformance: ## Autobahn's WebSocket suite, or CASES of it ('6.* 12.1.1'); needs a Python 2.7 (PYTHON2), else status 77
+	@$(tools)/packages build conformance
+	swift build $(plain) --product EchoServer
+	@set -f; Tests/ThirdParty/conformance $(CASES)
+
 storm: ## Storms of devices over the debug build, for MINUTES (default 10)
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
@@ -50,7 +55,7 @@ resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad netwo
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm,resume}; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm,resume,conformance}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

@@ -125,8 +125,17 @@ let package = Package(
             ],
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
+        // What conformance suites judge: an echo on the hub's transport
+        .executableTarget(
+            name: "EchoServer",
+            dependencies: [
+                "Bytes", "Gateway", "HTTP", "Identity", "WebSocket", .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/EchoServer", swiftSettings: settings),
+
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
+        .target(name: "CLockCount", path: "Tests/CLockCount"),
         layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
@@ -164,7 +173,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres",
+                "API", "Bytes", "CLockCount", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics",
+                "Postgres",
                 "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
