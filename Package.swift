@@ -140,6 +140,12 @@ let package = Package(
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
             settings: mixedSettings),
+        layer(
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
+            path: "Tests/Fuzz/Properties"),
+        .testTarget(
+            name: "FuzzTests", dependencies: ["FuzzProperties", "TestSupport"], path: "Tests/Fuzz/Replay",
+            swiftSettings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
