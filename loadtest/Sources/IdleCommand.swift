@@ -4,8 +4,9 @@ import Reactor
 /// `loadtest idle`: what a connection costs that does nothing.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "idle", abstract: "Open connections, each its own user on two channels, and weigh the server.",
-        discussion: "Resident memory after all have come, less that before: a server is weighed once, and started anew.")
+        commandName: "idle", abstract: "Open connections, each its own user on two channels; weigh the server.",
+        discussion: "Resident memory after all have come, less that before: a server is weighed once, and started anew."
+    )
 
     @OptionGroup var options: HubOptions
 
