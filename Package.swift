@@ -125,6 +125,15 @@ let package = Package(
             ],
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
+        .executableTarget(
+            name: "corehub",
+            dependencies: [
+                "API", "Bytes", "Channels", "Feed", "Gateway", "Identity", "Pusher", "Reactor", "Sync",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "loadtest/Core", swiftSettings: mixedSettings),
+
         // What conformance suites judge: an echo on the hub's transport
         .executableTarget(
             name: "EchoServer",
