@@ -71,6 +71,7 @@ final class ClientLoop {
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
+        messageLimits.fragments = configuration.limits.messageFragmentsMax
         self.messageLimits = messageLimits
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
