@@ -8,12 +8,6 @@ import WebSocket
 extension ServerEvent {
     package static let pongFrame = FrameWriter.text(capacity: 64) { pong(to: &$0) }
 
-    package static func connectionEstablishedFrame(_ socketID: SocketID, activityTimeout: Int) -> SharedBytes {
-        FrameWriter.text(capacity: 160) {
-            connectionEstablished(socketID, activityTimeout: activityTimeout, to: &$0)
-        }
-    }
-
     /// `pusher:error` without a code: the connection stays.
     package static func errorFrame(_ message: StaticString) -> SharedBytes {
         FrameWriter.text(capacity: 192) { error(message, to: &$0) }

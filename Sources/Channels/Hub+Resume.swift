@@ -181,13 +181,13 @@ extension Hub {
         let count = session.subscriptions.count
         var next: Int?
         for step in 0..<count {
-            let place = (session.nextTurn + step) % count
+            let place = (Int(session.nextTurn) + step) % count
             guard case .behind(let replay) = session.subscriptions[place].standing, !replay.isResume else { continue }
             if replay.isAsking { return }
             next = next ?? place
         }
         guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
-        session.nextTurn = next + 1
+        session.nextTurn = UInt32(truncatingIfNeeded: next &+ 1)
         ask(.next(after: replay.cursor), replay, next, of: session, &effects)
     }
 

@@ -50,6 +50,22 @@ extension Hub {
         }
     }
 
+    /// `pusher:subscribe` to a stream of the session's own user, unsigned: what a signed-in client does. False where it is
+    /// anything else.
+    func subscribe(ownStream name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
+        guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
+            let stream = try? StreamName.parse(name), identity.owns(stream.stream)
+        else { return false }
+        if let place = session.place(of: stream) {
+            repeated(place, session, &effects)
+        } else if session.subscriptions.count < limits.subscriptionsPerSessionMax {
+            enter(stream, session, &effects)
+        } else {
+            return false
+        }
+        return true
+    }
+
     /// A user's stream: for that user alone. A subscribe that comes before the identity is parked and answered when the
     /// identity comes, for pusher-js never recovers from an early refusal.
     ///

@@ -105,6 +105,18 @@ package final class Hub {
         }
     }
 
+    /// The same of one of the messages that most are; false where it is no such case after all, and nothing was done.
+    package func received(_ event: CommonEvent, from session: Session, _ effects: inout Effects) -> Bool {
+        switch event {
+        case .ping: effects.append(.send(ServerEvent.pongFrame))
+        case .pong: break
+        case .subscribe(let name): return subscribe(ownStream: name, session, &effects)
+        case .signin(let auth, let userData):
+            CommonEvent.withUnescaped(userData) { signin(auth, $0, session, &effects) }
+        }
+        return true
+    }
+
     /// The stream cannot be watched: the subscribe is refused after all.
     package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),

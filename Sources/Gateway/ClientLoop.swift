@@ -27,6 +27,10 @@ final class ClientLoop {
     let messageLimits: MessageLimits
     let limits: GatewayLimits
     let timeouts: GatewayTimeouts
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    private let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
     private(set) var isStopping = false
     var home: StreamHome
@@ -62,6 +66,9 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
@@ -137,7 +144,7 @@ final class ClientLoop {
         let connection = Connection(descriptor, address, refusal, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            loop.setDeadline(connection, loop.now.advanced(by: timeouts.handshake))
+            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: handshakeNanoseconds))
             metrics.accepted.add()
             metrics.connections.add(1)
             if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }

@@ -155,11 +155,6 @@ final class Connection: EventSource {
         owner.engage(self) { $0.drained(session, &$1) }
     }
 
-    /// A quiet connection gives back what bursts have taken.
-    func trim() {
-        output.trim()
-    }
-
     private func flush() {
         switch output.flush(to: descriptor, gather: owner.gather) {
         case .drained:

@@ -21,8 +21,8 @@ struct WriteQueue {
         case drained, blocked, broken
     }
 
-    /// The room for more frames that a drained queue keeps, as a count.
-    static let capacityKept = 16
+    /// Room for more frames than one: taken at once when there is a second, and given back when all are sent.
+    private static let restMin = 7
 
     var isEmpty: Bool { first == nil }
     /// Frames queued, the first perhaps sent in part.
@@ -34,6 +34,7 @@ struct WriteQueue {
         if first == nil {
             first = frame
         } else {
+            if rest.isEmpty { rest.reserveCapacity(Self.restMin) }
             rest.append(frame)
         }
     }
@@ -53,11 +54,6 @@ struct WriteQueue {
         if sent == 0 { return nil }
         if frame.count == block.count { return block }
         return block.withUnsafeBytes { SharedBytes.copy($0.part(frame)) }
-    }
-
-    /// Gives back memory held for bursts.
-    mutating func trim() {
-        if isEmpty, rest.capacity > 0 { rest = [] }
     }
 
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
@@ -124,7 +120,7 @@ struct WriteQueue {
             rest.removeFirst(whole + 1)
         } else {
             first = nil
-            rest.removeAll(keepingCapacity: rest.capacity <= Self.capacityKept)
+            rest = []
         }
     }
 }

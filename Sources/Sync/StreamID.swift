@@ -11,9 +11,9 @@ import Bytes
 ///
 /// One word, which its copies share: a stream stands in half a dozen tables of the hub, and is looked up as often on its
 /// way through them.
-package struct StreamID: Hashable, @unchecked Sendable {
+public struct StreamID: Hashable, @unchecked Sendable {
     // @unchecked Sendable: the text is written by `init` alone, before anybody else has it.
-    private let text: StreamText
+    @usableFromInline let text: StreamText
 
     /// The stream of `topic` for `user`; whether it has a name is for `StreamName.format` to say.
     package init(user: String, topic: String) {
@@ -37,19 +37,19 @@ package struct StreamID: Hashable, @unchecked Sendable {
     package var topic: String { withTopic { $0.string } }
 
     /// Calls `body` with the UTF-8 of the user's id.
-    @inline(__always)
-    package func withUser<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    @inlinable @inline(__always)
+    public func withUser<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         text.withUnsafeMutablePointers { header, bytes in
-            body(UnsafeRawBufferPointer(start: bytes, count: header.pointee.userCount))
+            body(UnsafeRawBufferPointer(start: bytes, count: Int(header.pointee.userCount)))
         }
     }
 
     /// Calls `body` with the UTF-8 of the topic.
-    @inline(__always)
-    package func withTopic<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+    @inlinable @inline(__always)
+    public func withTopic<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         text.withUnsafeMutablePointers { header, bytes in
-            let start = header.pointee.userCount
-            return body(UnsafeRawBufferPointer(start: bytes + start, count: header.pointee.count &- start))
+            let start = Int(header.pointee.userCount)
+            return body(UnsafeRawBufferPointer(start: bytes + start, count: Int(header.pointee.count) &- start))
         }
     }
 
@@ -63,43 +63,47 @@ package struct StreamID: Hashable, @unchecked Sendable {
     // two users there, and must be two here.
 
     /// Byte for byte.
-    package static func == (left: StreamID, right: StreamID) -> Bool {
-        if left.text === right.text { return true }
-        return left.code == right.code
-            && left.withUser { user in right.withUser { $0.equals(user) } }
-            && left.withTopic { topic in right.withTopic { $0.equals(topic) } }
+    @inlinable public static func == (left: StreamID, right: StreamID) -> Bool {
+        left.code == right.code && (left.text === right.text || left.hasSameText(as: right))
+    }
+
+    @usableFromInline func hasSameText(as other: StreamID) -> Bool {
+        withUser { user in other.withUser { $0.equals(user) } }
+            && withTopic { topic in other.withTopic { $0.equals(topic) } }
     }
 
     /// A hash of both texts, computed once; another in each process.
-    package var code: Int { text.header.code }
+    @inlinable public var code: UInt32 { text.withUnsafeMutablePointerToHeader { $0.pointee.code } }
 
     /// Byte for byte.
-    package func hash(into hasher: inout Hasher) {
+    @inlinable public func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }
 
     /// What the standard library's tables ask for: the code is a keyed hash already, and hashing it once more would cost
     /// four times the rest of a look-up. The seed of each table keeps one that is filled in another's order from clustering.
-    package func _rawHashValue(seed: Int) -> Int {
-        Int(truncatingIfNeeded: KeyedHash.mix(UInt64(truncatingIfNeeded: code), UInt64(truncatingIfNeeded: seed)))
+    @inlinable public func _rawHashValue(seed: Int) -> Int {
+        Int(truncatingIfNeeded: KeyedHash.mix(UInt64(code), UInt64(truncatingIfNeeded: seed)))
     }
 }
 
 /// The one allocation behind a `StreamID`: the user's bytes, then the topic's.
-private final class StreamText: ManagedBuffer<StreamText.Header, UInt8> {
-    struct Header {
-        let code: Int
-        let userCount: Int
-        let count: Int
+@usableFromInline final class StreamText: ManagedBuffer<StreamText.Header, UInt8> {
+    @usableFromInline struct Header {
+        // Small, for one is kept for each stream; no text of ours or of PostgreSQL's has 4 GB.
+        @usableFromInline let code: UInt32
+        @usableFromInline let userCount: UInt32
+        @usableFromInline let count: UInt32
     }
 
-    static func make(_ user: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer) -> StreamText {
+    fileprivate static func make(_ user: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer) -> StreamText {
         let code = KeyedHash.hash(topic, seed: KeyedHash.hash(user))
+        let count = user.count + topic.count
         let header = Header(
-            code: Int(truncatingIfNeeded: code), userCount: user.count, count: user.count &+ topic.count)
-        let buffer = StreamText.create(minimumCapacity: header.count) { _ in header }
+            code: UInt32(truncatingIfNeeded: code), userCount: UInt32(user.count), count: UInt32(count))
+        let buffer = StreamText.create(minimumCapacity: count) { _ in header }
         buffer.withUnsafeMutablePointerToElements { target in
-            let target = UnsafeMutableRawBufferPointer(start: target, count: header.count)
+            let target = UnsafeMutableRawBufferPointer(start: target, count: count)
             target.copyMemory(from: user)
             UnsafeMutableRawBufferPointer(rebasing: target[user.count...]).copyMemory(from: topic)
         }

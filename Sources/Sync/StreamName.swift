@@ -1,7 +1,7 @@
 import Bytes
 
 /// The two forms of a stream's channel name.
-package enum StreamForm: Hashable, Sendable, CaseIterable {
+@frozen public enum StreamForm: Hashable, Sendable, CaseIterable {
     /// `user.<id>.<topic>`: a public channel to stock clients, guarded by name in the hub.
     case user
     /// `private-user.<id>.<topic>`: what clients that insist on an auth endpoint use.
@@ -35,14 +35,14 @@ package enum StreamNameError: Error, Equatable, Sendable {
 /// In the id, `=` itself and every UTF-8 byte outside `[-A-Za-z0-9_@,.;]` is written `=XX`, upper case. The topic is
 /// what follows the LAST dot, so ids may hold dots. Only the canonical spelling is a name: otherwise two channels would
 /// be one stream, or two users one channel.
-package struct StreamName: Hashable, Sendable {
+public struct StreamName: Hashable, Sendable {
     /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
     package static let maximumBytes = 200
 
     /// Which form it is.
-    package let form: StreamForm
+    public let form: StreamForm
     /// The stream.
-    package let stream: StreamID
+    public let stream: StreamID
 
     /// The name of `stream` in `form`; `format()` tells whether it can be written.
     package init(form: StreamForm, stream: StreamID) {
@@ -110,8 +110,13 @@ package struct StreamName: Hashable, Sendable {
     }
 
     /// The stream's hash, another for each form.
-    package func _rawHashValue(seed: Int) -> Int {
+    @inlinable public func _rawHashValue(seed: Int) -> Int {
         stream._rawHashValue(seed: form == .user ? seed : ~seed)
+    }
+
+    /// Of the same form and stream.
+    @inlinable public static func == (left: StreamName, right: StreamName) -> Bool {
+        left.form == right.form && left.stream == right.stream
     }
 
     /// True for `[a-z_]+`.
