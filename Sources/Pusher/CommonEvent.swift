@@ -15,36 +15,36 @@ package enum CommonEvent {
     /// `pusher:signin`; of the user's data the inside of its JSON string, whose only escapes are `\"`.
     case signin(auth: UnsafeRawBufferPointer, userData: UnsafeRawBufferPointer)
 
-    private static let ping: StaticString = #"{"event":"pusher:ping","data":{}}"#
-    private static let pong: StaticString = #"{"event":"pusher:pong","data":{}}"#
-    private static let subscribe: StaticString = #"{"event":"pusher:subscribe","data":{"auth":"","channel":""#
-    private static let signin: StaticString = #"{"event":"pusher:signin","data":{"auth":""#
-    private static let userData: StaticString = #"","user_data":""#
-    private static let end: StaticString = #""}}"#
+    private static let pingText: StaticString = #"{"event":"pusher:ping","data":{}}"#
+    private static let pongText: StaticString = #"{"event":"pusher:pong","data":{}}"#
+    private static let subscribePrefix: StaticString = #"{"event":"pusher:subscribe","data":{"auth":"","channel":""#
+    private static let signinPrefix: StaticString = #"{"event":"pusher:signin","data":{"auth":""#
+    private static let userDataPrefix: StaticString = #"","user_data":""#
+    private static let ending: StaticString = #""}}"#
 
     /// Reads one text message, valid UTF-8; the event points into it.
     package init?(_ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()) {
         // `{"event":"pusher:` and the letter that tells the three apart.
-        guard text.count >= Self.ping.utf8CodeUnitCount else { return nil }
+        guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
         switch text[17] {
         case UInt8(ascii: "p"):
-            if text.equals(Self.ping) {
+            if text.equals(Self.pingText) {
                 self = .ping
-            } else if text.equals(Self.pong) {
+            } else if text.equals(Self.pongText) {
                 self = .pong
             } else {
                 return nil
             }
         case UInt8(ascii: "s"):
-            let body = text.count &- Self.end.utf8CodeUnitCount
-            guard text.part(body..<text.count).equals(Self.end) else { return nil }
-            if text.hasPrefix(Self.subscribe), body > Self.subscribe.utf8CodeUnitCount {
-                let channel = text.part(Self.subscribe.utf8CodeUnitCount..<body)
+            let body = text.count &- Self.ending.utf8CodeUnitCount
+            guard text.part(body..<text.count).equals(Self.ending) else { return nil }
+            if text.hasPrefix(Self.subscribePrefix), body > Self.subscribePrefix.utf8CodeUnitCount {
+                let channel = text.part(Self.subscribePrefix.utf8CodeUnitCount..<body)
                 guard channel.count <= ChannelName.maximumBytes else { return nil }
                 for byte in channel { guard byte.isChannelCharacter else { return nil } }
                 self = .subscribe(channel: channel)
-            } else if text.hasPrefix(Self.signin) {
-                guard let event = Self.signin(text.part(Self.signin.utf8CodeUnitCount..<body), limits) else {
+            } else if text.hasPrefix(Self.signinPrefix), body > Self.signinPrefix.utf8CodeUnitCount {
+                guard let event = Self.signin(text.part(Self.signinPrefix.utf8CodeUnitCount..<body), limits) else {
                     return nil
                 }
                 self = event
@@ -59,8 +59,8 @@ package enum CommonEvent {
     private static func signin(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> CommonEvent? {
         var at = 0
         while at < text.count, text[at].isPlainText { at &+= 1 }
-        let data = at &+ userData.utf8CodeUnitCount
-        guard at > 0, at <= limits.authBytes, data < text.count, text.part(at..<data).equals(userData),
+        let data = at &+ userDataPrefix.utf8CodeUnitCount
+        guard at > 0, at <= limits.authBytes, data < text.count, text.part(at..<data).equals(userDataPrefix),
             text.count &- data <= limits.userDataBytes
         else { return nil }
         var next = data

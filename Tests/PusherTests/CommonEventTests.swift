@@ -55,6 +55,18 @@ import Testing
         }
     }
 
+    /// Where the end overlaps the beginning.
+    @Test func takesWhatIsCutOff() {
+        for message in Self.messages {
+            for count in 0..<message.utf8.count {
+                for ending in ["", "}", "}}", "\"}}", "\"\"}}"] {
+                    let text = Array(message.utf8.prefix(count)) + Array(ending.utf8)
+                    if let found = quick(text) { #expect(found == general(text)) }
+                }
+            }
+        }
+    }
+
     @Test func boundsAreTheGeneralOnes() throws {
         let name = String(repeating: "a", count: ChannelName.maximumBytes)
         let longest = Array(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(name)"}}"#.utf8)
