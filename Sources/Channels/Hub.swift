@@ -25,8 +25,9 @@ package final class Hub {
     private(set) var sessions: ContiguousArray<Session?> = []
     /// The ordinary channels of each app, by the app's index.
     private var channels: ContiguousArray<[String: Channel]>
-    /// The streams of the app that owns the database.
-    private var streams: [StreamName: Channel] = [:]
+    /// The streams of the app that owns the database, by the forms of their names.
+    private var userStreams = StreamTable<Channel>()
+    private var privateStreams = StreamTable<Channel>()
 
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
@@ -48,10 +49,12 @@ package final class Hub {
     }
 
     /// The channel of that stream's name, likewise.
-    package func channel(_ stream: StreamName) -> Channel? { streams[stream] }
+    package func channel(_ name: StreamName) -> Channel? {
+        name.form == .user ? userStreams[name.stream] : privateStreams[name.stream]
+    }
 
     package func channelCount(of app: App) -> Int {
-        channels[app.index].count + (app.ownsDatabase ? streams.count : 0)
+        channels[app.index].count + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
     }
 
     // MARK: Inputs
@@ -142,12 +145,21 @@ package final class Hub {
 
     /// Makes the session one that awaits its stream's home.
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        func entry(_ channel: inout Channel) -> Channel { channel }
-        let channel = entry(&streams[stream, default: Channel(.stream(stream))])
+        let channel = channel(stream) ?? insert(stream)
         channel.joining += 1
         session.subscribe(to: channel, .joining)
         metrics.subscriptions(1, channel)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+    }
+
+    private func insert(_ name: StreamName) -> Channel {
+        let channel = Channel(.stream(name))
+        if name.form == .user {
+            _ = userStreams.insert(channel, for: name.stream)
+        } else {
+            _ = privateStreams.insert(channel, for: name.stream)
+        }
+        return channel
     }
 
     /// Takes a subscription, already out of the session's list, out of its channel.
@@ -170,7 +182,7 @@ package final class Hub {
             if channel.isEmpty { channels[session.app.index][name.string] = nil }
         case .stream(let name):
             if channel.isEmpty {
-                streams[name] = nil
+                if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
                 effects.append(.leave(name))
             } else if isAwaitingHome {
                 effects.append(.forget(name))

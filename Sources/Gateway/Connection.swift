@@ -93,13 +93,18 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
+        if !output.isEmpty { leftUnsent() }
+        if isPulled { pullIfDrained() }
+    }
+
+    /// The socket has not taken all.
+    private func leftUnsent() {
+        owner.metrics.queued.record(UInt64(output.byteCount))
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
             slow()
         }
-        pullIfDrained()
     }
 
     override func deadlineReached() {

@@ -58,6 +58,21 @@ struct WriteQueue {
 
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
     mutating func flush(to descriptor: Int32, gather: UnsafeMutableBufferPointer<iovec>) -> Outcome {
+        if rest.isEmpty, let start = first?.baseAddress, let count = first?.count {
+            // Nearly always: one frame, which the socket takes whole.
+            let offered = count &- sent
+            let result = Socket.send(descriptor, UnsafeRawBufferPointer(start: start + sent, count: offered))
+            if case .bytes(let taken) = result, taken == offered {
+                byteCount = 0
+                sentCount &+= UInt32(truncatingIfNeeded: taken)
+                sent = 0
+                first = nil
+                return .drained
+            }
+            guard case .bytes(let taken) = result else { return result == .wouldBlock ? .blocked : .broken }
+            advance(by: taken)
+            return .blocked
+        }
         while let frame = first {
             let result: TransferResult
             let offered: Int

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2), every element quoted.
 package struct TextArray {
     // Bytes, for appending to a `String` costs hundreds of instructions each time.
@@ -15,7 +17,7 @@ package struct TextArray {
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
         literal.append(UInt8(ascii: "\""))
-        if bytes.allSatisfy({ !Self.isEscaped($0) }) {
+        if !Self.needsEscape(bytes) {
             literal.append(contentsOf: bytes)
         } else {
             for byte in bytes {
@@ -24,6 +26,12 @@ package struct TextArray {
             }
         }
         literal.append(UInt8(ascii: "\""))
+    }
+
+    private static func needsEscape(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let start = bytes.baseAddress else { return false }
+        return memchr(start, Int32(UInt8(ascii: "\"")), bytes.count) != nil
+            || memchr(start, Int32(UInt8(ascii: "\\")), bytes.count) != nil
     }
 
     private static func isEscaped(_ byte: UInt8) -> Bool {
