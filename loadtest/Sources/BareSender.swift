@@ -21,8 +21,8 @@ final class BareSender {
         meter = try ProcessMeter(pid: pid)
         let address = try HubAddress("127.0.0.1:\(parts[1])")
         self.loop = loop
-        receivers = Swarm(address, target: "/receive", loop: loop, script: counter, seed: seed)
-        control = Swarm(address, target: "/control", loop: loop, script: counter, seed: seed)
+        receivers = try Swarm(address, target: "/receive", loop: loop, script: counter, seed: seed)
+        control = try Swarm(address, target: "/control", loop: loop, script: counter, seed: seed)
     }
 
     /// Connects the receivers.

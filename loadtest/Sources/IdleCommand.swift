@@ -19,7 +19,7 @@ struct IdleCommand: ParsableCommand {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let script = HubScript(
             options.credentials, Names(run: String(seed, radix: 36), topics: RowKind.allCases.map(\.topic)))
-        let swarm = Swarm(
+        let swarm = try Swarm(
             try options.address(), target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: try EventLoop(),
             script: script, seed: seed)
         let bytesBefore = server?.residentBytes()
@@ -34,6 +34,7 @@ struct IdleCommand: ParsableCommand {
         if let cpuBefore, let cpu = server?.cpuSeconds() {
             figures.connectionsPerServerCPUSecond = Double(connections) / (cpu - cpuBefore)
         }
+        if swarm.address.security != nil { figures.resumed = swarm.resumedCount }
         figures.print()
         try write(figures, to: options.json)
         try options.run(options.onceOpen)
@@ -51,9 +52,12 @@ struct IdleFigures: Codable {
     var residentBytesPerConnection: Double?
     /// Accepted, upgraded, signed in and subscribed to two channels.
     var connectionsPerServerCPUSecond: Double?
+    /// Connections that resumed a TLS session; nil in the clear.
+    var resumed: Int?
 
     func print() {
         say("\(connections) connections, each its own user on two channels, in \(decimal(seconds, 1)) s")
+        if let resumed { say("with TLS, \(resumed) of them resumed") }
         if let residentBytesPerConnection {
             say("\(decimal(residentBytesPerConnection)) bytes of resident memory for each")
         }
