@@ -34,6 +34,7 @@ struct IdleCommand: ParsableCommand {
         if let cpuBefore, let cpu = server.meter?.cpuSeconds() {
             figures.connectionsPerServerCPUSecond = Double(connections) / (cpu - cpuBefore)
         }
+        if swarm.address.security != nil { figures.resumed = swarm.resumedCount }
         figures.print()
         try write(figures, to: options.json)
         try options.run(options.onceOpen)
@@ -51,9 +52,12 @@ struct IdleFigures: Codable {
     var residentBytesPerConnection: Double?
     /// Accepted, upgraded, signed in and subscribed to two channels.
     var connectionsPerServerCPUSecond: Double?
+    /// Connections that resumed a TLS session; nil in the clear.
+    var resumed: Int?
 
     func print() {
         say("\(connections) connections, each its own user on two channels, in \(decimal(seconds, 1)) s")
+        if let resumed { say("with TLS, \(resumed) of them resumed") }
         if let residentBytesPerConnection {
             say("\(decimal(residentBytesPerConnection)) bytes of resident memory for each")
         }
