@@ -186,6 +186,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .draining, .closing, .finishing, .gone: break
         }

@@ -5,6 +5,7 @@ import Reactor
 /// Connections and what goes over them, on all loops.
 package final class GatewayMetrics: MetricSource {
     let engine: EngineMetrics
+    package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
@@ -73,6 +74,7 @@ package final class GatewayMetrics: MetricSource {
             pullModeEntries.count)
         exposition.gauge(
             "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+        tls.append(to: &exposition)
         engine.append(to: &exposition)
     }
 }

@@ -11,6 +11,8 @@ struct Settings: Sendable {
     var databaseApp: String?
     /// Lower-case origins; `*` is any.
     var allowedOrigins: [String]
+    /// Nil where no certificate is named.
+    var tls: TLSSettings?
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
@@ -49,6 +51,8 @@ struct LimitSettings: Sendable, Hashable {
     var parkedSubscribesMax: Int
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
+    var tlsHandshakesMax: Int
+    var tlsHandshakesWaitingMax: Int
     var sendQueueBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
@@ -93,6 +97,7 @@ extension Settings {
         databaseURL = try effective.value(SettingsTable.databaseURL)
         databaseApp = try effective.value(SettingsTable.databaseApp)
         allowedOrigins = try effective.required(SettingsTable.allowedOrigins)
+        tls = try TLSSettings(effective)
         jwt = try TokenSettings(effective)
         timeouts = TimeoutSettings(
             activity: try effective.required(SettingsTable.activityTimeout),
@@ -155,6 +160,8 @@ extension LimitSettings {
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
+        tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)
+        tlsHandshakesWaitingMax = try effective.required(SettingsTable.tlsHandshakesWaitingMax)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
