@@ -42,6 +42,7 @@ let package = Package(
         // 0: the system
         .target(name: "CLinux"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // 1: bytes in, values out
@@ -49,7 +50,7 @@ let package = Package(
         layer("Digests", ["Bytes", "COpenSSL"]),
         layer("JSON", ["Bytes"]),
         layer("HTTP", ["Bytes"]),
-        layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
+        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),

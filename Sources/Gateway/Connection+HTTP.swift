@@ -134,7 +134,9 @@ extension Connection {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
         var writer = ByteWriter(capacity: 192)
-        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
+        if owner.compression != nil { deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &writer)
         let response = writer.finish()
         if owner.configuration.responder != nil {
             queue(response)

@@ -18,6 +18,8 @@ package struct GatewayConfiguration: Sendable {
     package var channelLimits = ChannelLimits()
     package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
+    /// Messages are compressed for clients that offer it; nil: never.
+    package var compression: CompressionSettings? = CompressionSettings()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
     /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
