@@ -130,12 +130,13 @@ extension ClientLoop {
                 hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
             }
         case .broadcast(let loops, let name, let offset, let frame):
+            let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    deliver(frame, at: offset, to: name)
+                    deliver(frame, variants, at: offset, to: name)
                 } else {
                     hubContext.backlog.addBroadcast()
-                    hubContext.mailboxes[target].post(.broadcast(name, offset: offset, frame))
+                    hubContext.mailboxes[target].post(.broadcast(name, offset: offset, frame, variants))
                 }
             }
         case .reset(let loops, let name, let position, let loss):
@@ -164,8 +165,8 @@ extension ClientLoop {
     }
 
     /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by
-    /// pages from here on.
-    func deliver(_ frame: SharedBytes, at offset: Int64, to name: StreamName) {
+    /// pages from here on. `variants`: nil where nobody needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
         guard let channel = hub.channel(name) else { return }
         var slow: [SessionID] = []
         let (loop, limits) = (loop, limits)
@@ -180,8 +181,10 @@ extension ClientLoop {
                 let connection = unsafeDowncast(source, to: Connection.self)
                 if connection.isCrowded(limits), connection.isSlow(limits) {
                     slow.append(id)
-                } else {
+                } else if variants == nil {
                     connection.queue(frame, on: loop)
+                } else {
+                    connection.queue(variant(of: frame, variants, for: connection), on: loop)
                 }
             }
         }
@@ -193,6 +196,12 @@ extension ClientLoop {
         }
         channel.advanced(to: offset)
         count(channel)
+    }
+
+    /// The frame as the connection wants it.
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
+        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+        return compression.frame(frame, variants, window)
     }
 
     /// An event has been queued to the channel's subscribers.

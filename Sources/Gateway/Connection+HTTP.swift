@@ -134,7 +134,9 @@ extension Connection {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
         var response = ByteWriter(capacity: 400)
-        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &response)
+        if owner.compression != nil { deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &response)
         if owner.configuration.responder != nil {
             queue(response.finish())
             return openWithoutSession()

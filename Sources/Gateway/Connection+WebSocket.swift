@@ -40,9 +40,12 @@ extension Connection {
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        let compression = deflateWindow == nil ? nil : owner.compression
+        defer { compression?.hasRead() }
         do {
             while phase == .open || phase == .closing,
-                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let event = try reader.read(
+                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
                 received(event, in: bytes)
             }
@@ -110,14 +113,14 @@ extension Connection {
     /// An open connection has no session where a responder has taken the engine's place.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
         guard let responder = owner.configuration.responder else { return }
-        queue(responder(payload, isText))
+        send(responder(payload, isText))
     }
 
     /// Does what the engine decided for this connection.
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if isEstablished { queue(frame) }
+            if isEstablished { send(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
@@ -195,6 +198,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .draining, .closing, .finishing, .gone: break
         }

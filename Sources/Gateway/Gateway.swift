@@ -87,6 +87,7 @@ package final class Gateway: Sendable {
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
+        if let tls = configuration.tls { metrics.tls.serves(tls) }
         let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
         port = socket.port
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
@@ -115,7 +116,7 @@ package final class Gateway: Sendable {
                     // A fresh epoll set takes one more descriptor; where it does not, the hub hears nobody and the
                     // operator must know.
                     do {
-                        try clients.listen(on: socket)
+                        try clients.listen(on: socket, usesTLS: configuration.tls != nil)
                     } catch {
                         preconditionFailure("the listening socket cannot be watched: \(error)")
                     }

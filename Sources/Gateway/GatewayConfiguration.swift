@@ -1,6 +1,7 @@
 import Bytes
 import Channels
 import HTTP
+import Reactor
 
 /// What the gateway is told: where to listen, for which apps, and within which bounds and times.
 package struct GatewayConfiguration: Sendable {
@@ -10,11 +11,15 @@ package struct GatewayConfiguration: Sendable {
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
     package var apps: [App] = []
+    /// Certificates and ticket keys of the listeners that use TLS.
+    package var tls: TLSServer?
     package var origins = AllowedOrigins.any
     package var limits = GatewayLimits()
     package var channelLimits = ChannelLimits()
     package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
+    /// Messages are compressed for clients that offer it; nil: never.
+    package var compression: CompressionSettings? = CompressionSettings()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
     /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
@@ -48,6 +53,10 @@ package struct GatewayLimits: Sendable {
     package var connectionsPerAddressMax: Int? = 1_000
     /// Whether loopback addresses are free of the bound for one address.
     package var exemptsLoopback = false
+    /// TLS handshakes begun and not complete, on all loops; others wait.
+    package var tlsHandshakesMax = 1_024
+    /// TLS handshakes waiting to begin, on all loops; above it a connection is closed.
+    package var tlsHandshakesWaitingMax = 16_384
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
     /// Connections beyond `connectionsPerAddressMax` of one address, likewise.
@@ -60,6 +69,8 @@ package struct GatewayLimits: Sendable {
 package struct GatewayTimeouts: Sendable {
     /// From the first byte awaited of a request to its last, and from accept to the end of the upgrade.
     package var handshake: Duration = .seconds(10)
+    /// From accept to the end of the TLS handshake, where there is one; the request's time runs from there.
+    package var tlsHandshake: Duration = .seconds(10)
     /// A kept-alive HTTP connection between two requests.
     package var keepAlive: Duration = .seconds(60)
     /// Silence of a peer before it is sent a ping; told to clients as `activity_timeout`.
