@@ -62,7 +62,8 @@ package final class TLSClient {
     /// Whether there is a session to take up.
     package var canResume: Bool { newest != nil }
 
-    private func keep(_ session: OpaquePointer?) {
+    /// Takes over a reference to the session to resume next.
+    func keep(_ session: OpaquePointer?) {
         SSL_SESSION_free(newest)
         newest = session
     }

@@ -83,7 +83,10 @@ import Testing
         // The old key opens, the new one seals.
         _ = try ticketFile(new, old)
         try here.reload()
-        #expect(try connect(here, client).server.isResumed, "after a rotation")
+        let renewed = try connect(here, client)
+        #expect(renewed.server.isResumed, "after a rotation")
+        // OpenSSL's clients of TLS 1.2 do not tell of a ticket that comes with a resumption.
+        client.keep(renewed.client.withOpenSSL { SSL_get1_session($0) })
         _ = try ticketFile(newer, new)
         try here.reload()
         #expect(try connect(here, client).server.isResumed, "its ticket was renewed")

@@ -188,7 +188,7 @@ import Testing
         let bytes = world.sentByClient()
         world.toServer(bytes[...])
         #expect(world.serverRead == Array("last".utf8))
-        #expect(world.serverResult == .endOfStream)
+        #expect(world.server.hasEnded)
         world.server.finishSending(world.serverSocket)
         world.toClient(world.sentByServer()[...])
         #expect(world.clientResult == .endOfStream)
