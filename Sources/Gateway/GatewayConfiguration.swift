@@ -1,11 +1,13 @@
 import Channels
 import HTTP
+import Reactor
 
 /// What the gateway is told: where to listen, for which apps, and within which bounds and times.
 package struct GatewayConfiguration: Sendable {
-    /// The address or name to listen on, and the port; 0 lets the kernel choose.
-    package var host = "127.0.0.1"
-    package var port: UInt16 = 6001
+    /// Where clients connect; never empty.
+    package var listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 6001))]
+    /// Proxies whose word on their clients' addresses is taken.
+    package var trustedPeers = TrustedPeers()
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
     package var apps: [App] = []
@@ -18,6 +20,15 @@ package struct GatewayConfiguration: Sendable {
     package var requiresProtocolVersion = false
 
     package init() {}
+}
+
+/// One of the places where clients connect.
+package struct ListenerConfiguration: Sendable {
+    package var place: ListenPlace
+
+    package init(_ place: ListenPlace) {
+        self.place = place
+    }
 }
 
 /// The gateway's bounds. Each is tested at the bound and one past it.
@@ -35,13 +46,17 @@ package struct GatewayLimits: Sendable {
     package var pullQueueFramesMax = 4_096
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000
-    /// Connections from one address; above it a request is answered with 429. Nil: no bound.
+    /// Connections from one address, or one network of IPv6 (/64); above it a request is answered with 429. Nil: no bound.
     package var connectionsPerAddressMax: Int? = 1_000
-    /// Whether loopback addresses are free of the bound for one address.
+    /// Connections that one address may begin each second on the long run; above it likewise. 0: no bound.
+    package var addressConnectsPerSecond = 50
+    /// Connections that one address may begin at once after a silence.
+    package var addressConnectsBurst = 1_000
+    /// Whether this machine's own addresses are free of the bounds for one address.
     package var exemptsLoopback = false
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
-    /// Connections beyond `connectionsPerAddressMax` of one address, likewise.
+    /// Connections beyond the bounds for one address, likewise.
     package var refusalsPerAddressMax = 8
 
     package init() {}

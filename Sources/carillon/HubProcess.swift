@@ -37,7 +37,7 @@ enum HubProcess {
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
         try onReady(
             HubAddresses(
-                clients: ListenAddress(host: settings.listen.host, port: gateway.port),
+                clients: gateway.places,
                 operations: settings.operations.address.flatMap { address in
                     operations.map { ListenAddress(host: address.host, port: $0.port) }
                 }))
@@ -85,7 +85,7 @@ enum HubProcess {
         } catch let failure as Failure {
             throw failure
         } catch let error as ListenError {
-            throw Failure(error, at: settings.listen, from: SettingsTable.listen.row)
+            throw Failure(error, from: SettingsTable.listen.row)
         } catch {
             throw Failure("\(error)")
         }
@@ -146,9 +146,16 @@ enum HubProcess {
 
 /// Where a running hub is found; ports are those in use where 0 was asked for.
 struct HubAddresses {
-    let clients: ListenAddress
+    /// In the order of the setting; never empty.
+    let clients: [ListenPlace]
     /// Nil where the operations listener is off.
     let operations: ListenAddress?
+
+    /// Where a client on this machine finds the hub by TCP; nil where it has unix-domain sockets only.
+    var reachable: ListenAddress? {
+        for case .tcp(let host, let port, _) in clients { return ListenAddress(host: host, port: port).reachable }
+        return nil
+    }
 }
 
 /// What a hub counts, made before its parts.
@@ -193,7 +200,7 @@ extension OperationsServer {
                 host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
         } catch let error as ListenError {
             let setting = SettingsTable.operationsListen.row
-            let failure = Failure(error, at: address, from: setting)
+            let failure = Failure(error, from: setting)
             throw Failure("\(setting.key): \(failure)", status: failure.status)
         } catch {
             throw Failure("\(error)")
@@ -204,8 +211,8 @@ extension OperationsServer {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self.init()
-        host = settings.listen.host
-        port = settings.listen.port
+        listeners = settings.listenPlaces.map { ListenerConfiguration($0) }
+        trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
         apps = settings.apps.enumerated().map { index, app in
@@ -221,6 +228,8 @@ extension GatewayConfiguration {
         limits.connectionsMax = settings.limits.connectionsMax
         let perAddress = settings.limits.connectionsPerAddressMax
         limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
+        limits.addressConnectsPerSecond = settings.limits.addressConnectsPerSecond
+        limits.addressConnectsBurst = settings.limits.addressConnectsBurst
         // A proxy on this machine speaks for everybody.
         limits.exemptsLoopback = true
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax

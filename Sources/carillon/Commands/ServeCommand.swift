@@ -21,7 +21,9 @@ struct ServeCommand: ParsableCommand {
                 """)
         }
         try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
-            var metadata: Logger.Metadata = ["address": "\(addresses.clients)"]
+            var metadata: Logger.Metadata = [
+                "address": "\(addresses.clients.map(\.description).joined(separator: ","))"
+            ]
             if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
             logger.info("ready", metadata: metadata)
         }
