@@ -62,8 +62,8 @@ import Testing
 
     // MARK: Tickets
 
-    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
-    func sharedKeysResumeAtAnotherHubAndAfterRotation(_ version: Int32) throws {
+    @Test(arguments: [TLSVersion.tls12, .tls13])
+    func sharedKeysResumeAtAnotherHubAndAfterRotation(_ version: TLSVersion) throws {
         var random = SeededRandom()
         let (old, new, newer) = (random.bytes(80), random.bytes(80), random.bytes(80))
         let pair = files(try folder.make("one", hosts: ["localhost"]))
@@ -72,7 +72,7 @@ import Testing
         let there = try TLSServer(.init(certificates: [pair], ticketKeys: try ticketFile(old, name: "copy")))
         let stranger = try TLSServer(.init(certificates: [pair]))
         var manner = TLSClient.Manner()
-        manner.versions = version...version
+        (manner.oldest, manner.newest) = (version, version)
         manner.resumes = true
         let client = try TLSClient(manner)
         #expect(!client.canResume)
