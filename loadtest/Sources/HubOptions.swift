@@ -16,6 +16,9 @@ struct HubOptions: ParsableArguments {
     @Flag(help: "Resume one TLS session, that of the first connection, in all others.")
     var resume = false
 
+    @Option(help: "Newest version of TLS offered: 1.2 or 1.3.")
+    var tlsVersion = "1.3"
+
     @Option(help: "Connection string of the database's owner.")
     var database: String?
 
@@ -57,6 +60,11 @@ struct HubOptions: ParsableArguments {
             var address = try HubAddress(hub)
             address.security?.rootsFile = caFile
             address.security?.resumes = resume
+            switch tlsVersion {
+            case "1.2": address.security?.newest = .tls12
+            case "1.3": address.security?.newest = .tls13
+            default: throw Failure("--tls-version: 1.2 or 1.3")
+            }
             return address
         }
         guard let dir else { throw Failure("which hub? give --dir or --hub") }

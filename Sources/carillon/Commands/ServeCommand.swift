@@ -22,7 +22,9 @@ struct ServeCommand: ParsableCommand {
                 """)
         }
         try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
-            var metadata: Logger.Metadata = ["address": "\(addresses.clients)"]
+            var metadata: Logger.Metadata = [
+                "address": "\(addresses.clients.map { $0.usesTLS ? "tls:\($0.place)" : "\($0.place)" }.joined(separator: ","))"
+            ]
             if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
             logger.info("ready", metadata: metadata)
         }
