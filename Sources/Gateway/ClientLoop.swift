@@ -28,6 +28,8 @@ final class ClientLoop {
     let limits: GatewayLimits
     let timeouts: GatewayTimeouts
     let pingFrame: SharedBytes
+    /// Nil where messages are never compressed.
+    let compression: LoopCompression?
     private(set) var isStopping = false
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
@@ -82,8 +84,10 @@ final class ClientLoop {
             waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
+        compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
+        messageLimits.fragments = configuration.limits.messageFragmentsMax
         self.messageLimits = messageLimits
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
@@ -120,8 +124,8 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame):
-            deliver(frame, at: offset, to: channel)
+        case .broadcast(let channel, let offset, let frame, let variants):
+            deliver(frame, variants, at: offset, to: channel)
             hubContext.backlog.subtractBroadcast()
         case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
         case .joined(let joined): self.joined(joined)

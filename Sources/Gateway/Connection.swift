@@ -48,6 +48,8 @@ final class Connection: EventSource {
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// What messages to this peer are compressed with; nil where none are.
+    var deflateWindow: DeflateWindow?
     /// A WebSocket whose end has still to be counted.
     private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
@@ -128,7 +130,13 @@ final class Connection: EventSource {
         queue(frame, on: owner.loop)
     }
 
-    /// The same, for a caller who has the loop at hand: the way of an event to its many receivers.
+    /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
+    func send(_ frames: SharedBytes) {
+        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
+        queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: SharedBytes, on loop: EventLoop) {
         output.append(frame)
@@ -237,6 +245,7 @@ final class Connection: EventSource {
     func countIn() {
         isCounted = true
         owner.metrics.webSockets.add(1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
     }
 
     /// The WebSocket ends, if it is one that has not ended before, with that close code.
@@ -244,6 +253,7 @@ final class Connection: EventSource {
         guard isCounted else { return }
         isCounted = false
         owner.metrics.webSockets.add(-1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
         owner.metrics.disconnected(code)
     }
 
