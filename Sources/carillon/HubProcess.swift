@@ -162,8 +162,15 @@ struct HubAddresses {
     let operations: ListenAddress?
 
     /// Where a client on this machine finds the hub by TCP in the clear; nil where it does not.
-    var reachable: ListenAddress? {
-        for case (.tcp(let host, let port, _), false) in clients { return ListenAddress(host: host, port: port).reachable }
+    var reachable: ListenAddress? { first(usesTLS: false) }
+
+    /// The same with TLS.
+    var secured: ListenAddress? { first(usesTLS: true) }
+
+    private func first(usesTLS: Bool) -> ListenAddress? {
+        for case (.tcp(let host, let port, _), usesTLS) in clients {
+            return ListenAddress(host: host, port: port).reachable
+        }
         return nil
     }
 }

@@ -23,7 +23,9 @@ import WebSocket
     }
 
     /// A hub with one listener, with TLS.
-    private func hub(loops: Int = 2, _ change: (inout GatewayConfiguration) -> Void = { _ in }) async throws
+    private func hub(
+        loops: Int = 2, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws
         -> GatewayFixture
     {
         try await GatewayFixture(loops: loops, metrics: metrics) {
@@ -34,9 +36,9 @@ import WebSocket
         }
     }
 
-    private func client(_ hub: GatewayFixture, resumingBy client: TLSClient? = nil, receiveBuffer: Int32? = nil) throws
-        -> SecureClient
-    {
+    private func client(
+        _ hub: GatewayFixture, resumingBy client: TLSClient? = nil, receiveBuffer: Int32? = nil
+    ) throws -> SecureClient {
         try SecureClient(port: hub.port, client ?? TLSClient(), on: wire, receiveBuffer: receiveBuffer)
     }
 
@@ -206,9 +208,10 @@ import WebSocket
         let kept = try client(hub)
         #expect(try kept.handshake())
         try kept.upgrade()
-        let isDone = Locked(false)
+        let (isDone, hasEnded) = (Locked(false), Locked(false))
         let server = server
         let reloader = Thread {
+            defer { hasEnded.withLock { $0 = true } }
             while !isDone.withLock({ $0 }) {
                 do throws(TLSError) {
                     try server.reload()
@@ -224,6 +227,7 @@ import WebSocket
             try client.upgrade()
         }
         isDone.withLock { $0 = true }
+        try wait("no more reloads") { hasEnded.withLock { $0 } }
         try kept.send(text: ping)
         #expect(try kept.text() == pong)
     }

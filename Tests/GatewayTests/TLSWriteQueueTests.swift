@@ -96,9 +96,9 @@ import Testing
         var sent: [UInt8] = []
         var received: [UInt8] = []
         var wasBlocked = false
-        for _ in 0..<300 {
+        for _ in 0..<100 {
             for _ in 0..<Int.random(in: 0...5, using: &random) {
-                let frame = frame(Int.random(in: 0...30_000, using: &random), &random)
+                let frame = frame(Int.random(in: 0...20_000, using: &random), &random)
                 queue.append(frame)
                 sent += frame.array
             }
