@@ -181,10 +181,10 @@ extension ClientLoop {
                 let connection = unsafeDowncast(source, to: Connection.self)
                 if connection.isCrowded(limits), connection.isSlow(limits) {
                     slow.append(id)
-                } else if variants == nil {
-                    connection.queue(frame, on: loop)
-                } else {
+                } else if let variants {
                     connection.queue(variant(of: frame, variants, for: connection), on: loop)
+                } else {
+                    connection.queue(frame, on: loop)
                 }
             }
         }
@@ -199,8 +199,8 @@ extension ClientLoop {
     }
 
     /// The frame as the connection wants it.
-    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
-        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return frame }
         return compression.frame(frame, variants, window)
     }
 
