@@ -52,7 +52,10 @@ final class Connection: EventSource {
     var owesIdentityLook = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    private var leftover: [UInt8] = []
+    var leftover: [UInt8] = []
+    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    var unfinishedHeld: UInt32 = 0
 
     init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
         self.descriptor = descriptor
@@ -79,6 +82,7 @@ final class Connection: EventSource {
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
+            accountQueued()
         }
         if phase == .gone { return }
         if readiness.contains(.readable) {
@@ -95,9 +99,11 @@ final class Connection: EventSource {
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
+            owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
         pullIfDrained()
+        accountQueued()
     }
 
     override func deadlineReached() {
@@ -214,6 +220,7 @@ final class Connection: EventSource {
         leaveChannels()
         disconnected(1006)
         phase = .gone
+        accountNothing()
         owner.loop.remove(self)
         owner.left(self)
     }
@@ -273,6 +280,7 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        accountUnfinished()
     }
 
     /// Consumes what it can, and says how much that was.

@@ -50,6 +50,8 @@ struct LimitSettings: Sendable, Hashable {
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
     var sendQueueBytesMax: Int
+    var sendQueuesBytesMax: Int
+    var unfinishedBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
     var replayEventsMax: Int
@@ -156,6 +158,8 @@ extension LimitSettings {
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        sendQueuesBytesMax = try effective.required(SettingsTable.sendQueuesBytesMax)
+        unfinishedBytesMax = try effective.required(SettingsTable.unfinishedBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
         replayEventsMax = try effective.required(SettingsTable.replayEventsMax)
