@@ -130,12 +130,13 @@ extension ClientLoop {
                 hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
             }
         case .broadcast(let loops, let channel, let offset, let frame):
+            let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    deliver(frame, at: offset, to: channel)
+                    deliver(frame, variants, at: offset, to: channel)
                 } else {
                     hubContext.backlog.addBroadcast()
-                    hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame))
+                    hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame, variants))
                 }
             }
         case .reset(let loops, let channel, let position, let loss):
@@ -164,8 +165,8 @@ extension ClientLoop {
     }
 
     /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by
-    /// pages from here on.
-    func deliver(_ frame: SharedBytes, at offset: Int64, to name: String) {
+    /// pages from here on. `variants`: nil where nobody needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: String) {
         guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
         var slow: [SessionID] = []
         for id in channel.subscribers {
@@ -177,7 +178,7 @@ extension ClientLoop {
             if connection.isCrowded(limits), connection.isSlow(limits) {
                 slow.append(id)
             } else {
-                connection.queue(frame, on: loop)
+                connection.queue(variants == nil ? frame : variant(of: frame, variants, for: connection), on: loop)
             }
         }
         // Before the channel moves on: what they were handed last is the event before this one.
@@ -188,6 +189,12 @@ extension ClientLoop {
         }
         channel.advanced(to: offset)
         count(channel)
+    }
+
+    /// The frame as the connection wants it.
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
+        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+        return compression.frame(frame, variants, window)
     }
 
     /// An event has been queued to the channel's subscribers.

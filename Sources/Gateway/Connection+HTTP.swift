@@ -134,8 +134,14 @@ extension Connection {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
         var writer = ByteWriter(capacity: 192)
-        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
+        if owner.compression != nil { deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &writer)
         let response = writer.finish()
+        if owner.configuration.responder != nil {
+            queue(response)
+            return openWithoutSession()
+        }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)

@@ -24,12 +24,23 @@ extension Connection {
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
 
+    /// The upgrade is answered, and messages are the responder's.
+    func openWithoutSession() {
+        countIn()
+        conversation = nil
+        phase = .open
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+    }
+
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        let compression = deflateWindow == nil ? nil : owner.compression
+        defer { compression?.hasRead() }
         do {
             while phase == .open || phase == .closing,
-                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let event = try reader.read(
+                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
                 received(event, in: bytes)
             }
@@ -54,8 +65,9 @@ extension Connection {
         switch event {
         case .text(let payload):
             payload.withUnsafeBytes(in: buffer) { message($0) }
-        case .binary:
-            close(.unsupportedData, "text messages only")
+        case .binary(let payload):
+            guard session == nil else { return close(.unsupportedData, "text messages only") }
+            payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
         case .ping(let payload):
             payload.withUnsafeBytes(in: buffer) { bytes in
                 var writer = ByteWriter(capacity: bytes.count + 2)
@@ -75,7 +87,7 @@ extension Connection {
     }
 
     private func message(_ text: UnsafeRawBufferPointer) {
-        guard let session else { return }
+        guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
         do {
             let event = try ClientEvent.decode(text)
@@ -88,11 +100,17 @@ extension Connection {
         }
     }
 
+    /// An open connection has no session where a responder has taken the engine's place.
+    private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
+        guard let responder = owner.configuration.responder else { return }
+        send(responder(payload, isText))
+    }
+
     /// Does what the engine decided for this connection.
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if isEstablished { queue(frame) }
+            if isEstablished { send(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
@@ -171,6 +189,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .draining, .closing, .finishing, .gone: break
         }

@@ -11,10 +11,12 @@ import WebSocket
 /// It reads into its loop's buffer and owns memory only while it holds an unfinished request or an unsent tail. Frames
 /// that pile up in a tick leave together when it ends.
 ///
-/// Valid transitions of `Phase`: `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
+/// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
 /// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
 final class Connection: EventSource {
     enum Phase {
+        /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
+        case securing
         /// Reads requests.
         case http
         /// A request is being answered, or a token of an upgrade verified. Reads nothing: order is kept by waiting.
@@ -38,12 +40,16 @@ final class Connection: EventSource {
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     var phase = Phase.http
+    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
+    var tls: TLSSession?
     var session: Session?
     var reader = MessageReader(role: .server)
     /// Only before the upgrade.
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// What messages to this peer are compressed with; nil where none are.
+    var deflateWindow: DeflateWindow?
     /// A WebSocket whose end has still to be counted.
     private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
@@ -57,7 +63,10 @@ final class Connection: EventSource {
     var queuedHeld: UInt32 = 0
     var unfinishedHeld: UInt32 = 0
 
-    init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+    init(
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
+        _ owner: ClientLoop
+    ) {
         self.descriptor = descriptor
         self.address = address
         self.owner = owner
@@ -65,6 +74,7 @@ final class Connection: EventSource {
         conversation = HTTPConversation(
             refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
+        if usesTLS { phase = .securing }
     }
 
     deinit {
@@ -88,6 +98,7 @@ final class Connection: EventSource {
         if readiness.contains(.readable) {
             readable()
         } else if readiness.contains(.hangup) {
+            handshakeFailed(.closed)
             drop()
         }
     }
@@ -108,6 +119,7 @@ final class Connection: EventSource {
 
     override func deadlineReached() {
         switch phase {
+        case .securing: handshakeFailed(.timeout)
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
@@ -124,7 +136,13 @@ final class Connection: EventSource {
         queue(frame, on: owner.loop)
     }
 
-    /// The same, for a caller who has the loop at hand: the way of an event to its many receivers.
+    /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
+    func send(_ frames: SharedBytes) {
+        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
+        queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: SharedBytes, on loop: EventLoop) {
         output.append(frame)
@@ -161,7 +179,11 @@ final class Connection: EventSource {
     }
 
     private func flush() {
-        switch output.flush(to: descriptor, gather: owner.gather) {
+        let outcome =
+            if let tls { output.flush(through: tls, to: descriptor) } else {
+                output.flush(to: descriptor, gather: owner.gather)
+            }
+        switch outcome {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
@@ -187,7 +209,7 @@ final class Connection: EventSource {
     /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
     /// and take the last bytes with it, if something of the peer's is still unread.
     private func finished() {
-        Socket.finishSending(descriptor)
+        if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
         owner.loop.setInterest(self, .readable)
     }
@@ -196,9 +218,9 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
-        case .http, .open, .closing, .finishing, .gone: interest = .readable
+        case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
-        if !output.isEmpty { interest.insert(.writable) }
+        if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
@@ -217,6 +239,7 @@ final class Connection: EventSource {
     /// Ends now.
     func drop() {
         guard phase != .gone else { return }
+        leaveHandshake()
         leaveChannels()
         disconnected(1006)
         phase = .gone
@@ -229,6 +252,7 @@ final class Connection: EventSource {
     func countIn() {
         isCounted = true
         owner.metrics.webSockets.add(1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
     }
 
     /// The WebSocket ends, if it is one that has not ended before, with that close code.
@@ -236,6 +260,7 @@ final class Connection: EventSource {
         guard isCounted else { return }
         isCounted = false
         owner.metrics.webSockets.add(-1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
         owner.metrics.disconnected(code)
     }
 
@@ -247,12 +272,15 @@ final class Connection: EventSource {
 
     // MARK: Reading
 
-    private func readable() {
+    func readable() {
+        if phase == .securing, !mayHandshake() { return }
         let buffer = owner.readBuffer
         let held = leftover.count
         guard held < buffer.count else { return drop() }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
-        switch Socket.receive(descriptor, into: room) {
+        let result = receive(into: room)
+        if phase == .securing, !handshakeAdvanced(result) { return }
+        switch result {
         case .bytes(let count):
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
@@ -292,7 +320,7 @@ final class Connection: EventSource {
             switch phase {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
-            case .awaitingAnswer, .awaitingToken, .draining: return consumed
+            case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
             case .finishing, .gone: return bytes.count
             }
             if consumed == before { return consumed }

@@ -12,6 +12,11 @@ import Synchronization
 // engine. Lifecycle: `start` binds the port, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
+//
+// Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
+// each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
+// The topic counters', at a channel's first event on a loop. None else on a loop: no message of a client and no delivery
+// to a subscriber takes one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {
@@ -82,6 +87,7 @@ package final class Gateway: Sendable {
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
+        if let tls = configuration.tls { metrics.tls.serves(tls) }
         let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
         port = socket.port
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
@@ -110,7 +116,7 @@ package final class Gateway: Sendable {
                     // A fresh epoll set takes one more descriptor; where it does not, the hub hears nobody and the
                     // operator must know.
                     do {
-                        try clients.listen(on: socket)
+                        try clients.listen(on: socket, usesTLS: configuration.tls != nil)
                     } catch {
                         preconditionFailure("the listening socket cannot be watched: \(error)")
                     }

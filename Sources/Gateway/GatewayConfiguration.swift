@@ -1,5 +1,7 @@
+import Bytes
 import Channels
 import HTTP
+import Reactor
 
 /// What the gateway is told: where to listen, for which apps, and within which bounds and times.
 package struct GatewayConfiguration: Sendable {
@@ -9,21 +11,33 @@ package struct GatewayConfiguration: Sendable {
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
     package var apps: [App] = []
+    /// Certificates and ticket keys of the listeners that use TLS.
+    package var tls: TLSServer?
     package var origins = AllowedOrigins.any
     package var limits = GatewayLimits()
     package var channelLimits = ChannelLimits()
     package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
+    /// Messages are compressed for clients that offer it; nil: never.
+    package var compression: CompressionSettings? = CompressionSettings()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
+    /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
+    /// such as the echo that conformance suites judge, so takes every upgrade below `/app/`, without apps and greeting.
+    package var responder: Responder?
 
     package init() {}
 }
+
+/// Answers a message, text or else binary, by a frame. Called on a loop.
+package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
 /// The gateway's bounds. Each is tested at the bound and one past it.
 package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
+    /// Fragments of one WebSocket message; above it the connection is closed with 1008.
+    package var messageFragmentsMax = 1_024
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
@@ -50,6 +64,10 @@ package struct GatewayLimits: Sendable {
     package var connectionsPerAddressMax: Int? = 1_000
     /// Whether loopback addresses are free of the bound for one address.
     package var exemptsLoopback = false
+    /// TLS handshakes begun and not complete, on all loops; others wait.
+    package var tlsHandshakesMax = 1_024
+    /// TLS handshakes waiting to begin, on all loops; above it a connection is closed.
+    package var tlsHandshakesWaitingMax = 16_384
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
     /// Connections beyond `connectionsPerAddressMax` of one address, likewise.
@@ -62,6 +80,8 @@ package struct GatewayLimits: Sendable {
 package struct GatewayTimeouts: Sendable {
     /// From the first byte awaited of a request to its last, and from accept to the end of the upgrade.
     package var handshake: Duration = .seconds(10)
+    /// From accept to the end of the TLS handshake, where there is one; the request's time runs from there.
+    package var tlsHandshake: Duration = .seconds(10)
     /// A kept-alive HTTP connection between two requests.
     package var keepAlive: Duration = .seconds(60)
     /// Silence of a peer before it is sent a ping; told to clients as `activity_timeout`.

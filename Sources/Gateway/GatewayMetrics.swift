@@ -5,6 +5,7 @@ import Reactor
 /// Connections and what goes over them, on all loops.
 package final class GatewayMetrics: MetricSource {
     let engine: EngineMetrics
+    package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
@@ -19,6 +20,7 @@ package final class GatewayMetrics: MetricSource {
         "status",
         ["200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "415", "422", "429", "500", "503"])
     let messages = Counter()
+    let compression = CompressionMetrics()
     /// Devices that one loop sent one event to.
     let fanout = Histogram.sizes()
     let deliveries = TopicCounters()
@@ -89,6 +91,8 @@ package final class GatewayMetrics: MetricSource {
             pullModeEntries.count)
         exposition.gauge(
             "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+        tls.append(to: &exposition)
+        compression.append(to: &exposition)
         engine.append(to: &exposition)
     }
 }

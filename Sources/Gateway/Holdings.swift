@@ -153,7 +153,7 @@ extension Connection {
             close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
             finish()
-        case .awaitingAnswer, .closing, .finishing, .gone: drop()
+        case .securing, .awaitingAnswer, .closing, .finishing, .gone: drop()
         }
         accountUnfinished()
     }

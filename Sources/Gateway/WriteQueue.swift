@@ -97,6 +97,26 @@ struct WriteQueue {
         return offered
     }
 
+    /// The next bytes to send, as many as `room` holds or fewer: where they lie, if that is one place; else gathered in
+    /// `room`.
+    func front(gatheredIn room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        guard let frame = first else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        let start = frame.baseAddress + sent
+        let left = frame.count &- sent
+        if rest.isEmpty || left >= room.count {
+            return UnsafeRawBufferPointer(start: start, count: Swift.min(left, room.count))
+        }
+        room.copyMemory(from: UnsafeRawBufferPointer(start: start, count: left))
+        var filled = left
+        for frame in rest where filled < room.count {
+            let count = Swift.min(frame.count, room.count &- filled)
+            UnsafeMutableRawBufferPointer(rebasing: room[filled...]).copyMemory(
+                from: UnsafeRawBufferPointer(start: frame.baseAddress, count: count))
+            filled &+= count
+        }
+        return UnsafeRawBufferPointer(rebasing: room[..<filled])
+    }
+
     /// That many bytes were sent.
     mutating func advance(by count: Int) {
         byteCount &-= count

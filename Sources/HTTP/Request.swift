@@ -46,6 +46,11 @@ package struct Request {
     /// The value of the first field called `name`, given in lower case.
     package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
 
+    /// The value of the next field called `name`, given in lower case, from `index` on, which is 0 for the first.
+    package func field(_ name: StaticString, from index: inout Int) -> UnsafeRawBufferPointer? {
+        fields.value(name, in: bytes, from: &index)
+    }
+
     /// The value of the only field called `name`, given in lower case; nil where there is none or more than one.
     package func onlyField(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var index = 0

@@ -78,6 +78,9 @@ public final class ListeningSocket: Sendable {
 
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     public static let backlog: Int32 = 4096
+    /// Bytes of one connection that the kernel takes beyond what it has sent, and the peer has still to acknowledge. Left
+    /// to itself it takes some megabytes for who does not read, out of sight of all bounds on queues.
+    public static let unsentBytes: Int32 = 128 << 10
 
     /// What an `accept` came to.
     public enum Accepted {
@@ -103,6 +106,8 @@ public final class ListeningSocket: Sendable {
         let descriptor = cl_stream_socket(address.pointee.ai_family)
         guard descriptor >= 0 else { throw ListenError(host, port, errno) }
         _ = cl_set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+        // Connections get it from here, without a call for each.
+        _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
         guard bind(descriptor, address.pointee.ai_addr, address.pointee.ai_addrlen) == 0,
             listen(descriptor, Self.backlog) == 0
         else {

@@ -17,7 +17,8 @@ struct DevCommand: ParsableCommand {
     @OptionGroup var arguments: SettingsArguments
 
     func run() throws {
-        let stop = StopSignal.install()
+        let hangUp = HangUp()
+        let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
         try settings.listen.checkFree(for: SettingsTable.listen.row)
@@ -41,7 +42,7 @@ struct DevCommand: ParsableCommand {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
             try folder.writeHub(record(of: settings, at: addresses))
             say("ready on ws://\(addresses.clients.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
             if let operations = addresses.operations {

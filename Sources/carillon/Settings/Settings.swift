@@ -11,9 +11,12 @@ struct Settings: Sendable {
     var databaseApp: String?
     /// Lower-case origins; `*` is any.
     var allowedOrigins: [String]
+    /// Nil where no certificate is named.
+    var tls: TLSSettings?
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
     /// Where `/livez`, `/readyz` and `/metrics` are.
@@ -49,6 +52,8 @@ struct LimitSettings: Sendable, Hashable {
     var parkedSubscribesMax: Int
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
+    var tlsHandshakesMax: Int
+    var tlsHandshakesWaitingMax: Int
     var sendQueueBytesMax: Int
     var sendQueuesBytesMax: Int
     var unfinishedBytesMax: Int
@@ -65,6 +70,15 @@ struct LimitSettings: Sendable, Hashable {
     /// 0 is no bound.
     var deviceActionsPerSecond: Int
     var deviceActionsBurst: Int
+}
+
+/// Which messages are compressed for clients that offer it, and how.
+struct MessageCompression: Sendable, Hashable {
+    var isOn: Bool
+    /// Bytes of the smallest.
+    var threshold: Int
+    /// zlib's, 1 to 9.
+    var level: Int
 }
 
 /// How actions are written to the database, and snapshots read.
@@ -95,12 +109,17 @@ extension Settings {
         databaseURL = try effective.value(SettingsTable.databaseURL)
         databaseApp = try effective.value(SettingsTable.databaseApp)
         allowedOrigins = try effective.required(SettingsTable.allowedOrigins)
+        tls = try TLSSettings(effective)
         jwt = try TokenSettings(effective)
         timeouts = TimeoutSettings(
             activity: try effective.required(SettingsTable.activityTimeout),
             pong: try effective.required(SettingsTable.pongTimeout),
             handshake: try effective.required(SettingsTable.handshakeTimeout))
         limits = try LimitSettings(effective)
+        compression = MessageCompression(
+            isOn: try effective.required(SettingsTable.compression),
+            threshold: try effective.required(SettingsTable.compressionThreshold),
+            level: try effective.required(SettingsTable.compressionLevel))
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
             queryConnections: try effective.required(SettingsTable.storeQueryConnections),
@@ -157,6 +176,8 @@ extension LimitSettings {
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
+        tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)
+        tlsHandshakesWaitingMax = try effective.required(SettingsTable.tlsHandshakesWaitingMax)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
         sendQueuesBytesMax = try effective.required(SettingsTable.sendQueuesBytesMax)
         unfinishedBytesMax = try effective.required(SettingsTable.unfinishedBytesMax)
