@@ -30,6 +30,10 @@ final class ClientLoop {
     /// What the connections hold together.
     let holdings: Holdings
     let timeouts: GatewayTimeouts
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    private let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
     /// Nil where messages are never compressed.
     let compression: LoopCompression?
@@ -51,8 +55,6 @@ final class ClientLoop {
     var awaitsHandshakeTick = false
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
-    /// The app whose channels the streams are.
-    let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
     var pulling: [SessionID: PullProgress] = [:]
     private(set) var sweep: Alarm?
@@ -79,11 +81,13 @@ final class ClientLoop {
         limits = configuration.limits
         holdings = Holdings(on: loop, configuration, context.metrics)
         timeouts = configuration.timeouts
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         handshakes = HandshakeLine(
             underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
@@ -134,10 +138,10 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame, let variants):
-            deliver(frame, variants, at: offset, to: channel)
+        case .broadcast(let name, let offset, let frame, let variants):
+            deliver(frame, variants, at: offset, to: name)
             hubContext.backlog.subtractBroadcast()
-        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
+        case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
@@ -167,8 +171,8 @@ final class ClientLoop {
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            loop.setDeadline(
-                connection, loop.now.advanced(by: usesTLS ? timeouts.tlsHandshake : timeouts.handshake))
+            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : handshakeNanoseconds
+            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
             if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }

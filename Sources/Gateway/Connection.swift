@@ -56,6 +56,8 @@ final class Connection: EventSource {
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     var leftover: [UInt8] = []
@@ -106,14 +108,19 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
+        if isPulled { pullIfDrained() }
+    }
+
+    /// The socket has not taken all.
+    private func leftUnsent() {
+        owner.metrics.queued.record(UInt64(output.byteCount))
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
             owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
-        pullIfDrained()
         accountQueued()
     }
 
@@ -164,18 +171,17 @@ final class Connection: EventSource {
 
     /// A session that is behind gets its next page when little is left of what was queued.
     private func pullIfDrained() {
-        guard let session, session.isBehind, isEstablished else { return }
+        guard isPulled, let session, session.isBehind else {
+            isPulled = false
+            return
+        }
+        guard isEstablished else { return }
         let limits = owner.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {
             return
         }
         owner.engage(self) { $0.drained(session, &$1) }
-    }
-
-    /// A quiet connection gives back what bursts have taken.
-    func trim() {
-        output.trim()
     }
 
     private func flush() {

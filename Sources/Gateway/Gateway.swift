@@ -53,7 +53,7 @@ final class HubContext: Sendable {
     }
 
     static func home(of stream: StreamID, loops: Int) -> Int {
-        Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
+        Int(truncatingIfNeeded: stream.code) % loops
     }
 
     /// Whether there is a feed, which tells who is revoked.
