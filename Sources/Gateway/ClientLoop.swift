@@ -27,7 +27,13 @@ final class ClientLoop {
     let messageLimits: MessageLimits
     let limits: GatewayLimits
     let timeouts: GatewayTimeouts
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    private let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
+    /// Nil where messages are never compressed.
+    let compression: LoopCompression?
     private(set) var isStopping = false
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
@@ -47,8 +53,6 @@ final class ClientLoop {
     var awaitsHandshakeTick = false
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
-    /// The app whose channels the streams are.
-    let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
     var pulling: [SessionID: PullProgress] = [:]
     private(set) var sweep: Alarm?
@@ -72,19 +76,23 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         handshakes = HandshakeLine(
             underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
+        compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
+        messageLimits.fragments = configuration.limits.messageFragmentsMax
         self.messageLimits = messageLimits
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
@@ -121,10 +129,10 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame):
-            deliver(frame, at: offset, to: channel)
+        case .broadcast(let name, let offset, let frame, let variants):
+            deliver(frame, variants, at: offset, to: name)
             hubContext.backlog.subtractBroadcast()
-        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
+        case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
@@ -154,8 +162,8 @@ final class ClientLoop {
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            loop.setDeadline(
-                connection, loop.now.advanced(by: usesTLS ? timeouts.tlsHandshake : timeouts.handshake))
+            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : handshakeNanoseconds
+            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
         } catch {

@@ -143,21 +143,23 @@ extension Connection {
         guard owner.configuration.origins.allows(request.field("origin")?.string) else {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
-        var writer = ByteWriter(capacity: 192)
-        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
-        let response = writer.finish()
+        var response = ByteWriter(capacity: 400)
+        if owner.compression != nil { deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &response)
+        if owner.configuration.responder != nil {
+            queue(response.finish())
+            return openWithoutSession()
+        }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
         guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
-            return refuse(.unknownApp, after: response)
+            return refuse(.unknownApp, after: response.finish())
         }
-        if let complaint { return refuse(complaint, after: response) }
-        guard let token = request.bearerToken, app.ownsDatabase else {
-            queue(response)
-            return open(newSession(app))
-        }
-        conversation.upgrade = PendingUpgrade(response: response, app: app)
+        if let complaint { return refuse(complaint, after: response.finish()) }
+        guard let token = request.bearerToken, app.ownsDatabase else { return open(newSession(app), behind: response) }
+        conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
@@ -178,7 +180,7 @@ extension Connection {
             }
             queue(upgrade.response)
             let session = newSession(upgrade.app)
-            open(session)
+            open(session, behind: ByteWriter())
             owner.engage(self) { $0.authenticated(session, as: identity, &$1) }
             resume()
         }

@@ -10,26 +10,42 @@ import WebSocket
 
 extension Connection {
     /// The upgrade is answered: a WebSocket from here on.
-    func open(_ session: Session) {
+    ///
+    /// - Parameter bytes: what has still to be sent first, in the same block.
+    func open(_ session: Session, behind bytes: consuming ByteWriter) {
         self.session = session
-        if let conversation { owner.metrics.handshakes.record(owner.loop.now.duration(since: conversation.startedAt)) }
+        if let conversation {
+            owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
+        }
         countIn()
         conversation = nil
         phase = .open
         owner.hub.opened(session)
-        queue(
-            ServerEvent.connectionEstablishedFrame(
-                session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        FrameWriter.appendText(to: &bytes) {
+            ServerEvent.connectionEstablished(session.socketID, activityTimeout: owner.activitySeconds, to: &$0)
+        }
+        queue(bytes.finish())
         owner.tellStatus(self)
+        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
+    }
+
+    /// The upgrade is answered, and messages are the responder's.
+    func openWithoutSession() {
+        countIn()
+        conversation = nil
+        phase = .open
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
 
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        let compression = deflateWindow == nil ? nil : owner.compression
+        defer { compression?.hasRead() }
         do {
             while phase == .open || phase == .closing,
-                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let event = try reader.read(
+                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
                 received(event, in: bytes)
             }
@@ -54,8 +70,9 @@ extension Connection {
         switch event {
         case .text(let payload):
             payload.withUnsafeBytes(in: buffer) { message($0) }
-        case .binary:
-            close(.unsupportedData, "text messages only")
+        case .binary(let payload):
+            guard session == nil else { return close(.unsupportedData, "text messages only") }
+            payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
         case .ping(let payload):
             payload.withUnsafeBytes(in: buffer) { bytes in
                 var writer = ByteWriter(capacity: bytes.count + 2)
@@ -75,8 +92,13 @@ extension Connection {
     }
 
     private func message(_ text: UnsafeRawBufferPointer) {
-        guard let session else { return }
+        guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
+        if let event = CommonEvent(text) {
+            var isDone = false
+            owner.engage(self) { isDone = $0.received(event, from: session, &$1) }
+            if isDone { return }
+        }
         do {
             let event = try ClientEvent.decode(text)
             let hasRoom = !isCrowded(owner.limits)
@@ -88,11 +110,17 @@ extension Connection {
         }
     }
 
+    /// An open connection has no session where a responder has taken the engine's place.
+    private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
+        guard let responder = owner.configuration.responder else { return }
+        send(responder(payload, isText))
+    }
+
     /// Does what the engine decided for this connection.
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if isEstablished { queue(frame) }
+            if isEstablished { send(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
@@ -146,7 +174,6 @@ extension Connection {
         let due = lastInbound.advanced(by: owner.timeouts.activity)
         guard due <= now else { return owner.loop.setDeadline(self, due) }
         awaitsPong = true
-        trim()
         queue(owner.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }

@@ -51,12 +51,16 @@ final class Connection: EventSource {
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// What messages to this peer are compressed with; nil where none are.
+    var deflateWindow: DeflateWindow?
     /// A WebSocket whose end has still to be counted.
     private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
@@ -104,13 +108,18 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
+        if !output.isEmpty { leftUnsent() }
+        if isPulled { pullIfDrained() }
+    }
+
+    /// The socket has not taken all.
+    private func leftUnsent() {
+        owner.metrics.queued.record(UInt64(output.byteCount))
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
             slow()
         }
-        pullIfDrained()
     }
 
     override func deadlineReached() {
@@ -132,7 +141,13 @@ final class Connection: EventSource {
         queue(frame, on: owner.loop)
     }
 
-    /// The same, for a caller who has the loop at hand: the way of an event to its many receivers.
+    /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
+    func send(_ frames: SharedBytes) {
+        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
+        queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: SharedBytes, on loop: EventLoop) {
         output.append(frame)
@@ -154,18 +169,17 @@ final class Connection: EventSource {
 
     /// A session that is behind gets its next page when little is left of what was queued.
     private func pullIfDrained() {
-        guard let session, session.isBehind, isEstablished else { return }
+        guard isPulled, let session, session.isBehind else {
+            isPulled = false
+            return
+        }
+        guard isEstablished else { return }
         let limits = owner.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {
             return
         }
         owner.engage(self) { $0.drained(session, &$1) }
-    }
-
-    /// A quiet connection gives back what bursts have taken.
-    func trim() {
-        output.trim()
     }
 
     private func flush() {
@@ -252,6 +266,7 @@ final class Connection: EventSource {
     func countIn() {
         isCounted = true
         owner.metrics.webSockets.add(1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
     }
 
     /// The WebSocket ends, if it is one that has not ended before, with that close code.
@@ -259,6 +274,7 @@ final class Connection: EventSource {
         guard isCounted else { return }
         isCounted = false
         owner.metrics.webSockets.add(-1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
         owner.metrics.disconnected(code)
     }
 

@@ -12,6 +12,11 @@ import Synchronization
 // engine. Lifecycle: `start` binds the ports, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
+//
+// Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
+// each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
+// The topic counters', at a channel's first event on a loop. None else on a loop: no message of a client and no delivery
+// to a subscriber takes one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {
@@ -49,7 +54,7 @@ final class HubContext: Sendable {
     }
 
     static func home(of stream: StreamID, loops: Int) -> Int {
-        Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
+        Int(truncatingIfNeeded: stream.code) % loops
     }
 
     /// Whether there is a feed, which tells who is revoked.
@@ -65,7 +70,7 @@ package final class Gateway: Sendable {
     /// Where clients connect, with the ports bound, in the order of the configuration.
     package let places: [ListenPlace]
     private let threads: [LoopThread]
-    private let context: HubContext
+    let context: HubContext
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import HTTP
 import Reactor
@@ -18,11 +19,19 @@ package struct GatewayConfiguration: Sendable {
     package var channelLimits = ChannelLimits()
     package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
+    /// Messages are compressed for clients that offer it; nil: never.
+    package var compression: CompressionSettings? = CompressionSettings()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
+    /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
+    /// such as the echo that conformance suites judge, so takes every upgrade below `/app/`, without apps and greeting.
+    package var responder: Responder?
 
     package init() {}
 }
+
+/// Answers a message, text or else binary, by a frame. Called on a loop.
+package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
 /// One of the places where clients connect.
 package struct ListenerConfiguration: Sendable {
@@ -41,6 +50,8 @@ package struct ListenerConfiguration: Sendable {
 package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
+    /// Fragments of one WebSocket message; above it the connection is closed with 1008.
+    package var messageFragmentsMax = 1_024
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.

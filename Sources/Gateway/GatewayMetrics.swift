@@ -24,6 +24,7 @@ package final class GatewayMetrics: MetricSource {
         "status",
         ["200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "415", "422", "429", "500", "503"])
     let messages = Counter()
+    let compression = CompressionMetrics()
     /// Devices that one loop sent one event to.
     let fanout = Histogram.sizes()
     let deliveries = TopicCounters()
@@ -88,6 +89,7 @@ package final class GatewayMetrics: MetricSource {
         exposition.gauge(
             "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
         tls.append(to: &exposition)
+        compression.append(to: &exposition)
         engine.append(to: &exposition)
     }
 }

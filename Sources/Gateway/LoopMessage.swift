@@ -20,10 +20,11 @@ enum LoopMessage: Sendable {
     case joined(StreamJoined)
     /// From a stream's home: the session cannot be let in.
     case joinRefused(SessionID, serial: UInt32)
-    /// From a stream's home: the event at that offset, for the subscribers of that channel.
-    case broadcast(channel: String, offset: Int64, SharedBytes)
+    /// From a stream's home: the event at that offset, for the subscribers under that name, and
+    /// where its compressed forms are kept.
+    case broadcast(StreamName, offset: Int64, SharedBytes, FrameVariants?)
     /// From a stream's home: the stream goes on at that position, and what lies between is lost.
-    case reset(channel: String, StreamPosition, ResumeLoss)
+    case reset(StreamName, StreamPosition, ResumeLoss)
     /// From the feed, to the homes of these streams.
     case feed([FeedOutput])
     /// From the verifier: a token was found good or bad.

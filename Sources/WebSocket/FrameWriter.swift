@@ -6,6 +6,8 @@ package enum FrameWriter {
     package static let maximumHeaderBytes = 10
     /// Longest payload of a control frame (RFC 6455 §5.5).
     package static let maximumControlBytes = 125
+    /// RSV1, in the first byte of a compressed message (RFC 7692 §6).
+    package static let compressedBit: UInt8 = 0x40
 
     /// A server's text frame as one block: `write` appends the payload, and the header is put before it afterwards.
     ///
@@ -42,6 +44,16 @@ package enum FrameWriter {
             writeHeader(Opcode.text, payloadCount, endingAt: start + headerCount, in: bytes)
         }
         writer.truncate(to: start + headerCount + payloadCount)
+    }
+
+    /// A server's frame of any kind, whole, around `payload`, which is copied.
+    package static func frame(_ opcode: UInt8, _ payload: UnsafeRawBufferPointer) -> SharedBytes {
+        let headerCount = headerCount(payload.count)
+        var writer = ByteWriter(capacity: headerCount + payload.count)
+        appendZeros(headerCount, to: &writer)
+        writer.withUnsafeMutableBytes { writeHeader(opcode, payload.count, endingAt: headerCount, in: $0) }
+        writer.append(payload)
+        return writer.finish()
     }
 
     /// Appends a server's control frame. A payload beyond 125 bytes is cut: ours is never longer.
@@ -105,7 +117,8 @@ package enum FrameWriter {
         }
     }
 
-    private static func writeHeader(
+    /// Writes the header of a frame whose payload of `count` bytes begins at `end`.
+    static func writeHeader(
         _ opcode: UInt8, _ count: Int, endingAt end: Int, in bytes: UnsafeMutableRawBufferPointer
     ) {
         let start = end - headerCount(count)

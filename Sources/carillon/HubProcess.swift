@@ -266,6 +266,17 @@ extension GatewayConfiguration {
         // again and again.
         timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
         requiresProtocolVersion = settings.strictProtocol
+        compression = CompressionSettings(settings.compression)
+    }
+}
+
+extension CompressionSettings {
+    /// Nil where nothing is compressed.
+    fileprivate init?(_ settings: MessageCompression) {
+        guard settings.isOn else { return nil }
+        self.init()
+        threshold = settings.threshold
+        level = settings.level
     }
 }
 

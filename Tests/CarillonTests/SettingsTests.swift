@@ -48,6 +48,21 @@ struct SettingsTests {
         #expect(gateway.timeouts.activity == GatewayTimeouts().activity)
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
+        #expect(gateway.compression == CompressionSettings())
+    }
+
+    @Test func compressionAsItIsSet() throws {
+        let base = ["--apps", apps, "--websocket-compression"]
+        #expect(GatewayConfiguration(try Settings(effective(base + ["false"]))).compression == nil)
+        var expected = CompressionSettings()
+        (expected.threshold, expected.level) = (2048, 9)
+        let chosen = ["true", "--websocket-compression-threshold", "2KiB", "--websocket-compression-level", "9"]
+        #expect(GatewayConfiguration(try Settings(effective(base + chosen))).compression == expected)
+        for bad in [["--websocket-compression", "on"], ["--websocket-compression-level", "0"]] {
+            let failure = try #require(refusal(["--apps", apps] + bad))
+            #expect(
+                failure.description.contains(bad[0].dropFirst(2).hasSuffix("level") ? "from 1 to 9" : "true or false"))
+        }
     }
 
     @Test func storeDefaultsAgreeWithTheTargetsOwn() throws {

@@ -123,7 +123,7 @@ final class Device: EventSource {
     private func upgrade() {
         phase = .upgrading
         var request = ByteWriter()
-        handshake.append(host: swarm.address.text, target: swarm.target, to: &request)
+        handshake.append(host: swarm.address.text, target: swarm.target(of: recipient), to: &request)
         sendAll(request)
     }
 

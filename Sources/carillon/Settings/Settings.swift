@@ -24,6 +24,7 @@ struct Settings: Sendable {
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
     /// Where `/livez`, `/readyz` and `/metrics` are.
@@ -80,6 +81,15 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
+/// Which messages are compressed for clients that offer it, and how.
+struct MessageCompression: Sendable, Hashable {
+    var isOn: Bool
+    /// Bytes of the smallest.
+    var threshold: Int
+    /// zlib's, 1 to 9.
+    var level: Int
+}
+
 /// How actions are written to the database, and snapshots read.
 struct StoreSettings: Sendable, Hashable {
     var connections: Int
@@ -117,6 +127,10 @@ extension Settings {
             pong: try effective.required(SettingsTable.pongTimeout),
             handshake: try effective.required(SettingsTable.handshakeTimeout))
         limits = try LimitSettings(effective)
+        compression = MessageCompression(
+            isOn: try effective.required(SettingsTable.compression),
+            threshold: try effective.required(SettingsTable.compressionThreshold),
+            level: try effective.required(SettingsTable.compressionLevel))
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
             queryConnections: try effective.required(SettingsTable.storeQueryConnections),

@@ -203,6 +203,18 @@ enum SettingsTable {
         "limits.deviceActionsBurst", takes: "count", fallback: "500",
         "Actions that one device may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
 
+    static let compression = Setting(
+        "websocket.compression", takes: "true or false", fallback: "true",
+        "Compress messages for clients that offer permessage-deflate, each by itself.", parse: SettingValues.flag)
+
+    static let compressionThreshold = Setting(
+        "websocket.compressionThreshold", takes: "bytes", fallback: "512",
+        "Smallest message that is compressed.", parse: SettingValues.bytes(0...(16 << 20)))
+
+    static let compressionLevel = Setting(
+        "websocket.compressionLevel", takes: "level", fallback: "2", "zlib's level: 1 is quick, 9 makes small.",
+        parse: SettingValues.count(1...9))
+
     static let storeConnections = Setting(
         "store.connections", takes: "count", fallback: "4",
         "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
@@ -272,6 +284,7 @@ enum SettingsTable {
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
+        compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
