@@ -63,7 +63,10 @@ final class Connection: EventSource {
     var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    private var leftover: [UInt8] = []
+    var leftover: [UInt8] = []
+    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    var unfinishedHeld: UInt32 = 0
 
     init(
         _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
@@ -95,6 +98,7 @@ final class Connection: EventSource {
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
+            accountQueued()
         }
         if phase == .gone { return }
         if readiness.contains(.readable) {
@@ -108,7 +112,7 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { leftUnsent() }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
         if isPulled { pullIfDrained() }
     }
 
@@ -118,8 +122,10 @@ final class Connection: EventSource {
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
+            owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
+        accountQueued()
     }
 
     override func deadlineReached() {
@@ -247,6 +253,7 @@ final class Connection: EventSource {
         leaveChannels()
         disconnected(1006)
         phase = .gone
+        accountNothing()
         owner.loop.remove(self)
         owner.left(self)
     }
@@ -323,6 +330,7 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        accountUnfinished()
     }
 
     /// Consumes what it can, and says how much that was.

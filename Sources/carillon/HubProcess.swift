@@ -242,6 +242,8 @@ extension GatewayConfiguration {
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
+        limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
         // A page comes on top of it, and must not be what closes the connection.
         limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
         limits.connectionsMax = settings.limits.connectionsMax

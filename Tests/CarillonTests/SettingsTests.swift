@@ -35,6 +35,8 @@ struct SettingsTests {
         let limits = GatewayLimits()
         #expect(gateway.limits.messageBytesMax == limits.messageBytesMax)
         #expect(gateway.limits.sendQueueBytesMax == limits.sendQueueBytesMax)
+        #expect(gateway.limits.sendQueuesBytesMax == limits.sendQueuesBytesMax)
+        #expect(gateway.limits.unfinishedBytesMax == limits.unfinishedBytesMax)
         #expect(gateway.limits.pullQueueBytesMax == limits.pullQueueBytesMax)
         #expect(gateway.timeouts.stalled == GatewayTimeouts().stalled)
         #expect(gateway.channelLimits.streams == StreamLimits())

@@ -66,6 +66,8 @@ struct LimitSettings: Sendable, Hashable {
     var addressConnectsPerSecond: Int
     var addressConnectsBurst: Int
     var sendQueueBytesMax: Int
+    var sendQueuesBytesMax: Int
+    var unfinishedBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
     var replayEventsMax: Int
@@ -232,6 +234,8 @@ extension LimitSettings {
         addressConnectsPerSecond = try effective.required(SettingsTable.addressConnectsPerSecond)
         addressConnectsBurst = try effective.required(SettingsTable.addressConnectsBurst)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        sendQueuesBytesMax = try effective.required(SettingsTable.sendQueuesBytesMax)
+        unfinishedBytesMax = try effective.required(SettingsTable.unfinishedBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
         replayEventsMax = try effective.required(SettingsTable.replayEventsMax)

@@ -152,6 +152,16 @@ enum SettingsTable {
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
+    static let sendQueuesBytesMax = Setting(
+        "limits.sendQueuesBytes", takes: "bytes", fallback: "256MiB",
+        "Bytes that may wait for all clients together before those for whom most do are closed; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
+    static let unfinishedBytesMax = Setting(
+        "limits.unfinishedBytes", takes: "bytes", fallback: "64MiB",
+        "Bytes of messages and requests that have begun to come, of all clients; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
     static let pullQueueBytesMax = Setting(
         "limits.pullQueueBytes", takes: "bytes", fallback: "1MiB",
         "Bytes that may wait for a slow client before it gets user channels by pages; half of sendQueueBytes at most.",
@@ -281,6 +291,7 @@ enum SettingsTable {
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
+        sendQueuesBytesMax.row, unfinishedBytesMax.row,
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
