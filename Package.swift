@@ -41,7 +41,7 @@ let package = Package(
     targets: [
         // 0: the system
         .target(name: "CLinux"),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
@@ -60,7 +60,7 @@ let package = Package(
         layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
         // 3: the system, as values and callbacks
-        layer("Reactor", ["CLinux"], settings: hubSettings),
+        layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
         layer(
             "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
@@ -126,6 +126,15 @@ let package = Package(
             ],
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
+        .executableTarget(
+            name: "corehub",
+            dependencies: [
+                "API", "Bytes", "Channels", "Feed", "Gateway", "Identity", "Pusher", "Reactor", "Sync",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "loadtest/Core", swiftSettings: mixedSettings),
+
         // What conformance suites judge: an echo on the hub's transport
         .executableTarget(
             name: "EchoServer",
@@ -142,6 +151,10 @@ let package = Package(
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
             settings: mixedSettings),
+        layer(
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
+            path: "Tests/Fuzz/Properties"),
+        tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -152,7 +165,7 @@ let package = Package(
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("MetricsTests", ["Metrics"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
+        tests("ReactorTests", ["CDescriptorGuard", "COpenSSL", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",

@@ -129,22 +129,22 @@ extension ClientLoop {
             } else {
                 hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
             }
-        case .broadcast(let loops, let channel, let offset, let frame):
+        case .broadcast(let loops, let name, let offset, let frame):
             let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    deliver(frame, variants, at: offset, to: channel)
+                    deliver(frame, variants, at: offset, to: name)
                 } else {
                     hubContext.backlog.addBroadcast()
-                    hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame, variants))
+                    hubContext.mailboxes[target].post(.broadcast(name, offset: offset, frame, variants))
                 }
             }
-        case .reset(let loops, let channel, let position, let loss):
+        case .reset(let loops, let name, let position, let loss):
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    reset(channel, to: position, loss)
+                    reset(name, to: position, loss)
                 } else {
-                    hubContext.mailboxes[target].post(.reset(channel: channel, position, loss))
+                    hubContext.mailboxes[target].post(.reset(name, position, loss))
                 }
             }
         }
@@ -166,14 +166,32 @@ extension ClientLoop {
 
     /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by
     /// pages from here on. `variants`: nil where nobody needs the frame compressed.
-    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: String) {
-        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
+        guard let channel = hub.channel(name) else { return }
         var slow: [SessionID] = []
-        for id in channel.subscribers {
-            // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
-            // is compared although a session leaves its channels before its slot is free: what stands here is health
-            // data, and a slip in that bookkeeping must not hand it to a stranger.
-            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
+        // A copy: one whose socket is found broken leaves the channel.
+        let subscribers = channel.subscribers
+        if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
+        for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
+        // Before the channel moves on: what they were handed last is the event before this one.
+        for id in slow {
+            guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
+            metrics.pullModeEntries.add()
+            pull(connection)
+        }
+        channel.advanced(to: offset)
+        count(channel)
+    }
+
+    @inline(__always)
+    private func deliver(
+        _ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID, _ slow: inout [SessionID]
+    ) {
+        // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation is
+        // compared although a session leaves its channels before its slot is free: what stands here is health data, and a
+        // slip in that bookkeeping must not hand it to a stranger.
+        guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+        source._withUnsafeGuaranteedRef { source in
             let connection = unsafeDowncast(source, to: Connection.self)
             if connection.isCrowded(limits), connection.isSlow(limits) {
                 slow.append(id)
@@ -183,14 +201,6 @@ extension ClientLoop {
                 connection.queue(frame, on: loop)
             }
         }
-        // Before the channel moves on: what they were handed last is the event before this one.
-        for id in slow {
-            guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
-            metrics.pullModeEntries.add()
-            pull(connection)
-        }
-        channel.advanced(to: offset)
-        count(channel)
     }
 
     /// The frame as the connection wants it.
@@ -203,19 +213,17 @@ extension ClientLoop {
     private func count(_ channel: Channel) {
         let subscribers = channel.subscribers.count
         metrics.fanout.record(UInt64(subscribers))
-        if channel.deliveries == nil, let name = try? StreamName.parse(channel.name.string) {
+        if channel.deliveries == nil, let name = channel.stream {
             channel.deliveries = metrics.deliveries[name.stream.topic]
         }
         channel.deliveries?.add(subscribers)
     }
 
     /// Tells everybody in the stream that it goes on at `position`.
-    func reset(_ name: String, to position: StreamPosition, _ loss: ResumeLoss) {
-        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+    func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
+        guard let channel = hub.channel(name) else { return }
         let frame = hub.reset(channel, to: position, loss)
-        for id in channel.subscribers {
-            connection(id)?.queue(frame)
-        }
+        for id in channel.subscribers { connection(id)?.queue(frame) }
     }
 
     // MARK: Those who are behind
@@ -223,6 +231,7 @@ extension ClientLoop {
     /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
     /// whether it takes anything.
     func pull(_ connection: Connection) {
+        connection.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)
@@ -253,6 +262,7 @@ extension ClientLoop {
             } else if now.duration(since: progress.since) >= timeouts.stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
+                metrics.overloads["stalled"].add()
                 connection.slow()
             }
         }

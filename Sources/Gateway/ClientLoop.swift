@@ -25,8 +25,15 @@ final class ClientLoop {
     /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
     let messageLimits: MessageLimits
-    let limits: GatewayLimits
+    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
+    var limits: GatewayLimits
+    /// What the connections hold together.
+    let holdings: Holdings
     let timeouts: GatewayTimeouts
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    private let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
     /// Nil where messages are never compressed.
     let compression: LoopCompression?
@@ -35,14 +42,20 @@ final class ClientLoop {
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
-    private var acceptor: Acceptor?
+    /// Of the loop that takes in all connections.
+    private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Ciphertext of the connection that is read or written; made for the first one with TLS.
+    var wire: TLSWire?
+    /// TLS handshakes under way, and those that wait.
+    var handshakes: HandshakeLine
+    private(set) var handshakeAlarm: Alarm?
+    /// Whether `handshakeAlarm` is set to ring.
+    var awaitsHandshakeTick = false
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
-    /// The app whose channels the streams are.
-    let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
     var pulling: [SessionID: PullProgress] = [:]
     private(set) var sweep: Alarm?
@@ -52,6 +65,8 @@ final class ClientLoop {
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
     static let effectsKept = 64
+    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
+    private static let pressedPart = 16
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
@@ -65,13 +80,19 @@ final class ClientLoop {
         metrics = context.metrics
         let configuration = context.configuration
         limits = configuration.limits
+        holdings = Holdings(on: loop, configuration, context.metrics)
         timeouts = configuration.timeouts
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+        handshakes = HandshakeLine(
+            underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
+            waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
         compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
@@ -83,9 +104,14 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        holdings.pressureChanged = { [unowned self] isPressed in
+            limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
+        }
         do throws(ReactorError) {
+            try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+            handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
         }
@@ -97,33 +123,34 @@ final class ClientLoop {
     }
 
     /// Takes in the hub's connections, on this loop.
-    func listen(on socket: ListeningSocket) throws(ReactorError) {
-        let shut = metrics.refusals["shut"]
-        acceptor = try Acceptor(socket, on: loop, census: hubContext.census, shut: shut) {
+    func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
+        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
             if target == number {
-                accepted(descriptor, address, refusal)
+                accepted(descriptor, address, refusal, usesTLS: usesTLS)
             } else {
-                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal))
+                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal, usesTLS: usesTLS))
             }
         }
+        acceptors.append(acceptor)
     }
 
     // MARK: Messages
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame, let variants):
-            deliver(frame, variants, at: offset, to: channel)
+        case .broadcast(let name, let offset, let frame, let variants):
+            deliver(frame, variants, at: offset, to: name)
             hubContext.backlog.subtractBroadcast()
-        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
+        case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
         case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
         case .leave(let name, let from): left(name, from: from)
-        case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
+        case .accepted(let descriptor, let address, let refusal, let usesTLS):
+            accepted(descriptor, address, refusal, usesTLS: usesTLS)
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
@@ -135,21 +162,23 @@ final class ClientLoop {
         loop.source(slot: id.slot, generation: id.generation) as? Connection
     }
 
-    private func accepted(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?) {
+    private func accepted(
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool
+    ) {
         guard !isStopping else {
             Socket.close(descriptor)
-            return hubContext.census.left(address, loop: number)
+            return hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
-        let connection = Connection(descriptor, address, refusal, self)
+        let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            loop.setDeadline(connection, loop.now.advanced(by: timeouts.handshake))
+            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : handshakeNanoseconds
+            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
-            if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
-            hubContext.census.left(address, loop: number)
+            hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
     }
 
@@ -157,7 +186,7 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number)
+        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 
@@ -198,10 +227,15 @@ final class ClientLoop {
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.
+        loop.remove(holdings)
         if let sweep { loop.remove(sweep) }
-        if let acceptor {
-            loop.remove(acceptor)
-            self.acceptor = nil
+        if let handshakeAlarm {
+            loop.remove(handshakeAlarm)
+            self.handshakeAlarm = nil
+        }
+        if !acceptors.isEmpty {
+            for acceptor in acceptors { loop.remove(acceptor) }
+            acceptors = []
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }

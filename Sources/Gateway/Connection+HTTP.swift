@@ -9,6 +9,8 @@ import WebSocket
 /// What a connection holds before its upgrade, and gives back after it.
 final class HTTPConversation {
     var parser: RequestParser
+    /// Who connected, whomever he speaks for.
+    let peer: PeerAddress
     /// Let in only to be told why not.
     let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
@@ -20,8 +22,9 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
+    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
         self.startedAt = startedAt
+        self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
@@ -74,7 +77,7 @@ extension Connection {
     }
 
     private func route(_ request: Request, _ conversation: HTTPConversation) {
-        if let refusal = conversation.refusal {
+        if let refusal = conversation.refusal ?? refusalOfClient(request, behind: conversation.peer) {
             var response = HTTPResponse.problem(refusal.status, refusal.message)
             response.fields.append(("Retry-After", "10"))
             return answer(response, keepsAlive: false)
@@ -88,6 +91,13 @@ extension Connection {
         } else {
             updateInterest()
         }
+    }
+
+    /// Whose request a trusted peer sends: why it is refused, if it is.
+    private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
+        let trusted = owner.hubContext.configuration.trustedPeers
+        guard trusted.contains(peer) else { return nil }
+        return moved(to: trusted.client(of: request, from: peer))
     }
 
     /// A route has answered later.
@@ -133,27 +143,23 @@ extension Connection {
         guard owner.configuration.origins.allows(request.field("origin")?.string) else {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
-        var writer = ByteWriter(capacity: 192)
+        var response = ByteWriter(capacity: 400)
         if owner.compression != nil { deflateWindow = handshake.deflate?.window }
         handshake.accept(
-            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &writer)
-        let response = writer.finish()
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &response)
         if owner.configuration.responder != nil {
-            queue(response)
+            queue(response.finish())
             return openWithoutSession()
         }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
         guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
-            return refuse(.unknownApp, after: response)
+            return refuse(.unknownApp, after: response.finish())
         }
-        if let complaint { return refuse(complaint, after: response) }
-        guard let token = request.bearerToken, app.ownsDatabase else {
-            queue(response)
-            return open(newSession(app))
-        }
-        conversation.upgrade = PendingUpgrade(response: response, app: app)
+        if let complaint { return refuse(complaint, after: response.finish()) }
+        guard let token = request.bearerToken, app.ownsDatabase else { return open(newSession(app), behind: response) }
+        conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
@@ -174,7 +180,7 @@ extension Connection {
             }
             queue(upgrade.response)
             let session = newSession(upgrade.app)
-            open(session)
+            open(session, behind: ByteWriter())
             owner.engage(self) { $0.authenticated(session, as: identity, &$1) }
             resume()
         }
@@ -200,7 +206,7 @@ extension ConnectionCensus.Refusal {
     fileprivate var status: Status {
         switch self {
         case .hubFull: .serviceUnavailable
-        case .addressFull: .tooManyRequests
+        case .addressFull, .addressFast: .tooManyRequests
         }
     }
 
@@ -208,6 +214,7 @@ extension ConnectionCensus.Refusal {
         switch self {
         case .hubFull: "This hub has as many connections as it may have."
         case .addressFull: "This address has as many connections as it may have."
+        case .addressFast: "This address connects more often than it may."
         }
     }
 }

@@ -10,18 +10,23 @@ import WebSocket
 
 extension Connection {
     /// The upgrade is answered: a WebSocket from here on.
-    func open(_ session: Session) {
+    ///
+    /// - Parameter bytes: what has still to be sent first, in the same block.
+    func open(_ session: Session, behind bytes: consuming ByteWriter) {
         self.session = session
-        if let conversation { owner.metrics.handshakes.record(owner.loop.now.duration(since: conversation.startedAt)) }
+        if let conversation {
+            owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
+        }
         countIn()
         conversation = nil
         phase = .open
         owner.hub.opened(session)
-        queue(
-            ServerEvent.connectionEstablishedFrame(
-                session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        FrameWriter.appendText(to: &bytes) {
+            ServerEvent.connectionEstablished(session.socketID, activityTimeout: owner.activitySeconds, to: &$0)
+        }
+        queue(bytes.finish())
         owner.tellStatus(self)
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
     }
 
     /// The upgrade is answered, and messages are the responder's.
@@ -89,6 +94,11 @@ extension Connection {
     private func message(_ text: UnsafeRawBufferPointer) {
         guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
+        if let event = CommonEvent(text) {
+            var isDone = false
+            owner.engage(self) { isDone = $0.received(event, from: session, &$1) }
+            if isDone { return }
+        }
         do {
             let event = try ClientEvent.decode(text)
             let hasRoom = !isCrowded(owner.limits)
@@ -164,7 +174,6 @@ extension Connection {
         let due = lastInbound.advanced(by: owner.timeouts.activity)
         guard due <= now else { return owner.loop.setDeadline(self, due) }
         awaitsPong = true
-        trim()
         queue(owner.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }
@@ -189,6 +198,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .draining, .closing, .finishing, .gone: break
         }

@@ -11,10 +11,12 @@ import WebSocket
 /// It reads into its loop's buffer and owns memory only while it holds an unfinished request or an unsent tail. Frames
 /// that pile up in a tick leave together when it ends.
 ///
-/// Valid transitions of `Phase`: `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
+/// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
 /// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
 final class Connection: EventSource {
     enum Phase {
+        /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
+        case securing
         /// Reads requests.
         case http
         /// A request is being answered, or a token of an upgrade verified. Reads nothing: order is kept by waiting.
@@ -33,11 +35,16 @@ final class Connection: EventSource {
     }
 
     let descriptor: Int32
-    let address: PeerAddress
+    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
+    private(set) var address: PeerAddress
+    /// Let in only to be told why not.
+    let wasRefused: Bool
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     var phase = Phase.http
+    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
+    var tls: TLSSession?
     var session: Session?
     var reader = MessageReader(role: .server)
     /// Only before the upgrade.
@@ -52,18 +59,28 @@ final class Connection: EventSource {
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    private var leftover: [UInt8] = []
+    var leftover: [UInt8] = []
+    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    var unfinishedHeld: UInt32 = 0
 
-    init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+    init(
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
+        _ owner: ClientLoop
+    ) {
         self.descriptor = descriptor
         self.address = address
+        wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
         conversation = HTTPConversation(
-            refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
+        if usesTLS { phase = .securing }
     }
 
     deinit {
@@ -81,11 +98,13 @@ final class Connection: EventSource {
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
+            accountQueued()
         }
         if phase == .gone { return }
         if readiness.contains(.readable) {
             readable()
         } else if readiness.contains(.hangup) {
+            handshakeFailed(.closed)
             drop()
         }
     }
@@ -93,17 +112,25 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
+        if isPulled { pullIfDrained() }
+    }
+
+    /// The socket has not taken all.
+    private func leftUnsent() {
+        owner.metrics.queued.record(UInt64(output.byteCount))
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
+            owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
-        pullIfDrained()
+        accountQueued()
     }
 
     override func deadlineReached() {
         switch phase {
+        case .securing: handshakeFailed(.timeout)
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
@@ -148,7 +175,11 @@ final class Connection: EventSource {
 
     /// A session that is behind gets its next page when little is left of what was queued.
     private func pullIfDrained() {
-        guard let session, session.isBehind, isEstablished else { return }
+        guard isPulled, let session, session.isBehind else {
+            isPulled = false
+            return
+        }
+        guard isEstablished else { return }
         let limits = owner.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {
@@ -157,13 +188,12 @@ final class Connection: EventSource {
         owner.engage(self) { $0.drained(session, &$1) }
     }
 
-    /// A quiet connection gives back what bursts have taken.
-    func trim() {
-        output.trim()
-    }
-
     private func flush() {
-        switch output.flush(to: descriptor, gather: owner.gather) {
+        let outcome =
+            if let tls { output.flush(through: tls, to: descriptor) } else {
+                output.flush(to: descriptor, gather: owner.gather)
+            }
+        switch outcome {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
@@ -189,7 +219,7 @@ final class Connection: EventSource {
     /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
     /// and take the last bytes with it, if something of the peer's is still unread.
     private func finished() {
-        Socket.finishSending(descriptor)
+        if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
         owner.loop.setInterest(self, .readable)
     }
@@ -198,9 +228,9 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
-        case .http, .open, .closing, .finishing, .gone: interest = .readable
+        case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
-        if !output.isEmpty { interest.insert(.writable) }
+        if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
@@ -219,11 +249,24 @@ final class Connection: EventSource {
     /// Ends now.
     func drop() {
         guard phase != .gone else { return }
+        leaveHandshake()
         leaveChannels()
         disconnected(1006)
         phase = .gone
+        accountNothing()
         owner.loop.remove(self)
         owner.left(self)
+    }
+
+    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
+    func moved(to client: PeerAddress) -> ConnectionCensus.Refusal? {
+        guard client.network != address.network else { return nil }
+        if let refusal = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now) {
+            owner.metrics.refused(refusal)
+            return refusal
+        }
+        address = client
+        return nil
     }
 
     /// It is a WebSocket from here on.
@@ -250,16 +293,20 @@ final class Connection: EventSource {
 
     // MARK: Reading
 
-    private func readable() {
+    func readable() {
+        if phase == .securing, !mayHandshake() { return }
         let buffer = owner.readBuffer
         let held = leftover.count
         guard held < buffer.count else { return drop() }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
-        switch Socket.receive(descriptor, into: room) {
+        let result = receive(into: room)
+        if phase == .securing, !handshakeAdvanced(result) { return }
+        switch result {
         case .bytes(let count):
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
+            if let tls, tls.hasEnded { drop() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }
@@ -283,6 +330,7 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        accountUnfinished()
     }
 
     /// Consumes what it can, and says how much that was.
@@ -294,7 +342,7 @@ final class Connection: EventSource {
             switch phase {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
-            case .awaitingAnswer, .awaitingToken, .draining: return consumed
+            case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
             case .finishing, .gone: return bytes.count
             }
             if consumed == before { return consumed }

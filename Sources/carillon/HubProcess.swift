@@ -21,23 +21,30 @@ enum HubProcess {
     ///
     /// - Parameters:
     ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
+    ///   - hangUp: reads the certificates anew.
     ///   - onReady: called once, when clients may connect.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
     static func run(
-        settings: Settings, logger: Logger, stop: Latch, onReady: (HubAddresses) throws -> Void
+        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, onReady: (HubAddresses) throws -> Void
     ) throws {
         let health = Health()
         let metrics = HubMetrics()
         let operations = try OperationsServer(settings.operations, health, metrics, logger)
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
-        let gateway = try start(settings, metrics, logger)
+        let tls = try settings.tls?.server()
+        let gateway = try start(settings, tls, metrics, logger)
         defer { gateway.stop() }
         metrics.threads.withLock { $0 = gateway.handles }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
+        if let tls {
+            let certificates = Certificates(server: tls, metrics: metrics.gateway.tls, logger: logger)
+            certificates.warn()
+            hangUp.does(certificates.reload)
+        }
         try onReady(
             HubAddresses(
-                clients: ListenAddress(host: settings.listen.host, port: gateway.port),
+                clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
                 operations: settings.operations.address.flatMap { address in
                     operations.map { ListenAddress(host: address.host, port: $0.port) }
                 }))
@@ -46,8 +53,11 @@ enum HubProcess {
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
-    private static func start(_ settings: Settings, _ metrics: HubMetrics, _ logger: Logger) throws -> Gateway {
+    private static func start(
+        _ settings: Settings, _ tls: TLSServer?, _ metrics: HubMetrics, _ logger: Logger
+    ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
+        configuration.tls = tls
         // Clients must never take the descriptors that the database's connections need to come back.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
         if room < configuration.limits.connectionsMax {
@@ -85,7 +95,7 @@ enum HubProcess {
         } catch let failure as Failure {
             throw failure
         } catch let error as ListenError {
-            throw Failure(error, at: settings.listen, from: SettingsTable.listen.row)
+            throw Failure(error, from: SettingsTable.listen.row)
         } catch {
             throw Failure("\(error)")
         }
@@ -146,9 +156,23 @@ enum HubProcess {
 
 /// Where a running hub is found; ports are those in use where 0 was asked for.
 struct HubAddresses {
-    let clients: ListenAddress
+    /// In the order of the setting; never empty.
+    let clients: [(place: ListenPlace, usesTLS: Bool)]
     /// Nil where the operations listener is off.
     let operations: ListenAddress?
+
+    /// Where a client on this machine finds the hub by TCP in the clear; nil where it does not.
+    var reachable: ListenAddress? { first(usesTLS: false) }
+
+    /// The same with TLS.
+    var secured: ListenAddress? { first(usesTLS: true) }
+
+    private func first(usesTLS: Bool) -> ListenAddress? {
+        for case (.tcp(let host, let port, _), usesTLS) in clients {
+            return ListenAddress(host: host, port: port).reachable
+        }
+        return nil
+    }
 }
 
 /// What a hub counts, made before its parts.
@@ -193,7 +217,7 @@ extension OperationsServer {
                 host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
         } catch let error as ListenError {
             let setting = SettingsTable.operationsListen.row
-            let failure = Failure(error, at: address, from: setting)
+            let failure = Failure(error, from: setting)
             throw Failure("\(setting.key): \(failure)", status: failure.status)
         } catch {
             throw Failure("\(error)")
@@ -204,8 +228,10 @@ extension OperationsServer {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self.init()
-        host = settings.listen.host
-        port = settings.listen.port
+        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
+            ListenerConfiguration(place, usesTLS: listener.usesTLS)
+        }
+        trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
         apps = settings.apps.enumerated().map { index, app in
@@ -216,11 +242,15 @@ extension GatewayConfiguration {
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
+        limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
         // A page comes on top of it, and must not be what closes the connection.
         limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
         limits.connectionsMax = settings.limits.connectionsMax
         let perAddress = settings.limits.connectionsPerAddressMax
         limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
+        limits.addressConnectsPerSecond = settings.limits.addressConnectsPerSecond
+        limits.addressConnectsBurst = settings.limits.addressConnectsBurst
         // A proxy on this machine speaks for everybody.
         limits.exemptsLoopback = true
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
@@ -228,6 +258,9 @@ extension GatewayConfiguration {
         channelLimits.streams = StreamLimits(settings.limits)
         httpLimits.headBytes = settings.limits.headBytesMax
         timeouts.handshake = settings.timeouts.handshake
+        if let tls = settings.tls { timeouts.tlsHandshake = tls.handshakeTimeout }
+        limits.tlsHandshakesMax = settings.limits.tlsHandshakesMax
+        limits.tlsHandshakesWaitingMax = settings.limits.tlsHandshakesWaitingMax
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
         timeouts.stalled = settings.limits.stalledTimeout

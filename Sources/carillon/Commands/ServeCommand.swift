@@ -9,7 +9,8 @@ struct ServeCommand: ParsableCommand {
     @OptionGroup var arguments: SettingsArguments
 
     func run() throws {
-        let stop = StopSignal.install()
+        let hangUp = HangUp()
+        let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         let settings = try Settings(arguments.effective(.serve))
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
@@ -20,8 +21,9 @@ struct ServeCommand: ParsableCommand {
                 user.… are ordinary public channels
                 """)
         }
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
-            var metadata: Logger.Metadata = ["address": "\(addresses.clients)"]
+        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
+            let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
+            var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
             if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
             logger.info("ready", metadata: metadata)
         }
