@@ -183,7 +183,6 @@ extension ClientLoop {
         count(channel)
     }
 
-    /// The frame as the connection wants it.
     @inline(__always)
     private func deliver(
         _ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID, _ slow: inout [SessionID]
@@ -196,16 +195,17 @@ extension ClientLoop {
             let connection = unsafeDowncast(source, to: Connection.self)
             if connection.isCrowded(limits), connection.isSlow(limits) {
                 slow.append(id)
-            } else if variants == nil {
-                connection.queue(frame, on: loop)
-            } else {
+            } else if let variants {
                 connection.queue(variant(of: frame, variants, for: connection), on: loop)
+            } else {
+                connection.queue(frame, on: loop)
             }
         }
     }
 
-    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
-        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+    /// The frame as the connection wants it.
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return frame }
         return compression.frame(frame, variants, window)
     }
 
@@ -262,6 +262,7 @@ extension ClientLoop {
             } else if now.duration(since: progress.since) >= timeouts.stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
+                metrics.overloads["stalled"].add()
                 connection.slow()
             }
         }
