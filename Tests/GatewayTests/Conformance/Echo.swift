@@ -159,6 +159,7 @@ final class Echo {
             configuration.limits.messageBytesMax = 16 << 20
             configuration.limits.messageFragmentsMax = 1 << 17
             configuration.limits.sendQueueBytesMax = 64 << 20
+            configuration.limits.exemptsLoopback = true
             configuration.timeouts.close = .seconds(60)
             configuration.responder = { payload, isText in
                 FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
