@@ -42,7 +42,8 @@ final class ClientLoop {
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
-    private var acceptor: Acceptor?
+    /// Of the loop that takes in all connections.
+    private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
@@ -123,8 +124,7 @@ final class ClientLoop {
 
     /// Takes in the hub's connections, on this loop.
     func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
-        let shut = metrics.refusals["shut"]
-        acceptor = try Acceptor(socket, on: loop, census: hubContext.census, shut: shut) {
+        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
             if target == number {
                 accepted(descriptor, address, refusal, usesTLS: usesTLS)
@@ -132,6 +132,7 @@ final class ClientLoop {
                 hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal, usesTLS: usesTLS))
             }
         }
+        acceptors.append(acceptor)
     }
 
     // MARK: Messages
@@ -166,7 +167,7 @@ final class ClientLoop {
     ) {
         guard !isStopping else {
             Socket.close(descriptor)
-            return hubContext.census.left(address, loop: number)
+            return hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
@@ -175,10 +176,9 @@ final class ClientLoop {
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
-            if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
-            hubContext.census.left(address, loop: number)
+            hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
     }
 
@@ -186,7 +186,7 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number)
+        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 
@@ -233,9 +233,9 @@ final class ClientLoop {
             loop.remove(handshakeAlarm)
             self.handshakeAlarm = nil
         }
-        if let acceptor {
-            loop.remove(acceptor)
-            self.acceptor = nil
+        if !acceptors.isEmpty {
+            for acceptor in acceptors { loop.remove(acceptor) }
+            acceptors = []
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }

@@ -35,7 +35,10 @@ final class Connection: EventSource {
     }
 
     let descriptor: Int32
-    let address: PeerAddress
+    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
+    private(set) var address: PeerAddress
+    /// Let in only to be told why not.
+    let wasRefused: Bool
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
@@ -71,10 +74,11 @@ final class Connection: EventSource {
     ) {
         self.descriptor = descriptor
         self.address = address
+        wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
         conversation = HTTPConversation(
-            refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
         if usesTLS { phase = .securing }
     }
@@ -254,6 +258,17 @@ final class Connection: EventSource {
         owner.left(self)
     }
 
+    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
+    func moved(to client: PeerAddress) -> ConnectionCensus.Refusal? {
+        guard client.network != address.network else { return nil }
+        if let refusal = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now) {
+            owner.metrics.refused(refusal)
+            return refusal
+        }
+        address = client
+        return nil
+    }
+
     /// It is a WebSocket from here on.
     func countIn() {
         isCounted = true
@@ -291,6 +306,7 @@ final class Connection: EventSource {
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
+            if let tls, tls.hasEnded { drop() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }

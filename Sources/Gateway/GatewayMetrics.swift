@@ -9,7 +9,11 @@ package final class GatewayMetrics: MetricSource {
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
-    let refusals = CounterTable("reason", ["hub_full", "address_full", "shut"])
+    private let refusals = CounterTable("reason", ConnectionCensus.Refusal.allCases.map(\.rawValue))
+    /// Of the refused, those who were not even told so.
+    let shut = Counter()
+    /// Times that accepting had to rest.
+    let exhaustions = Counter()
     /// By the code sent or received first; 1006: no close frame at all (RFC 6455 §7.1.5).
     private let disconnects = CounterTable(
         "code",
@@ -48,6 +52,11 @@ package final class GatewayMetrics: MetricSource {
         disconnects[String(code)].add()
     }
 
+    /// A connection is beyond that bound.
+    func refused(_ refusal: ConnectionCensus.Refusal) {
+        refusals[refusal.rawValue].add()
+    }
+
     /// An HTTP request was answered.
     func answered(_ status: Int) {
         responses[String(status)].add()
@@ -60,8 +69,12 @@ package final class GatewayMetrics: MetricSource {
             [([.init("kind", "websocket")], Double(open)), ([.init("kind", "http")], Double(max(0, all - open)))])
         exposition.counter("connections_total", "Connections taken in.", accepted.count)
         exposition.counter(
-            "connections_refused_total", "Connections beyond limits.connections or limits.connectionsPerAddress.",
-            refusals)
+            "connections_refused_total", "Connections beyond a limit of the hub or of their address.", refusals)
+        exposition.counter(
+            "connections_shut_total", "Of the refused, those closed unheard: too many were being told already.",
+            shut.count)
+        exposition.counter(
+            "accept_pauses_total", "Times that accepting rested, out of descriptors or memory.", exhaustions.count)
         exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)
         exposition.histogram("handshake_seconds", "From a connection's accept to its upgrade.", handshakes)
         exposition.counter("http_responses_total", "HTTP requests answered, upgrades aside.", responses)
