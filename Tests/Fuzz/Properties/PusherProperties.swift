@@ -41,12 +41,15 @@ enum PusherProperties {
     private static func quick(_ bytes: [UInt8], _ limits: PusherLimits) -> ClientEvent? {
         withView(bytes) { text in
             switch CommonEvent(text, limits: limits) {
-            case nil: nil
-            case .ping: .ping
-            case .pong: .pong
-            case .subscribe(let channel): ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
+            case nil: return nil
+            case .ping: return .ping
+            case .pong: return .pong
+            case .subscribe(let channel):
+                return ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
             case .signin(let auth, let userData):
-                .signin(auth: auth.string, userData: CommonEvent.withUnescaped(userData) { $0.string })
+                var plain = ""
+                CommonEvent.unescape(userData) { plain = $0.string }
+                return .signin(auth: auth.string, userData: plain)
             }
         }
     }
@@ -67,7 +70,7 @@ enum PusherProperties {
             try hold(!auth.isEmpty && auth.utf8.count <= limits.authBytes, "a long signature, or none")
             try hold(userData.utf8.count <= limits.userDataBytes, "long user data")
             try expect(event, "pusher:signin", [("auth", auth), ("user_data", userData)])
-            try checkAnswer(written { appendSignin(userData, to: &$0) }, "user_data", userData)
+            try checkAnswer(written { appendSigninSuccess(userData, to: &$0) }, "user_data", userData)
         case .sync(let name, let data):
             try hold(name.utf8.count + 5 <= limits.eventNameBytes, "a long name")
             try hold(isObject(data), "the data of sync: is no object")
@@ -146,16 +149,14 @@ enum PusherProperties {
 
     // MARK: What the hub says
 
-    private static func appendSignin(_ userData: String, to writer: inout ByteWriter) {
+    private static func appendSigninSuccess(_ userData: String, to writer: inout ByteWriter) {
         var userData = userData
         userData.withUTF8 { ServerEvent.signinSuccess(userData: UnsafeRawBufferPointer($0), to: &writer) }
     }
 
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
-            data.withUnsafeBytes { data in
-                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: data, to: &writer)
-            }
+            data.withUnsafeBytes { ServerEvent.event(name, channel: { $0.append(channel.string) }, data: $0, to: &writer) }
         }
         let members = try strings(text)
         try hold(members["event"] == [UInt8](name.utf8), "broadcast under another name")
