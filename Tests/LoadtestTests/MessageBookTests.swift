@@ -27,7 +27,7 @@ import Testing
         var book = MessageBook(channels: 1, perChannel: 1, depth: 2)
         #expect(book.send(on: 0, at: 1) == true)
         #expect(book.send(on: 0, at: 2) == true)
-        #expect(!book.send(on: 0, at: 3))
+        #expect(book.send(on: 0, at: 3) == false)
         #expect(book.outstanding == 2)
         #expect(book.received(by: 0)?.sentAt == 1)
         #expect(book.send(on: 0, at: 4) == true)

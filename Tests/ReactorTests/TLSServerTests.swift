@@ -213,7 +213,12 @@ import Testing
         let tickets = try ticketFile([UInt8](repeating: 1, count: 80))
         for path in [soon.key, late.key, tickets] { chmod(path, 0o600) }
         let server = try TLSServer(.init(certificates: [files(soon), files(late)], ticketKeys: tickets))
-        #expect(server.warnings() == ["\(soon.certificate): this certificate expires in 2 days; put a new one there"])
+        // Three days less the time since, which may be none.
+        #expect(
+            (2...3).contains { days in
+                server.warnings()
+                    == ["\(soon.certificate): this certificate expires in \(days) days; put a new one there"]
+            })
         let certificate = server.certificates[1]
         let day: Int64 = 86_400
         #expect(abs(certificate.expiresAt - certificate.validFrom - 90 * day) <= 1)
