@@ -145,4 +145,3 @@ struct NamedPlace {
     let stream: StreamName
     let position: StreamPosition
 }
-

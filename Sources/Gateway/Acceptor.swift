@@ -1,14 +1,14 @@
 import Metrics
 import Reactor
 
-/// Takes in connections and deals each to the loop with the fewest. One listening socket for all loops: with
+/// Takes in one listening socket's connections and deals each to the loop with the fewest. One for all loops: with
 /// `SO_REUSEPORT` a second hub would bind the same port without a word, and closing one of several sockets resets what
 /// waits in its queue.
 final class Acceptor: EventSource {
     private let socket: ListeningSocket
     private let loop: EventLoop
     private let census: ConnectionCensus
-    private let shut: Counter
+    private let metrics: GatewayMetrics
     private let deal: (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
 
     /// How long accepting rests when the process is out of descriptors; the backlog holds who waits.
@@ -17,13 +17,13 @@ final class Acceptor: EventSource {
     static let acceptsPerTickMax = 64
 
     init(
-        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus, shut: Counter,
+        _ socket: ListeningSocket, on loop: EventLoop, census: ConnectionCensus, metrics: GatewayMetrics,
         deal: @escaping (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
     ) throws(ReactorError) {
         self.socket = socket
         self.loop = loop
         self.census = census
-        self.shut = shut
+        self.metrics = metrics
         self.deal = deal
         super.init()
         try loop.add(self, descriptor: socket.descriptor, interest: .readable)
@@ -33,16 +33,20 @@ final class Acceptor: EventSource {
         for _ in 0..<Self.acceptsPerTickMax {
             switch socket.accept() {
             case .connection(let descriptor, let address):
-                switch census.arrived(from: address) {
+                switch census.arrived(from: address, at: loop.now) {
                 case .welcome(let loop): deal(descriptor, address, loop, nil)
-                case .refused(let loop, let refusal): deal(descriptor, address, loop, refusal)
-                case .shut:
-                    shut.add()
+                case .refused(let loop, let refusal):
+                    metrics.refused(refusal)
+                    deal(descriptor, address, loop, refusal)
+                case .shut(let refusal):
+                    metrics.refused(refusal)
+                    metrics.shut.add()
                     Socket.close(descriptor)
                 }
             case .none:
                 return
             case .exhausted:
+                metrics.exhaustions.add()
                 loop.setInterest(self, [])
                 loop.setDeadline(self, loop.now.advanced(by: Self.exhaustionPause))
                 return

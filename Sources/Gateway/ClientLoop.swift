@@ -25,7 +25,10 @@ final class ClientLoop {
     /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
     let messageLimits: MessageLimits
-    let limits: GatewayLimits
+    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
+    var limits: GatewayLimits
+    /// What the connections hold together.
+    let holdings: Holdings
     let timeouts: GatewayTimeouts
     // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
     let activityNanoseconds: UInt64
@@ -39,7 +42,8 @@ final class ClientLoop {
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
-    private var acceptor: Acceptor?
+    /// Of the loop that takes in all connections.
+    private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
@@ -61,6 +65,8 @@ final class ClientLoop {
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
     static let effectsKept = 64
+    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
+    private static let pressedPart = 16
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
@@ -74,6 +80,7 @@ final class ClientLoop {
         metrics = context.metrics
         let configuration = context.configuration
         limits = configuration.limits
+        holdings = Holdings(on: loop, configuration, context.metrics)
         timeouts = configuration.timeouts
         activityNanoseconds = timeouts.activity.wholeNanoseconds
         activitySeconds = Int(timeouts.activity.components.seconds)
@@ -97,7 +104,11 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        holdings.pressureChanged = { [unowned self] isPressed in
+            limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
+        }
         do throws(ReactorError) {
+            try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
@@ -113,8 +124,7 @@ final class ClientLoop {
 
     /// Takes in the hub's connections, on this loop.
     func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
-        let shut = metrics.refusals["shut"]
-        acceptor = try Acceptor(socket, on: loop, census: hubContext.census, shut: shut) {
+        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
             if target == number {
                 accepted(descriptor, address, refusal, usesTLS: usesTLS)
@@ -122,6 +132,7 @@ final class ClientLoop {
                 hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal, usesTLS: usesTLS))
             }
         }
+        acceptors.append(acceptor)
     }
 
     // MARK: Messages
@@ -156,7 +167,7 @@ final class ClientLoop {
     ) {
         guard !isStopping else {
             Socket.close(descriptor)
-            return hubContext.census.left(address, loop: number)
+            return hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
@@ -165,10 +176,9 @@ final class ClientLoop {
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
-            if let refusal { metrics.refusals[refusal == .hubFull ? "hub_full" : "address_full"].add() }
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
-            hubContext.census.left(address, loop: number)
+            hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
     }
 
@@ -176,7 +186,7 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number)
+        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 
@@ -217,14 +227,15 @@ final class ClientLoop {
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.
+        loop.remove(holdings)
         if let sweep { loop.remove(sweep) }
         if let handshakeAlarm {
             loop.remove(handshakeAlarm)
             self.handshakeAlarm = nil
         }
-        if let acceptor {
-            loop.remove(acceptor)
-            self.acceptor = nil
+        if !acceptors.isEmpty {
+            for acceptor in acceptors { loop.remove(acceptor) }
+            acceptors = []
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }

@@ -9,6 +9,8 @@ import WebSocket
 /// What a connection holds before its upgrade, and gives back after it.
 final class HTTPConversation {
     var parser: RequestParser
+    /// Who connected, whomever he speaks for.
+    let peer: PeerAddress
     /// Let in only to be told why not.
     let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
@@ -20,8 +22,9 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
+    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
         self.startedAt = startedAt
+        self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
@@ -74,7 +77,7 @@ extension Connection {
     }
 
     private func route(_ request: Request, _ conversation: HTTPConversation) {
-        if let refusal = conversation.refusal {
+        if let refusal = conversation.refusal ?? refusalOfClient(request, behind: conversation.peer) {
             var response = HTTPResponse.problem(refusal.status, refusal.message)
             response.fields.append(("Retry-After", "10"))
             return answer(response, keepsAlive: false)
@@ -88,6 +91,13 @@ extension Connection {
         } else {
             updateInterest()
         }
+    }
+
+    /// Whose request a trusted peer sends: why it is refused, if it is.
+    private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
+        let trusted = owner.hubContext.configuration.trustedPeers
+        guard trusted.contains(peer) else { return nil }
+        return moved(to: trusted.client(of: request, from: peer))
     }
 
     /// A route has answered later.
@@ -196,7 +206,7 @@ extension ConnectionCensus.Refusal {
     fileprivate var status: Status {
         switch self {
         case .hubFull: .serviceUnavailable
-        case .addressFull: .tooManyRequests
+        case .addressFull, .addressFast: .tooManyRequests
         }
     }
 
@@ -204,6 +214,7 @@ extension ConnectionCensus.Refusal {
         switch self {
         case .hubFull: "This hub has as many connections as it may have."
         case .addressFull: "This address has as many connections as it may have."
+        case .addressFast: "This address connects more often than it may."
         }
     }
 }

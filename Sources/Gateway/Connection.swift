@@ -35,7 +35,10 @@ final class Connection: EventSource {
     }
 
     let descriptor: Int32
-    let address: PeerAddress
+    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
+    private(set) var address: PeerAddress
+    /// Let in only to be told why not.
+    let wasRefused: Bool
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
@@ -60,7 +63,10 @@ final class Connection: EventSource {
     var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    private var leftover: [UInt8] = []
+    var leftover: [UInt8] = []
+    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    var unfinishedHeld: UInt32 = 0
 
     init(
         _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
@@ -68,10 +74,11 @@ final class Connection: EventSource {
     ) {
         self.descriptor = descriptor
         self.address = address
+        wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
         conversation = HTTPConversation(
-            refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
         if usesTLS { phase = .securing }
     }
@@ -91,6 +98,7 @@ final class Connection: EventSource {
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
+            accountQueued()
         }
         if phase == .gone { return }
         if readiness.contains(.readable) {
@@ -104,7 +112,7 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { leftUnsent() }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
         if isPulled { pullIfDrained() }
     }
 
@@ -114,8 +122,10 @@ final class Connection: EventSource {
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
+            owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
+        accountQueued()
     }
 
     override func deadlineReached() {
@@ -243,8 +253,20 @@ final class Connection: EventSource {
         leaveChannels()
         disconnected(1006)
         phase = .gone
+        accountNothing()
         owner.loop.remove(self)
         owner.left(self)
+    }
+
+    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
+    func moved(to client: PeerAddress) -> ConnectionCensus.Refusal? {
+        guard client.network != address.network else { return nil }
+        if let refusal = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now) {
+            owner.metrics.refused(refusal)
+            return refusal
+        }
+        address = client
+        return nil
     }
 
     /// It is a WebSocket from here on.
@@ -284,6 +306,7 @@ final class Connection: EventSource {
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
+            if let tls, tls.hasEnded { drop() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }
@@ -307,6 +330,7 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        accountUnfinished()
     }
 
     /// Consumes what it can, and says how much that was.

@@ -1,63 +1,112 @@
 import Reactor
 
-/// Who is connected, over all loops: bounds, and the loop with the fewest. Looked at when a connection comes or goes,
-/// never for a message.
+/// Who is connected, over all loops: bounds, rates, and the loop with the fewest. Looked at when a connection comes, goes or
+/// turns out to be somebody else's, never for a message.
 final class ConnectionCensus: Sendable {
     /// What becomes of a connection just accepted.
     enum Admission: Equatable {
         case welcome(loop: Int)
-        /// Let in only to be told that the hub, or its address, has too many.
+        /// Let in only to be told why not.
         case refused(loop: Int, Refusal)
         /// Too many even for that.
-        case shut
+        case shut(Refusal)
     }
 
-    enum Refusal: Equatable, Sendable {
-        case hubFull, addressFull
+    /// The bound that a connection is beyond.
+    enum Refusal: String, Sendable, CaseIterable {
+        case hubFull = "hub_full"
+        case addressFull = "address_full"
+        case addressFast = "address_fast"
+    }
+
+    /// The connections of one address; of IPv6, of one network.
+    private struct Presence {
+        var count = 0
+        /// Those of them who are only to be told that they are too many.
+        var refused = 0
     }
 
     private struct State {
         var perLoop: [Int]
-        var perAddress: [PeerAddress: Int] = [:]
+        var perAddress: [PeerAddress: Presence] = [:]
+        var rates: AddressRates
         var total = 0
     }
 
     private let limits: GatewayLimits
+    private let trusted: TrustedPeers
     private let state: Locked<State>
 
-    init(loops: Int, limits: GatewayLimits) {
+    init(loops: Int, limits: GatewayLimits, trusted: TrustedPeers = TrustedPeers()) {
         self.limits = limits
-        state = Locked(State(perLoop: Array(repeating: 0, count: loops)))
+        self.trusted = trusted
+        let rates = AddressRates(perSecond: limits.addressConnectsPerSecond, burst: limits.addressConnectsBurst)
+        state = Locked(State(perLoop: Array(repeating: 0, count: loops), rates: rates))
     }
 
     var total: Int { state.withLock { $0.total } }
 
     /// Counts a connection in, unless it is shut out; every one counted in is counted out by `left`.
-    func arrived(from address: PeerAddress) -> Admission {
+    func arrived(from peer: PeerAddress, at now: Instant) -> Admission {
         state.withLock { state in
-            guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut }
-            let sameAddress = state.perAddress[address, default: 0]
-            let isExempt = limits.exemptsLoopback && address.isLoopback
-            let most = isExempt ? Int.max / 2 : limits.connectionsPerAddressMax ?? Int.max / 2
+            guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut(.hubFull) }
+            var refusal = state.total < limits.connectionsMax ? nil : Refusal.hubFull
+            if refusal == nil { refusal = check(peer, at: now, &state) }
             // Those who are only told that they are too many must not be so many themselves that they fill the hub.
-            guard sameAddress < most + limits.refusalsPerAddressMax else { return .shut }
+            if let refusal, refusal != .hubFull,
+                state.perAddress[peer.network, default: Presence()].refused >= limits.refusalsPerAddressMax
+            {
+                return .shut(refusal)
+            }
             var loop = 0
             for other in state.perLoop.indices where state.perLoop[other] < state.perLoop[loop] { loop = other }
             state.total += 1
             state.perLoop[loop] += 1
-            state.perAddress[address] = sameAddress + 1
-            if state.total > limits.connectionsMax { return .refused(loop: loop, .hubFull) }
-            if sameAddress >= most { return .refused(loop: loop, .addressFull) }
-            return .welcome(loop: loop)
+            enter(peer, isRefused: refusal != nil, &state)
+            return refusal.map { .refused(loop: loop, $0) } ?? .welcome(loop: loop)
         }
     }
 
-    func left(_ address: PeerAddress, loop: Int) {
+    /// A trusted peer has said for whom it speaks: the connection counts as that client's, unless there is a bound against
+    /// it.
+    func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant) -> Refusal? {
+        state.withLock { state in
+            if let refusal = check(client, at: now, &state) { return refusal }
+            leave(peer, wasRefused: false, &state)
+            enter(client, isRefused: false, &state)
+            return nil
+        }
+    }
+
+    func left(_ address: PeerAddress, loop: Int, wasRefused: Bool) {
         state.withLock { state in
             state.total -= 1
             state.perLoop[loop] -= 1
-            let rest = state.perAddress[address, default: 1] - 1
-            state.perAddress[address] = rest > 0 ? rest : nil
+            leave(address, wasRefused: wasRefused, &state)
         }
+    }
+
+    /// Who speaks for many, or may.
+    private func isExempt(_ peer: PeerAddress) -> Bool {
+        (limits.exemptsLoopback && peer.isOfThisMachine) || trusted.contains(peer)
+    }
+
+    private func check(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Refusal? {
+        guard !isExempt(address) else { return nil }
+        let presence = state.perAddress[address.network] ?? Presence()
+        if let most = limits.connectionsPerAddressMax, presence.count - presence.refused >= most { return .addressFull }
+        return state.rates.take(address.network, at: now) ? nil : .addressFast
+    }
+
+    private func enter(_ address: PeerAddress, isRefused: Bool, _ state: inout State) {
+        state.perAddress[address.network, default: Presence()].count += 1
+        if isRefused { state.perAddress[address.network, default: Presence()].refused += 1 }
+    }
+
+    private func leave(_ address: PeerAddress, wasRefused: Bool, _ state: inout State) {
+        guard var presence = state.perAddress[address.network] else { return }
+        presence.count -= 1
+        if wasRefused { presence.refused -= 1 }
+        state.perAddress[address.network] = presence.count > 0 ? presence : nil
     }
 }

@@ -9,7 +9,7 @@ import Sync
 import Synchronization
 
 // Gateway: connections. Sockets joined to sessions, on N loops; the only target that knows both the reactor and the
-// engine. Lifecycle: `start` binds the port, starts feed, store and loops; `stop` closes every connection with 4200 and
+// engine. Lifecycle: `start` binds the ports, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
 //
@@ -44,7 +44,8 @@ final class HubContext: Sendable {
         self.metrics = metrics
         self.verifier = verifier
         self.routes = routes
-        census = ConnectionCensus(loops: mailboxes.count, limits: configuration.limits)
+        census = ConnectionCensus(
+            loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
     }
 
     /// The loop that is the stream's home.
@@ -66,15 +67,15 @@ final class HubContext: Sendable {
 
 /// A running gateway.
 package final class Gateway: Sendable {
-    /// The port bound.
-    package let port: UInt16
+    /// Where clients connect, with the ports bound, in the order of the configuration.
+    package let places: [ListenPlace]
     private let threads: [LoopThread]
-    private let context: HubContext
+    let context: HubContext
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
 
-    /// Binds the port and starts the loops, and the feed where there is one.
+    /// Binds the ports and starts the loops, and the feed where there is one.
     ///
     /// - Parameters:
     ///   - metrics: counts for whoever asks.
@@ -88,8 +89,8 @@ package final class Gateway: Sendable {
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
-        let socket = try ListeningSocket(host: configuration.host, port: configuration.port)
-        port = socket.port
+        let sockets = try configuration.listeners.map { try ListeningSocket($0.place) }
+        places = sockets.map(\.place)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let feedWatch = FeedWatch(isDone: startFeed == nil)
@@ -113,12 +114,14 @@ package final class Gateway: Sendable {
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in
                 let clients = ClientLoop(number, on: loop, context)
                 if number == 0 {
-                    // A fresh epoll set takes one more descriptor; where it does not, the hub hears nobody and the
+                    // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody and the
                     // operator must know.
                     do {
-                        try clients.listen(on: socket, usesTLS: configuration.tls != nil)
+                        for (socket, listener) in zip(sockets, configuration.listeners) {
+                            try clients.listen(on: socket, usesTLS: listener.usesTLS)
+                        }
                     } catch {
-                        preconditionFailure("the listening socket cannot be watched: \(error)")
+                        preconditionFailure("a listening socket cannot be watched: \(error)")
                     }
                 }
                 return clients

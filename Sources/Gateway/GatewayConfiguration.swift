@@ -5,9 +5,10 @@ import Reactor
 
 /// What the gateway is told: where to listen, for which apps, and within which bounds and times.
 package struct GatewayConfiguration: Sendable {
-    /// The address or name to listen on, and the port; 0 lets the kernel choose.
-    package var host = "127.0.0.1"
-    package var port: UInt16 = 6001
+    /// Where clients connect; never empty.
+    package var listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 6001))]
+    /// Proxies whose word on their clients' addresses is taken.
+    package var trustedPeers = TrustedPeers()
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
     package var apps: [App] = []
@@ -32,6 +33,19 @@ package struct GatewayConfiguration: Sendable {
 /// Answers a message, text or else binary, by a frame. Called on a loop.
 package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
+/// One of the places where clients connect.
+package struct ListenerConfiguration: Sendable {
+    package var place: ListenPlace
+
+    /// With the certificates of `GatewayConfiguration.tls`, which are there then.
+    package var usesTLS: Bool
+
+    package init(_ place: ListenPlace, usesTLS: Bool = false) {
+        self.place = place
+        self.usesTLS = usesTLS
+    }
+}
+
 /// The gateway's bounds. Each is tested at the bound and one past it.
 package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
@@ -47,11 +61,26 @@ package struct GatewayLimits: Sendable {
     package var pullQueueBytesMax = 1 << 20
     /// Frames queued to one connection, likewise.
     package var pullQueueFramesMax = 4_096
+    /// Bytes queued to all connections together; above it the largest queues' connections are closed with 4100 until an
+    /// eighth is free again. From half of it on, streams of who does not keep up are fed by pages sooner.
+    ///
+    /// A frame for many counts for each of them, though it is held once: so the bound tells the most that the queues can
+    /// hold, and what is still to be sent, rather than what they do hold. Divided among the loops, and looked at when a
+    /// tick ends, as the bounds of one connection are; the kernel's buffers are none of it.
+    package var sendQueuesBytesMax = 256 << 20
+    /// Bytes held of messages and requests that have not come to their end, of all connections together; above it those
+    /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has
+    /// room for one message or request.
+    package var unfinishedBytesMax = 64 << 20
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000
-    /// Connections from one address; above it a request is answered with 429. Nil: no bound.
+    /// Connections from one address, or one network of IPv6 (/64); above it a request is answered with 429. Nil: no bound.
     package var connectionsPerAddressMax: Int? = 1_000
-    /// Whether loopback addresses are free of the bound for one address.
+    /// Connections that one address may begin each second on the long run; above it likewise. 0: no bound.
+    package var addressConnectsPerSecond = 50
+    /// Connections that one address may begin at once after a silence.
+    package var addressConnectsBurst = 1_000
+    /// Whether this machine's own addresses are free of the bounds for one address.
     package var exemptsLoopback = false
     /// TLS handshakes begun and not complete, on all loops; others wait.
     package var tlsHandshakesMax = 1_024
@@ -59,7 +88,7 @@ package struct GatewayLimits: Sendable {
     package var tlsHandshakesWaitingMax = 16_384
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
-    /// Connections beyond `connectionsPerAddressMax` of one address, likewise.
+    /// Connections beyond the bounds for one address, likewise.
     package var refusalsPerAddressMax = 8
 
     package init() {}

@@ -9,7 +9,11 @@ package final class GatewayMetrics: MetricSource {
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
-    let refusals = CounterTable("reason", ["hub_full", "address_full", "shut"])
+    private let refusals = CounterTable("reason", ConnectionCensus.Refusal.allCases.map(\.rawValue))
+    /// Of the refused, those who were not even told so.
+    let shut = Counter()
+    /// Times that accepting had to rest.
+    let exhaustions = Counter()
     /// By the code sent or received first; 1006: no close frame at all (RFC 6455 §7.1.5).
     private let disconnects = CounterTable(
         "code",
@@ -27,6 +31,12 @@ package final class GatewayMetrics: MetricSource {
     let latency = Histogram.times()
     /// Bytes that a socket did not take at once.
     let queued = Histogram(.count, bounds: [1, 4, 16, 64, 256, 1_024, 4_096, 8_192].map { $0 << 10 })
+    /// Bytes queued to all connections: what their sockets did not take, a frame for many counted for each.
+    let queuedBytes = Gauge()
+    /// Bytes held of messages and requests that are not finished.
+    let unfinishedBytes = Gauge()
+    /// Connections closed for what they, or all together, made the hub hold.
+    let overloads = CounterTable("reason", ["send_queue_full", "send_queues_full", "stalled", "unfinished_full"])
     /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
     let pullModeEntries = Counter()
     /// The feed's outputs that the loops have before them.
@@ -42,6 +52,11 @@ package final class GatewayMetrics: MetricSource {
         disconnects[String(code)].add()
     }
 
+    /// A connection is beyond that bound.
+    func refused(_ refusal: ConnectionCensus.Refusal) {
+        refusals[refusal.rawValue].add()
+    }
+
     /// An HTTP request was answered.
     func answered(_ status: Int) {
         responses[String(status)].add()
@@ -54,8 +69,12 @@ package final class GatewayMetrics: MetricSource {
             [([.init("kind", "websocket")], Double(open)), ([.init("kind", "http")], Double(max(0, all - open)))])
         exposition.counter("connections_total", "Connections taken in.", accepted.count)
         exposition.counter(
-            "connections_refused_total", "Connections beyond limits.connections or limits.connectionsPerAddress.",
-            refusals)
+            "connections_refused_total", "Connections beyond a limit of the hub or of their address.", refusals)
+        exposition.counter(
+            "connections_shut_total", "Of the refused, those closed unheard: too many were being told already.",
+            shut.count)
+        exposition.counter(
+            "accept_pauses_total", "Times that accepting rested, out of descriptors or memory.", exhaustions.count)
         exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)
         exposition.histogram("handshake_seconds", "From a connection's accept to its upgrade.", handshakes)
         exposition.counter("http_responses_total", "HTTP requests answered, upgrades aside.", responses)
@@ -70,6 +89,16 @@ package final class GatewayMetrics: MetricSource {
             latency, label: .init("from", "commit"))
         exposition.histogram(
             "send_queue_bytes", "What a socket left of what it was offered, each time that it left anything.", queued)
+        exposition.gauge(
+            "send_queues_bytes", "Bytes queued to all connections, a frame for many counted for each.",
+            Double(queuedBytes.level))
+        exposition.gauge(
+            "unfinished_bytes", "Bytes held of messages and requests that have not come to their end.",
+            Double(unfinishedBytes.level))
+        exposition.counter(
+            "overload_closings_total",
+            "Connections closed for what the hub held for them, by the limit, of themselves or of all, that was reached.",
+            overloads)
         exposition.counter(
             "pull_mode_entries_total", "Connections taken off a live stream for being slow, and fed by pages.",
             pullModeEntries.count)

@@ -38,7 +38,9 @@ package struct TLSCertificate: Sendable {
 
     /// What the operator should know about its times; nil where they are good.
     package func warning(now: Int64 = Int64(time(nil))) -> String? {
-        if expiresAt <= now { return "\(path): this certificate has expired, and clients refuse it; put a new one there" }
+        if expiresAt <= now {
+            return "\(path): this certificate has expired, and clients refuse it; put a new one there"
+        }
         if validFrom > now { return "\(path): this certificate is not valid yet; is this machine's clock right?" }
         if expiresAt - now < Self.warningTime {
             return "\(path): this certificate expires in \((expiresAt - now) / 86_400) days; put a new one there"
@@ -62,7 +64,8 @@ package struct TLSCertificate: Sendable {
             var text = [CChar](repeating: 0, count: 256)
             let count = X509_NAME_get_text_by_NID(subject, NID_commonName, &text, Int32(text.count))
             if count > 0 {
-                found.append(String(decoding: text.prefix(Int(count)).map(UInt8.init(bitPattern:)), as: UTF8.self).lowercased())
+                let bytes = text.prefix(Int(count)).map(UInt8.init(bitPattern:))
+                found.append(String(decoding: bytes, as: UTF8.self).lowercased())
             }
         }
         OpenSSLErrors.clear()

@@ -110,7 +110,9 @@ final class TLSContext: @unchecked Sendable {
         return context
     }
 
-    private static func load(_ files: TLSCertificateFiles, into context: OpaquePointer) throws(TLSError) -> TLSCertificate {
+    private static func load(
+        _ files: TLSCertificateFiles, into context: OpaquePointer
+    ) throws(TLSError) -> TLSCertificate {
         try SecretFile.check(files.certificate)
         try SecretFile.check(files.key)
         guard SSL_CTX_use_certificate_chain_file(context, files.certificate) == 1,

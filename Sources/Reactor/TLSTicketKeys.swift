@@ -148,7 +148,9 @@ package final class TLSTicketKeys: Sendable {
         var bytes = [UInt8](repeating: 0, count: keysMax * keyBytes + 1)
         var count = 0
         while count < bytes.count {
-            let read = bytes.withUnsafeMutableBytes { Glibc.read(descriptor, $0.baseAddress.map { $0 + count }, $0.count - count) }
+            let read = bytes.withUnsafeMutableBytes {
+                Glibc.read(descriptor, $0.baseAddress.map { $0 + count }, $0.count - count)
+            }
             guard read >= 0 else {
                 if errno == EINTR { continue }
                 let code = errno

@@ -44,7 +44,7 @@ enum HubProcess {
         }
         try onReady(
             HubAddresses(
-                clients: ListenAddress(host: settings.listen.host, port: gateway.port),
+                clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
                 operations: settings.operations.address.flatMap { address in
                     operations.map { ListenAddress(host: address.host, port: $0.port) }
                 }))
@@ -95,7 +95,7 @@ enum HubProcess {
         } catch let failure as Failure {
             throw failure
         } catch let error as ListenError {
-            throw Failure(error, at: settings.listen, from: SettingsTable.listen.row)
+            throw Failure(error, from: SettingsTable.listen.row)
         } catch {
             throw Failure("\(error)")
         }
@@ -156,9 +156,23 @@ enum HubProcess {
 
 /// Where a running hub is found; ports are those in use where 0 was asked for.
 struct HubAddresses {
-    let clients: ListenAddress
+    /// In the order of the setting; never empty.
+    let clients: [(place: ListenPlace, usesTLS: Bool)]
     /// Nil where the operations listener is off.
     let operations: ListenAddress?
+
+    /// Where a client on this machine finds the hub by TCP in the clear; nil where it does not.
+    var reachable: ListenAddress? { first(usesTLS: false) }
+
+    /// The same with TLS.
+    var secured: ListenAddress? { first(usesTLS: true) }
+
+    private func first(usesTLS: Bool) -> ListenAddress? {
+        for case (.tcp(let host, let port, _), usesTLS) in clients {
+            return ListenAddress(host: host, port: port).reachable
+        }
+        return nil
+    }
 }
 
 /// What a hub counts, made before its parts.
@@ -203,7 +217,7 @@ extension OperationsServer {
                 host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
         } catch let error as ListenError {
             let setting = SettingsTable.operationsListen.row
-            let failure = Failure(error, at: address, from: setting)
+            let failure = Failure(error, from: setting)
             throw Failure("\(setting.key): \(failure)", status: failure.status)
         } catch {
             throw Failure("\(error)")
@@ -214,8 +228,10 @@ extension OperationsServer {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self.init()
-        host = settings.listen.host
-        port = settings.listen.port
+        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
+            ListenerConfiguration(place, usesTLS: listener.usesTLS)
+        }
+        trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
         apps = settings.apps.enumerated().map { index, app in
@@ -226,11 +242,15 @@ extension GatewayConfiguration {
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
+        limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
         // A page comes on top of it, and must not be what closes the connection.
         limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
         limits.connectionsMax = settings.limits.connectionsMax
         let perAddress = settings.limits.connectionsPerAddressMax
         limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
+        limits.addressConnectsPerSecond = settings.limits.addressConnectsPerSecond
+        limits.addressConnectsBurst = settings.limits.addressConnectsBurst
         // A proxy on this machine speaks for everybody.
         limits.exemptsLoopback = true
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax

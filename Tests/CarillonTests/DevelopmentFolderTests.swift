@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import JWTKit
+import Reactor
 import TestSupport
 import Testing
 
@@ -76,17 +77,17 @@ struct DevelopmentFolderTests {
                 #expect(getsockname(descriptor, address, &length) == 0)
             }
         }
-        let taken = ListenAddress(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
+        let taken = ListenPlace.tcp(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
         let failure = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable.listen.row) }
         #expect(
             failure?.description
                 == "cannot listen on \(taken): another program has this port; stop it, or choose another with --listen")
         let pages = #expect(throws: Failure.self) { try taken.checkFree(for: SettingsTable.operationsListen.row) }
         #expect(pages?.description.hasSuffix("or choose another with --operations-listen") == true)
-        try ListenAddress(host: "127.0.0.1", port: 0).checkFree(for: SettingsTable.listen.row)
+        try ListenPlace.tcp(host: "127.0.0.1", port: 0).checkFree(for: SettingsTable.listen.row)
         #expect(failure?.status == .general)
         let foreign = #expect(throws: Failure.self) {
-            try ListenAddress(host: "192.0.2.1", port: 0).checkFree(for: SettingsTable.listen.row)
+            try ListenPlace.tcp(host: "192.0.2.1", port: 0).checkFree(for: SettingsTable.listen.row)
         }
         #expect(foreign?.status == .configuration)
         #expect(foreign?.description.contains("--listen") == false, "no port would do")

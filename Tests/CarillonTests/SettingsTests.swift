@@ -2,6 +2,7 @@ import Channels
 import Foundation
 import Gateway
 import HTTP
+import Reactor
 import Store
 import Testing
 
@@ -34,11 +35,15 @@ struct SettingsTests {
         let limits = GatewayLimits()
         #expect(gateway.limits.messageBytesMax == limits.messageBytesMax)
         #expect(gateway.limits.sendQueueBytesMax == limits.sendQueueBytesMax)
+        #expect(gateway.limits.sendQueuesBytesMax == limits.sendQueuesBytesMax)
+        #expect(gateway.limits.unfinishedBytesMax == limits.unfinishedBytesMax)
         #expect(gateway.limits.pullQueueBytesMax == limits.pullQueueBytesMax)
         #expect(gateway.timeouts.stalled == GatewayTimeouts().stalled)
         #expect(gateway.channelLimits.streams == StreamLimits())
         #expect(gateway.limits.connectionsMax == limits.connectionsMax)
         #expect(gateway.limits.connectionsPerAddressMax == limits.connectionsPerAddressMax)
+        #expect(gateway.limits.addressConnectsPerSecond == limits.addressConnectsPerSecond)
+        #expect(gateway.limits.addressConnectsBurst == limits.addressConnectsBurst)
         #expect(gateway.channelLimits.subscriptionsPerSessionMax == ChannelLimits().subscriptionsPerSessionMax)
         #expect(gateway.channelLimits.parkedPerSessionMax == ChannelLimits().parkedPerSessionMax)
         #expect(gateway.httpLimits == HTTPLimits())
@@ -86,7 +91,7 @@ struct SettingsTests {
             let effective = try effective(
                 ["--listen", "127.0.0.1:1", "--config=\(path)"],
                 environment: ["CARILLON_LISTEN": "127.0.0.2:2", "CARILLON_LOOPS": "2", "CARILLON_CONFIG": "/nowhere"])
-            #expect(try effective.value(SettingsTable.listen) == ListenAddress(host: "127.0.0.1", port: 1))
+            #expect(try effective.value(SettingsTable.listen) == [.address(ListenAddress(host: "127.0.0.1", port: 1))])
             #expect(effective.source(of: SettingsTable.listen) == "command line --listen")
             #expect(try effective.value(SettingsTable.loops) == 2)
             #expect(effective.source(of: SettingsTable.loops) == "environment CARILLON_LOOPS")
@@ -152,6 +157,69 @@ struct SettingsTests {
         let failure = #expect(throws: Failure.self) { try Settings(given) }
         #expect(failure?.description.hasPrefix("command line --operations-listen: operations.listen ") == true)
         #expect(failure?.status == .configuration)
+    }
+
+    @Test func severalListenersAreNamedInOneList() throws {
+        let settings = try Settings(
+            effective(
+                ["--listen", "0.0.0.0:7, [::]:7,[::]:8,unix:/run/hub.sock", "--unix-socket-mode", "0600"],
+                profile: .development))
+        #expect(
+            settings.listenPlaces == [
+                .tcp(host: "0.0.0.0", port: 7), .tcp(host: "::", port: 7, isIPv6Only: true),
+                .tcp(host: "::", port: 8), .unix(path: "/run/hub.sock", mode: 0o600),
+            ])
+        #expect(GatewayConfiguration(settings).listeners.map(\.place) == settings.listenPlaces)
+        try withFile(#"{"listen": ["127.0.0.1:0", "127.0.0.1:0", "unix:/a"]}"#) { path in
+            let settings = try Settings(effective(["--config", path], profile: .development))
+            #expect(settings.listenPlaces.last == .unix(path: "/a", mode: 0o660))
+            #expect(settings.listen.count == 3)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("", "HOST:PORT"), ("127.0.0.1:1,", "HOST:PORT"), ("unix:hub.sock", "absolute path"),
+            ("unix:/" + String(repeating: "x", count: 107), "107 bytes"), ("unix:/run/", "absolute path"),
+            (String(repeating: "127.0.0.1:0,", count: 16) + "127.0.0.1:0", "at most 16 places"),
+        ])
+    func badListenersAreRefused(_ text: String, _ words: String) throws {
+        let failure = try #require(refusal(["--listen=" + text]))
+        #expect(failure.status == .configuration)
+        #expect(failure.description.contains(words), "\(failure)")
+    }
+
+    @Test(
+        arguments: [
+            "127.0.0.1:7,127.0.0.1:7", "127.0.0.1:7,0.0.0.0:7", "[::1]:7,[::]:7", "unix:/a,127.0.0.1:7,unix:/a",
+        ])
+    func onePlaceIsNamedOnce(_ text: String) throws {
+        let given = try effective(["--listen", text], profile: .development)
+        let failure = #expect(throws: Failure.self) { try Settings(given) }
+        #expect(failure?.description.hasSuffix("which are one place") == true)
+        #expect(failure?.status == .configuration)
+    }
+
+    @Test func trustedProxiesAreRead() throws {
+        let given = "10.0.0.0/8, fd00::/8,unix"
+        let settings = try Settings(effective(["--trusted-proxies", given], profile: .development))
+        let peers = GatewayConfiguration(settings).trustedPeers
+        for address in ["10.1.2.3", "fd00::1"] { #expect(peers.contains(try #require(PeerAddress(address)))) }
+        for address in ["11.1.2.3", "127.0.0.1"] { #expect(!peers.contains(try #require(PeerAddress(address)))) }
+        #expect(peers.contains(.unix))
+        #expect(try Settings(effective(profile: .development)).trustedProxies == TrustedPeers())
+        for bad in ["proxy.example", "10.0.0.0/40", "*"] {
+            #expect(refusal(["--trusted-proxies", bad])?.description.contains("trustedProxies, which must be") == true)
+        }
+        let many = Array(repeating: "10.0.0.1", count: TrustedPeers.rangesMax).joined(separator: ",")
+        #expect(refusal(["--trusted-proxies", many]) == nil)
+        #expect(refusal(["--trusted-proxies", many + ",10.0.0.1"]) != nil)
+    }
+
+    @Test(arguments: ["0660", "600", "0777"]) func modesAreOctal(_ text: String) throws {
+        let settings = try Settings(effective(["--unix-socket-mode", text], profile: .development))
+        #expect(settings.unixSocketMode == UInt32(text, radix: 8))
+        for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusal(["--unix-socket-mode=" + bad]) != nil) }
     }
 
     @Test func severalAppsNeedADatabaseApp() throws {

@@ -34,7 +34,8 @@ enum EchoServer {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let gateway = try Gateway(
             .echo(port: port, loops: loops), verifier: verifier(), routes: NoRoutes(), startFeed: nil, startStore: nil)
-        print(gateway.port)
+        guard case .tcp(_, let bound, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        print(bound)
         fflush(nil)
         var number: Int32 = 0
         while sigwait(&signals, &number) != 0 {}
@@ -64,7 +65,7 @@ extension GatewayConfiguration {
     /// Bounds that leave room for the suite's largest messages, and for as many of them as it has under way.
     static func echo(port: UInt16, loops: Int) -> GatewayConfiguration {
         var configuration = GatewayConfiguration()
-        configuration.port = port
+        configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: port))]
         configuration.loops = loops
         configuration.limits.messageBytesMax = 32 << 20
         // 4 MiB in fragments of 64 bytes.

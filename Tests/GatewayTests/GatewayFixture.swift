@@ -4,6 +4,7 @@ import Foundation
 import Identity
 import JWTKit
 import Logging
+import Metrics
 import Pusher
 import Reactor
 import Store
@@ -21,9 +22,13 @@ final class GatewayFixture {
     let credentials = AppCredentials(key: "key", secret: "secret")
     static let tokenSecret = "a secret of thirty-two bytes, at least"
 
-    var port: UInt16 { gateway.port }
     /// Connections taken in so far.
     var accepted: UInt64 { metrics.accepted.count }
+    /// Of the first listener.
+    var port: UInt16 {
+        guard case .tcp(_, let port, _) = gateway.places[0] else { return 0 }
+        return port
+    }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
@@ -37,7 +42,7 @@ final class GatewayFixture {
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
-        configuration.port = 0
+        configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0))]
         configuration.loops = loops
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
@@ -104,6 +109,15 @@ final class GatewayFixture {
     ) async throws -> String {
         let keys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
         return try await keys.sign(TestClaims(sub: user, exp: expiresAt, iat: issuedAt))
+    }
+}
+
+extension MetricSource {
+    /// What `/metrics` shows of it.
+    var text: String {
+        var exposition = Exposition()
+        append(to: &exposition)
+        return String(decoding: exposition.bytes, as: UTF8.self)
     }
 }
 

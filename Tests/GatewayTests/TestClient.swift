@@ -47,6 +47,36 @@ actor TestClient {
         guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
     }
 
+    /// A connection over IPv6's loopback.
+    init(portOfIPv6 port: UInt16) throws {
+        var address = sockaddr_in6()
+        address.sin6_family = sa_family_t(AF_INET6)
+        address.sin6_port = port.bigEndian
+        address.sin6_addr = in6addr_loopback
+        descriptor = socket(AF_INET6, Int32(SOCK_STREAM.rawValue), 0)
+        try Self.reach(&address, from: descriptor)
+    }
+
+    /// A connection to a unix-domain socket.
+    init(path: String) throws {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        try Self.reach(&address, from: descriptor)
+    }
+
+    private static func reach<Address>(_ address: inout Address, from descriptor: Int32) throws {
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<Address>.size))
+            }
+        }
+        guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
+    }
+
     deinit {
         close(descriptor)
     }
@@ -175,6 +205,19 @@ actor TestClient {
         let body = String(decoding: buffer.prefix(length), as: UTF8.self)
         buffer.removeFirst(min(length, buffer.count))
         return (head, body)
+    }
+
+    /// The next bytes, whatever they are; fewer at the end of the stream.
+    func read(_ count: Int) async throws -> [UInt8] {
+        while buffer.count < count { guard try await fill() else { break } }
+        let bytes = Array(buffer.prefix(count))
+        buffer.removeFirst(bytes.count)
+        return bytes
+    }
+
+    /// Waits for the end of the stream.
+    func readToEnd() async throws {
+        while try await fill() {}
     }
 
     private func readHead() async throws -> String {

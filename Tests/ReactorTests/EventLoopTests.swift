@@ -213,6 +213,6 @@ private final class Owner: EventSource {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let error = #expect(throws: ListenError.self) { try ListeningSocket(host: "127.0.0.1", port: first.port) }
         #expect(error?.description.hasSuffix("another program has this port; stop it, or choose another") == true)
-        #expect(error?.asksForAnotherPort == true)
+        #expect(error?.asksForAnother == true)
     }
 }

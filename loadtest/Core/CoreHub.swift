@@ -45,7 +45,7 @@ import Reactor
 
     func run() async throws {
         var configuration = GatewayConfiguration()
-        configuration.port = 0
+        configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0))]
         configuration.loops = loops
         let credentials = AppCredentials(key: appKey, secret: appSecret)
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: true)]
@@ -60,7 +60,8 @@ import Reactor
         let gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
             startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
-        let line = "\(gateway.port) \(socket.port)\n"
+        guard case .tcp(_, let port, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        let line = "\(port) \(socket.port)\n"
         try FileHandle.standardOutput.write(contentsOf: Data(line.utf8))
         while true { try await Task.sleep(for: .seconds(3600)) }
     }

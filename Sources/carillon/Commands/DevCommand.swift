@@ -21,8 +21,12 @@ struct DevCommand: ParsableCommand {
         let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
-        try settings.listen.checkFree(for: SettingsTable.listen.row)
-        try settings.operations.address?.checkFree(for: SettingsTable.operationsListen.row)
+        guard settings.listen.contains(where: { $0.address != nil && !$0.usesTLS }) else {
+            throw Failure(
+                "listen needs an address without TLS: where carillon tail finds the hub of carillon dev",
+                status: .configuration)
+        }
+        try settings.checkFree()
         let folder = try DevelopmentFolder.make(dir)
         let lock = try FolderLock(file: folder.lockFile)
         defer { withExtendedLifetime(lock) {} }
@@ -43,8 +47,10 @@ struct DevCommand: ParsableCommand {
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
         try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
-            try folder.writeHub(record(of: settings, at: addresses))
-            say("ready on ws://\(addresses.clients.reachable) (app key \(databaseApp(of: settings)?.key ?? ""))")
+            guard let clients = addresses.reachable else { return }
+            try folder.writeHub(record(of: settings, at: clients, addresses))
+            say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
+            if let secured = addresses.secured { say("  and on wss://\(secured)") }
             if let operations = addresses.operations {
                 say("  http://\(operations.reachable) has /livez, /readyz and /metrics")
             }
@@ -71,9 +77,11 @@ struct DevCommand: ParsableCommand {
         settings.apps.first { $0.id == settings.databaseApp }
     }
 
-    private func record(of settings: Settings, at addresses: HubAddresses) -> HubRecord {
+    private func record(
+        of settings: Settings, at clients: ListenAddress, _ addresses: HubAddresses
+    ) -> HubRecord {
         HubRecord(
-            url: "ws://\(addresses.clients.reachable)",
+            url: "ws://\(clients)", secureURL: addresses.secured.map { "wss://\($0)" },
             operationsURL: addresses.operations.map { "http://\($0.reachable)" },
             appKey: databaseApp(of: settings)?.key ?? "",
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)

@@ -1,24 +1,41 @@
 import Reactor
 
-extension ListenAddress {
-    /// Looks whether a hub could listen here now, before long work is done for nothing.
+extension Settings {
+    /// Looks whether a hub could listen where it shall now, before long work is done for nothing.
     ///
-    /// - Parameter setting: where the address is from.
+    /// - Throws: a failure that says what is in the way.
+    func checkFree() throws(Failure) {
+        for place in listenPlaces { try place.checkFree(for: SettingsTable.listen.row) }
+        if let pages = operations.address {
+            try ListenPlace.tcp(host: pages.host, port: pages.port).checkFree(for: SettingsTable.operationsListen.row)
+        }
+    }
+}
+
+extension ListenPlace {
+    /// Looks whether a hub could listen here now.
+    ///
+    /// - Parameter setting: where the place is from.
     /// - Throws: a failure that says what is in the way.
     func checkFree(for setting: SettingRow) throws(Failure) {
         do throws(ListenError) {
-            _ = try ListeningSocket(host: host, port: port)
+            _ = try ListeningSocket(self)
         } catch {
-            throw Failure(error, at: self, from: setting)
+            throw Failure(error, from: setting)
         }
     }
 }
 
 extension Failure {
-    /// Of the configuration where no port of the address would do, which is none of this machine's then.
-    init(_ error: ListenError, at address: ListenAddress, from setting: SettingRow) {
-        let isAddressGood = (try? ListeningSocket(host: address.host, port: 0)) != nil
-        let advice = error.asksForAnotherPort ? " with \(setting.option)" : ""
-        self.init(error.description + advice, status: isAddressGood ? .general : .configuration)
+    /// Of the configuration where nothing but another value would do: an address that is none of this machine's, a folder
+    /// that is not there.
+    init(_ error: ListenError, from setting: SettingRow) {
+        let isGood: Bool
+        switch error.place {
+        case .tcp(let host, _, _): isGood = (try? ListeningSocket(host: host, port: 0)) != nil
+        case .unix: isGood = error.asksForAnother
+        }
+        let advice = error.asksForAnother ? " with \(setting.option)" : ""
+        self.init(error.description + advice, status: isGood ? .general : .configuration)
     }
 }

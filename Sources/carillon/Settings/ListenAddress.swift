@@ -1,3 +1,5 @@
+import Foundation
+
 /// Where the hub listens: a numeric IPv4 or IPv6 address, or `localhost`, and a port.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     /// Without brackets.
@@ -41,9 +43,86 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Whether one program cannot listen at both.
-    func collides(with other: ListenAddress) -> Bool {
+    ///
+    /// - Parameter inOneList: both are places of `listen`, where `[::]` is of IPv6 alone beside an address of IPv4.
+    func collides(with other: ListenAddress, inOneList: Bool = false) -> Bool {
         guard port != 0, port == other.port else { return false }
-        return host == other.host || [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }
+        if host == other.host { return true }
+        if isIPv6 != other.isIPv6 { return !inOneList && [host, other.host].contains("::") }
+        return [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }
+    }
+
+    /// Of numeric addresses; `localhost` is taken for IPv4.
+    var isIPv6: Bool { host.contains(":") }
+}
+
+/// One of the places of `listen`.
+enum Listener: Sendable, Hashable, CustomStringConvertible {
+    case address(ListenAddress)
+    /// The same with TLS.
+    case secured(ListenAddress)
+    /// A unix-domain socket at that absolute path.
+    case socket(path: String)
+
+    /// Listeners one hub has at most.
+    static let countMax = 16
+
+    /// Reads `unix:/run/carillon/hub.sock`, `tls:0.0.0.0:443`, or an address.
+    init(_ text: String) throws(BadValue) {
+        guard text.hasPrefix("unix:") else {
+            do throws(BadValue) {
+                if text.hasPrefix("tls:") {
+                    self = .secured(try ListenAddress(String(text.dropFirst(4))))
+                } else {
+                    self = .address(try ListenAddress(text))
+                }
+            } catch {
+                throw BadValue("\(error.mustBe), the same behind tls:, or unix:/PATH; several separated by commas")
+            }
+            return
+        }
+        let path = String(text.dropFirst(5))
+        guard path.hasPrefix("/"), !path.hasSuffix("/"), path.utf8.count <= 107 else {
+            throw BadValue("unix: with an absolute path of at most 107 bytes, such as unix:/run/carillon/hub.sock")
+        }
+        self = .socket(path: path)
+    }
+
+    /// Reads a list, separated by commas.
+    static let list: @Sendable (String) throws(BadValue) -> [Listener] = { text throws(BadValue) in
+        var listeners: [Listener] = []
+        for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+            listeners.append(try Listener(word.trimmingCharacters(in: .whitespaces)))
+        }
+        guard listeners.count <= countMax else { throw BadValue("at most \(countMax) places") }
+        return listeners
+    }
+
+    var description: String {
+        switch self {
+        case .address(let address): address.description
+        case .secured(let address): "tls:\(address)"
+        case .socket(let path): "unix:\(path)"
+        }
+    }
+
+    /// Of TCP, with TLS or without.
+    var address: ListenAddress? {
+        switch self {
+        case .address(let address), .secured(let address): address
+        case .socket: nil
+        }
+    }
+
+    var usesTLS: Bool {
+        guard case .secured = self else { return false }
+        return true
+    }
+
+    /// Whether one hub cannot listen at both.
+    func collides(with other: Listener) -> Bool {
+        if let first = address, let second = other.address { return first.collides(with: second, inOneList: true) }
+        return self == other
     }
 }
 

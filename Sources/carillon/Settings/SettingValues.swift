@@ -1,4 +1,6 @@
 import Foundation
+import Gateway
+import Reactor
 
 /// Readers of setting values from text. Pure: no file is opened and no name resolved.
 enum SettingValues {
@@ -115,6 +117,25 @@ enum SettingValues {
             }
         }
         return origins.map { $0.lowercased() }
+    }
+
+    /// Addresses, ranges of them and `unix`, separated by commas; none of them where it is empty.
+    static let peers: @Sendable (String) throws(BadValue) -> TrustedPeers = { text throws(BadValue) in
+        var peers = TrustedPeers()
+        for word in text.split(separator: ",", omittingEmptySubsequences: true) {
+            let name = word.trimmingCharacters(in: .whitespaces)
+            if name == "unix" {
+                peers.includesUnix = true
+            } else if let range = AddressRange(name) {
+                peers.ranges.append(range)
+            } else {
+                throw BadValue("addresses such as 10.0.0.5, 10.0.0.0/8 or fd00::/8, and unix, separated by commas")
+            }
+        }
+        guard peers.ranges.count <= TrustedPeers.rangesMax else {
+            throw BadValue("at most \(TrustedPeers.rangesMax) addresses and ranges")
+        }
+        return peers
     }
 
     /// A PostgreSQL connection string: a URI, or `keyword=value` pairs.

@@ -1,6 +1,14 @@
+import Gateway
+import Reactor
+
 /// Everything the hub is told, as plain values. See `SettingsTable` for what each means.
 struct Settings: Sendable {
-    var listen: ListenAddress
+    /// Where clients connect; never empty.
+    var listen: [Listener]
+    /// Permissions of the unix-domain sockets among them.
+    var unixSocketMode: UInt32
+    /// Whose X-Forwarded-For is believed.
+    var trustedProxies: TrustedPeers
     /// Event loops; 0 is one for each core.
     var loops: Int
     /// Never empty.
@@ -54,7 +62,12 @@ struct LimitSettings: Sendable, Hashable {
     var connectionsPerAddressMax: Int
     var tlsHandshakesMax: Int
     var tlsHandshakesWaitingMax: Int
+    /// 0 is no bound.
+    var addressConnectsPerSecond: Int
+    var addressConnectsBurst: Int
     var sendQueueBytesMax: Int
+    var sendQueuesBytesMax: Int
+    var unfinishedBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
     var replayEventsMax: Int
@@ -102,6 +115,8 @@ extension Settings {
     /// - Throws: a failure that names the settings concerned.
     init(_ effective: EffectiveSettings) throws(Failure) {
         listen = try effective.required(SettingsTable.listen)
+        unixSocketMode = try effective.required(SettingsTable.unixSocketMode)
+        trustedProxies = try effective.required(SettingsTable.trustedProxies)
         loops = try effective.required(SettingsTable.loops)
         apps = try effective.required(SettingsTable.apps)
         databaseURL = try effective.value(SettingsTable.databaseURL)
@@ -133,12 +148,52 @@ extension Settings {
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
         try checkApps(effective)
-        if let pages = operations.address, pages.collides(with: listen) {
+        try checkListeners(effective)
+        if tls == nil, let secured = listen.first(where: \.usesTLS) {
             throw Failure(
                 """
-                \(effective.source(of: SettingsTable.operationsListen)): operations.listen \(pages) and listen \(listen) \
-                are one port; each needs its own
+                \(effective.source(of: SettingsTable.listen)): listen names \(secured), and no tls.certificateFiles are \
+                given; name certificates and their tls.keyFiles, or leave tls: out
                 """, status: .configuration)
+        }
+        if tls != nil, !listen.contains(where: \.usesTLS) {
+            throw Failure(
+                """
+                \(effective.source(of: SettingsTable.tlsCertificateFiles)): tls.certificateFiles are given, and no address \
+                of listen uses them; write it as tls:ADDRESS
+                """, status: .configuration)
+        }
+    }
+
+    private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {
+        for (index, one) in listen.enumerated() {
+            if let other = listen[..<index].first(where: { $0.collides(with: one) }) {
+                throw Failure(
+                    "\(effective.source(of: SettingsTable.listen)): listen names \(other) and \(one), which are one place",
+                    status: .configuration)
+            }
+            if let pages = operations.address, let address = one.address, pages.collides(with: address) {
+                throw Failure(
+                    """
+                    \(effective.source(of: SettingsTable.operationsListen)): operations.listen \(pages) and listen \(one) \
+                    are one port; each needs its own
+                    """, status: .configuration)
+            }
+        }
+    }
+
+    /// `listen` as the reactor takes it. `[::]` takes IPv4 clients too, unless an address of IPv4 with its port is in the
+    /// list.
+    var listenPlaces: [ListenPlace] {
+        listen.map { listener in
+            switch listener {
+            case .socket(let path): return .unix(path: path, mode: unixSocketMode)
+            case .address(let address), .secured(let address):
+                let hasIPv4 = listen.contains { $0.address.map { $0.port == address.port && !$0.isIPv6 } ?? false }
+                return .tcp(
+                    host: address.host, port: address.port,
+                    isIPv6Only: address.isIPv6 && address.port != 0 && hasIPv4)
+            }
         }
     }
 
@@ -176,7 +231,11 @@ extension LimitSettings {
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
         tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)
         tlsHandshakesWaitingMax = try effective.required(SettingsTable.tlsHandshakesWaitingMax)
+        addressConnectsPerSecond = try effective.required(SettingsTable.addressConnectsPerSecond)
+        addressConnectsBurst = try effective.required(SettingsTable.addressConnectsBurst)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        sendQueuesBytesMax = try effective.required(SettingsTable.sendQueuesBytesMax)
+        unfinishedBytesMax = try effective.required(SettingsTable.unfinishedBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
         replayEventsMax = try effective.required(SettingsTable.replayEventsMax)

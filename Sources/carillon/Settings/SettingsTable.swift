@@ -3,9 +3,25 @@
 /// Sizes are in bytes, times are spans such as `30s`. A limit is the largest number allowed, not the first refused.
 enum SettingsTable {
     static let listen = Setting(
-        "listen", takes: "HOST:PORT", fallback: "127.0.0.1:6001",
-        "Address and port on which clients connect; an IPv6 address in brackets."
-    ) { text throws(BadValue) in try ListenAddress(text) }
+        "listen", takes: "HOST:PORT,…", fallback: "127.0.0.1:6001",
+        "Where clients connect: addresses with ports (IPv6 in brackets; tls: before it for TLS) and unix:/PATH, separated "
+            + "by commas.",
+        parse: Listener.list)
+
+    static let unixSocketMode = Setting(
+        "unixSocketMode", takes: "octal", fallback: "0660",
+        "Permissions of the unix-domain sockets in `listen`; whoever may write to one may connect."
+    ) { text throws(BadValue) in
+        guard let mode = UInt32(text, radix: 8), mode <= 0o777, mode & 0o600 == 0o600 else {
+            throw BadValue("an octal number from 0600 to 0777 that lets the hub's user read and write, such as 0660")
+        }
+        return mode
+    }
+
+    static let trustedProxies = Setting(
+        "trustedProxies", takes: "addresses", fallback: "",
+        "Proxies whose X-Forwarded-For is believed: addresses, ranges such as 10.0.0.0/8, and unix, separated by commas.",
+        parse: SettingValues.peers)
 
     static let tlsCertificateFiles = Setting(
         "tls.certificateFiles", takes: "paths", fallback: nil,
@@ -118,13 +134,33 @@ enum SettingsTable {
 
     static let connectionsPerAddressMax = Setting(
         "limits.connectionsPerAddress", takes: "count", fallback: "1000",
-        "Connections from one address, this machine's own exempt; 0 is no bound, as a proxy elsewhere needs it.",
+        "Connections from one address (IPv6: one /64), this machine's own and trustedProxies exempt; 0 is no bound.",
         parse: SettingValues.count(0...10_000_000))
+
+    static let addressConnectsPerSecond = Setting(
+        "limits.connectsPerSecond", takes: "count", fallback: "50",
+        "Connections that one address may begin each second on the long run, likewise; 0 is no bound.",
+        parse: SettingValues.count(0...1_000_000))
+
+    static let addressConnectsBurst = Setting(
+        "limits.connectsBurst", takes: "count", fallback: "1000",
+        "Connections that one address may begin at once after a silence.",
+        parse: SettingValues.count(1...1_000_000))
 
     static let sendQueueBytesMax = Setting(
         "limits.sendQueueBytes", takes: "bytes", fallback: "8MiB",
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
+
+    static let sendQueuesBytesMax = Setting(
+        "limits.sendQueuesBytes", takes: "bytes", fallback: "256MiB",
+        "Bytes that may wait for all clients together before those for whom most do are closed; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
+    static let unfinishedBytesMax = Setting(
+        "limits.unfinishedBytes", takes: "bytes", fallback: "64MiB",
+        "Bytes of messages and requests that have begun to come, of all clients; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
 
     static let pullQueueBytesMax = Setting(
         "limits.pullQueueBytes", takes: "bytes", fallback: "1MiB",
@@ -247,13 +283,15 @@ enum SettingsTable {
 
     /// All rows.
     static let rows: [SettingRow] = [
-        listen.row, loops.row, apps.row, databaseURL.row, databaseApp.row, allowedOrigins.row,
+        listen.row, unixSocketMode.row, trustedProxies.row, loops.row, apps.row, databaseURL.row, databaseApp.row,
+        allowedOrigins.row,
         tlsCertificateFiles.row, tlsKeyFiles.row, tlsTicketKeysFile.row, tlsHandshakeTimeout.row,
         jwtSecret.row, jwtKeysFile.row, jwtIssuer.row, jwtAudience.row, jwtLeeway.row,
         activityTimeout.row, pongTimeout.row, handshakeTimeout.row,
         messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
-        connectionsMax.row, connectionsPerAddressMax.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row,
-        sendQueueBytesMax.row,
+        connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
+        addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
+        sendQueuesBytesMax.row, unfinishedBytesMax.row,
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,

@@ -1,0 +1,41 @@
+import Reactor
+
+/// How often a peer may do something: so many times at once, and then so many each second.
+struct Rate: Equatable, Sendable {
+    /// Between two, in ticks of `Allowance`; zero: no bound.
+    let interval: UInt32
+    /// What may be ahead of its time.
+    let window: UInt32
+
+    /// - Parameters:
+    ///   - perSecond: 0: no bound. Above 1,000 it holds roughly only.
+    ///   - burst: at least one.
+    init(perSecond: Int, burst: Int) {
+        interval = perSecond > 0 ? UInt32(clamping: max(1, Allowance.ticksPerSecond / UInt64(perSecond))) : 0
+        window = UInt32(clamping: min(UInt64(interval) * UInt64(max(1, burst)), UInt64(UInt32.max) / 4))
+    }
+}
+
+/// What one peer has left of a rate, in four bytes: every connection has some.
+///
+/// Ticks wrap after 78 hours. What was used up so long ago that it seems to be ahead again is told by being further ahead
+/// than is allowed.
+struct Allowance: Sendable {
+    /// When all that was taken will have been made up for.
+    private var madeUp: UInt32 = 0
+
+    /// Of 2^16 nanoseconds.
+    static let ticksPerSecond: UInt64 = 1_000_000_000 >> 16
+
+    /// Takes one, unless there is none left.
+    @inline(__always)
+    mutating func take(_ rate: Rate, at now: Instant) -> Bool {
+        if rate.interval == 0 { return true }
+        let time = UInt32(truncatingIfNeeded: now.nanoseconds >> 16)
+        let ahead = madeUp &- time
+        let start = ahead <= rate.window ? ahead : 0
+        guard start &+ rate.interval <= rate.window else { return false }
+        madeUp = time &+ start &+ rate.interval
+        return true
+    }
+}

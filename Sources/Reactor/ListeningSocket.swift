@@ -1,0 +1,223 @@
+import CLinux
+import Glibc
+
+/// A listening socket. Closed when released; a unix-domain one's file is then removed.
+public final class ListeningSocket: Sendable {
+    /// The socket, for the loop to watch.
+    public let descriptor: Int32
+    /// Where it listens, with the port that the kernel has chosen where 0 was asked for.
+    public let place: ListenPlace
+    /// The socket's file, to be removed in the end.
+    private let file: SocketFile?
+
+    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    public static let backlog: Int32 = 4096
+    /// Bytes of one TCP connection that the kernel takes beyond what it has sent, and the peer has still to acknowledge. Left
+    /// to itself it takes some megabytes for who does not read, out of sight of all bounds on queues.
+    public static let unsentBytes: Int32 = 128 << 10
+
+    /// What an `accept` came to.
+    public enum Accepted: Equatable {
+        case connection(Int32, PeerAddress)
+        case none
+        /// Out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM), or of ideas: pause, or the loop would spin.
+        case exhausted(Int32)
+    }
+
+    /// Binds and listens.
+    ///
+    /// - Throws: `ListenError`, a sentence for the operator.
+    public init(_ place: ListenPlace) throws(ListenError) {
+        switch place {
+        case .tcp(let host, let port, let isIPv6Only):
+            (descriptor, self.place) = try Self.listen(place, host, port, isIPv6Only: isIPv6Only)
+            file = nil
+        case .unix(let path, let mode):
+            let made = try SocketFile.listen(place, path, mode)
+            descriptor = made.descriptor
+            file = made.file
+            self.place = place
+        }
+    }
+
+    /// The same, for an address of TCP.
+    public convenience init(host: String, port: UInt16) throws(ListenError) {
+        try self.init(.tcp(host: host, port: port))
+    }
+
+    deinit {
+        // The file first: whoever finds it must find somebody listening.
+        file?.remove()
+        Glibc.close(descriptor)
+    }
+
+    /// The port bound; 0 where there are no ports.
+    public var port: UInt16 {
+        guard case .tcp(_, let port, _) = place else { return 0 }
+        return port
+    }
+
+    private static func listen(
+        _ place: ListenPlace, _ host: String, _ port: UInt16, isIPv6Only: Bool
+    ) throws(ListenError) -> (Int32, ListenPlace) {
+        var hints = addrinfo()
+        hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(host, String(port), &hints, &found)
+        guard code == 0, let address = found else { throw ListenError(place, String(cString: gai_strerror(code))) }
+        defer { freeaddrinfo(address) }
+        let descriptor = cl_stream_socket(address.pointee.ai_family)
+        guard descriptor >= 0 else { throw ListenError(place, errno) }
+        _ = cl_set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+        // Connections get it from here, without a call for each.
+        _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
+        if address.pointee.ai_family == AF_INET6 {
+            _ = cl_set_option(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, isIPv6Only ? 1 : 0)
+        }
+        guard bind(descriptor, address.pointee.ai_addr, address.pointee.ai_addrlen) == 0,
+            Glibc.listen(descriptor, Self.backlog) == 0
+        else {
+            let code = errno
+            Glibc.close(descriptor)
+            throw ListenError(place, code)
+        }
+        var bound = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        withUnsafeMutablePointer(to: &bound) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = getsockname(descriptor, $0, &length) }
+        }
+        return (descriptor, .tcp(host: host, port: PeerAddress.port(of: bound), isIPv6Only: isIPv6Only))
+    }
+
+    /// Takes the next waiting connection: non-blocking, without Nagle's delay.
+    public func accept() -> Accepted {
+        for _ in 0..<Self.failuresInARowMax {
+            var address = sockaddr_storage()
+            let connection = cl_accept(descriptor, &address)
+            if connection >= 0 {
+                if file == nil { _ = cl_set_option(connection, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
+                return .connection(connection, PeerAddress(address))
+            }
+            if let outcome = Self.outcome(of: errno) { return outcome }
+        }
+        return .exhausted(EAGAIN)
+    }
+
+    /// Connections that may fail one after the other in one call.
+    private static let failuresInARowMax = 64
+
+    /// What a failed `accept` means; nil: try the next.
+    static func outcome(of code: Int32) -> Accepted? {
+        switch code {
+        case EAGAIN: Accepted.none
+        // accept(2): errors of the new connection itself are reported here; they are the peer's.
+        case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+            ENETUNREACH:
+            nil
+        // What is not known may stay: the socket would be reported readable again and again.
+        default: .exhausted(code)
+        }
+    }
+}
+
+/// The file of a unix-domain socket.
+///
+/// A file that a dead hub has left is replaced; one that somebody listens behind is not, and what is no socket never. Two
+/// hubs that start at once are kept apart by a lock (flock(2)) on the folder, held while one looks.
+struct SocketFile: Sendable {
+    private let path: String
+    private let device: dev_t
+    private let inode: ino_t
+
+    static func listen(
+        _ place: ListenPlace, _ path: String, _ mode: UInt32
+    ) throws(ListenError) -> (descriptor: Int32, file: SocketFile) {
+        guard var address = address(of: path) else {
+            throw ListenError(
+                place, "the path is longer than \(pathBytesMax) bytes; choose another", asksForAnother: true)
+        }
+        let descriptor = cl_stream_socket(AF_UNIX)
+        guard descriptor >= 0 else { throw ListenError(place, errno) }
+        do throws(ListenError) {
+            let lock = try lockFolder(of: path, place)
+            defer { Glibc.close(lock) }
+            try removeStale(path, &address, place)
+            // Linux gives the file these permissions less the umask, so nobody gets in before the next line but one.
+            guard fchmod(descriptor, mode) == 0, withSocketAddress(&address, { bind(descriptor, $0, $1) }) == 0,
+                chmod(path, mode) == 0, Glibc.listen(descriptor, ListeningSocket.backlog) == 0
+            else { throw ListenError(place, errno) }
+            var status = stat()
+            guard lstat(path, &status) == 0 else { throw ListenError(place, errno) }
+            return (descriptor, SocketFile(path: path, device: status.st_dev, inode: status.st_ino))
+        } catch {
+            Glibc.close(descriptor)
+            throw error
+        }
+    }
+
+    /// Removes the file, if it is still the one made here.
+    func remove() {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_dev == device, status.st_ino == inode else { return }
+        unlink(path)
+    }
+
+    /// How long another hub may take to look.
+    static let lockPatience = Duration.seconds(5)
+
+    static func lockFolder(
+        of path: String, _ place: ListenPlace, patience: Duration = lockPatience
+    ) throws(ListenError) -> Int32 {
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        let lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard lock >= 0 else { throw ListenError(place, errno) }
+        let end = Instant.read().advanced(by: patience)
+        // Not by one call that waits: who holds it may do so for ever.
+        while flock(lock, LOCK_EX | LOCK_NB) != 0 {
+            guard errno == EWOULDBLOCK || errno == EINTR, Instant.read() < end else {
+                Glibc.close(lock)
+                throw ListenError(place, "another program holds the lock of its folder; start again")
+            }
+            usleep(10_000)
+        }
+        return lock
+    }
+
+    private static func removeStale(
+        _ path: String, _ address: inout sockaddr_un, _ place: ListenPlace
+    ) throws(ListenError) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFSOCK else {
+            throw ListenError(place, "the file there is no socket; remove it, or choose another", asksForAnother: true)
+        }
+        let probe = cl_stream_socket(AF_UNIX)
+        guard probe >= 0 else { throw ListenError(place, errno) }
+        defer { Glibc.close(probe) }
+        let code = withSocketAddress(&address) { connect(probe, $0, $1) } == 0 ? 0 : errno
+        // EAGAIN: somebody listens whose backlog is full.
+        guard code == ECONNREFUSED else { throw ListenError(place, code == 0 || code == EAGAIN ? EADDRINUSE : code) }
+        guard unlink(path) == 0 || errno == ENOENT else { throw ListenError(place, errno) }
+    }
+
+    /// What fits into `sun_path`, its zero aside (unix(7)).
+    static let pathBytesMax = 107
+
+    private static func address(of path: String) -> sockaddr_un? {
+        let bytes = Array(path.utf8)
+        guard (1...pathBytesMax).contains(bytes.count), !bytes.contains(0) else { return nil }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        return address
+    }
+
+    private static func withSocketAddress(
+        _ address: inout sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) -> Int32 {
+        withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        }
+    }
+}

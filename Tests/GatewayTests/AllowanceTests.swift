@@ -1,0 +1,64 @@
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite(.timeLimit(.minutes(1))) struct AllowanceTests {
+    private func taken(_ allowance: inout Allowance, _ rate: Rate, at now: Instant, tries: Int = 1_000) -> Int {
+        var count = 0
+        for _ in 0..<tries where allowance.take(rate, at: now) { count += 1 }
+        return count
+    }
+
+    @Test func aBurstAndThenARate() {
+        let rate = Rate(perSecond: 10, burst: 30)
+        var allowance = Allowance()
+        var now = Instant(nanoseconds: 1 << 50)
+        var count = taken(&allowance, rate, at: now)
+        #expect(count == 30)
+        count = taken(&allowance, rate, at: now)
+        #expect(count == 0)
+        now = now.advanced(by: .milliseconds(501))
+        count = taken(&allowance, rate, at: now)
+        #expect(count == 5)
+        now = now.advanced(by: .seconds(3600))
+        count = taken(&allowance, rate, at: now)
+        #expect(count == 30, "never more than a burst")
+    }
+
+    @Test func noBoundIsNone() {
+        var allowance = Allowance()
+        let count = taken(&allowance, Rate(perSecond: 0, burst: 1), at: Instant(nanoseconds: 5), tries: 10_000)
+        #expect(count == 10_000)
+    }
+
+    @Test(arguments: [1, 7, 100, 1_000, 10_000]) func theRateHoldsOnTheLongRun(_ perSecond: Int) {
+        let rate = Rate(perSecond: perSecond, burst: perSecond)
+        var allowance = Allowance()
+        var now = Instant(nanoseconds: 1 << 50)
+        _ = taken(&allowance, rate, at: now, tries: 100_000)
+        var count = 0
+        for _ in 0..<1_000 {
+            now = now.advanced(by: .milliseconds(10))
+            count += taken(&allowance, rate, at: now, tries: 2 * perSecond / 100 + 2)
+        }
+        #expect(Double(count) > Double(perSecond) * 9)
+        #expect(Double(count) < Double(perSecond) * 16)
+    }
+
+    /// The ticks wrap after 78 hours, and nobody who is quiet for long is held up for it.
+    @Test func aLongSilenceHoldsNobodyUp() {
+        let rate = Rate(perSecond: 100, burst: 1_000)
+        var random = SeededRandom()
+        for _ in 0..<200 {
+            var allowance = Allowance()
+            let start = Instant(nanoseconds: random.next() >> 2)
+            let first = taken(&allowance, rate, at: start, tries: 1)
+            #expect(first == 1)
+            let silence = Duration.seconds(Int64.random(in: 11...400_000, using: &random))
+            let count = taken(&allowance, rate, at: start.advanced(by: silence), tries: 1_500)
+            #expect(count <= 1_000 && count >= 1, "seed \(random.seed)")
+        }
+    }
+}

@@ -1,0 +1,146 @@
+import Reactor
+import Testing
+
+@testable import Gateway
+
+@Suite(.timeLimit(.minutes(1))) struct ConnectionCensusTests {
+    private let start = Instant(nanoseconds: 1_000_000_000_000)
+
+    private func limits(_ change: (inout GatewayLimits) -> Void) -> GatewayLimits {
+        var limits = GatewayLimits()
+        limits.addressConnectsPerSecond = 0
+        change(&limits)
+        return limits
+    }
+
+    private func address(_ text: String) throws -> PeerAddress { try #require(PeerAddress(text)) }
+
+    private func isWelcome(_ admission: ConnectionCensus.Admission) -> Bool {
+        if case .welcome = admission { return true }
+        return false
+    }
+
+    @Test func dealsToTheLoopWithTheFewest() throws {
+        let census = ConnectionCensus(loops: 2, limits: limits { _ in })
+        let peer = try address("192.0.2.1")
+        #expect(census.arrived(from: peer, at: start) == .welcome(loop: 0))
+        #expect(census.arrived(from: peer, at: start) == .welcome(loop: 1))
+        census.left(peer, loop: 1, wasRefused: false)
+        #expect(census.arrived(from: peer, at: start) == .welcome(loop: 1))
+        #expect(census.total == 2)
+    }
+
+    @Test func anAddressIsBoundedAndThenShutOut() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 2
+            $0.refusalsPerAddressMax = 1
+        }
+        let census = ConnectionCensus(loops: 1, limits: limits)
+        // One household's network is one address.
+        let peers = try ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"].map { try address($0) }
+        #expect(census.arrived(from: peers[0], at: start) == .welcome(loop: 0))
+        #expect(census.arrived(from: peers[1], at: start) == .welcome(loop: 0))
+        #expect(census.arrived(from: peers[2], at: start) == .refused(loop: 0, .addressFull))
+        #expect(census.arrived(from: peers[3], at: start) == .shut(.addressFull))
+        #expect(isWelcome(census.arrived(from: try address("2001:db8:0:1::1"), at: start)))
+        census.left(peers[2], loop: 0, wasRefused: true)
+        #expect(census.arrived(from: peers[2], at: start) == .refused(loop: 0, .addressFull), "still full")
+        census.left(peers[2], loop: 0, wasRefused: true)
+        census.left(peers[0], loop: 0, wasRefused: false)
+        #expect(census.arrived(from: peers[2], at: start) == .welcome(loop: 0))
+    }
+
+    @Test func theHubIsBoundedAndThenShut() throws {
+        let limits = limits {
+            $0.connectionsMax = 1
+            $0.refusalsMax = 1
+        }
+        let census = ConnectionCensus(loops: 1, limits: limits)
+        #expect(isWelcome(census.arrived(from: try address("192.0.2.1"), at: start)))
+        #expect(census.arrived(from: try address("192.0.2.2"), at: start) == .refused(loop: 0, .hubFull))
+        #expect(census.arrived(from: try address("192.0.2.3"), at: start) == .shut(.hubFull))
+    }
+
+    @Test func connectionsAreBoundedInTime() throws {
+        let limits = limits {
+            $0.addressConnectsPerSecond = 10
+            $0.addressConnectsBurst = 3
+            $0.refusalsPerAddressMax = 1
+        }
+        let census = ConnectionCensus(loops: 1, limits: limits)
+        let (peer, other) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<3 { #expect(isWelcome(census.arrived(from: peer, at: start))) }
+        #expect(census.arrived(from: peer, at: start) == .refused(loop: 0, .addressFast))
+        #expect(census.arrived(from: peer, at: start) == .shut(.addressFast))
+        #expect(isWelcome(census.arrived(from: other, at: start)), "others are not held up")
+        let soon = start.advanced(by: .milliseconds(100))
+        #expect(isWelcome(census.arrived(from: peer, at: soon)))
+        #expect(census.arrived(from: peer, at: soon) == .shut(.addressFast))
+        let later = start.advanced(by: .seconds(60))
+        for _ in 0..<3 { #expect(isWelcome(census.arrived(from: peer, at: later))) }
+        #expect(census.arrived(from: peer, at: later) == .shut(.addressFast), "never more than a burst")
+    }
+
+    @Test func thisMachineAndItsProxiesSpeakForMany() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 1
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 1
+            $0.exemptsLoopback = true
+        }
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
+        for peer in try ["127.0.0.1", "::1", "10.0.0.1"].map({ try address($0) }) + [.unix] {
+            for _ in 0..<5 { #expect(isWelcome(census.arrived(from: peer, at: start))) }
+        }
+        #expect(isWelcome(census.arrived(from: try address("10.0.0.2"), at: start)))
+        #expect(census.arrived(from: try address("10.0.0.2"), at: start) == .refused(loop: 0, .addressFull))
+    }
+
+    @Test func whoSpeaksForAnotherCountsAsThatOne() throws {
+        let limits = limits { $0.connectionsPerAddressMax = 1 }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<3 { #expect(isWelcome(census.arrived(from: proxy, at: start))) }
+        #expect(census.moved(from: proxy, to: one, at: start) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start) == .addressFull)
+        #expect(census.moved(from: proxy, to: two, at: start) == nil)
+        // A kept connection of the proxy's, used for one client after the other, and then for none.
+        #expect(census.moved(from: two, to: proxy, at: start) == nil)
+        #expect(census.moved(from: proxy, to: two, at: start) == nil)
+        census.left(one, loop: 0, wasRefused: false)
+        #expect(census.moved(from: proxy, to: one, at: start) == nil)
+        for left in [one, two] { census.left(left, loop: 0, wasRefused: false) }
+        #expect(census.total == 0)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct AddressRatesTests {
+    /// However many addresses come, memory does not grow, and one that is not of the flood finds its way.
+    @Test func aFloodOfAddressesHoldsUpFewOthers() throws {
+        var rates = AddressRates(perSecond: 1, burst: 2)
+        let now = Instant(nanoseconds: 1 << 40)
+        for number in 0..<1_000 {
+            let peer = try #require(PeerAddress("2001:db8:0:\(String(number, radix: 16))::"))
+            for _ in 0..<4 { _ = rates.take(peer, at: now) }
+        }
+        var heldUp = 0
+        for number in 0..<250 {
+            let peer = try #require(PeerAddress("192.0.2.\(number)"))
+            if !rates.take(peer, at: now) { heldUp += 1 }
+        }
+        // One in about 70 shares both places with the flood.
+        #expect(heldUp < 25)
+    }
+
+    @Test func noBoundTakesNoRoom() throws {
+        var rates = AddressRates(perSecond: 0, burst: 1)
+        let peer = try #require(PeerAddress("192.0.2.1"))
+        for _ in 0..<10_000 {
+            let isTaken = rates.take(peer, at: Instant(nanoseconds: 0))
+            #expect(isTaken)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import Gateway
+import Reactor
+import TestSupport
+import Testing
+
+@Suite(.ownThread, .timeLimit(.minutes(1))) struct ListenerTests {
+    private static let ping = #"{"event":"pusher:ping","data":{}}"#
+    private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
+
+    private func port(_ place: ListenPlace) -> UInt16 {
+        guard case .tcp(_, let port, _) = place else { return 0 }
+        return port
+    }
+
+    @Test func everyListenerServes() async throws {
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).sock"
+        let fixture = try await GatewayFixture {
+            $0.listeners = [
+                ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0)),
+                ListenerConfiguration(.tcp(host: "::1", port: 0)),
+                ListenerConfiguration(.tcp(host: "::", port: 0)),
+                ListenerConfiguration(.unix(path: path, mode: 0o600)),
+            ]
+        }
+        let places = fixture.gateway.places
+        #expect(places.count == 4)
+        let clients = [
+            try TestClient(port: port(places[0])), try TestClient(portOfIPv6: port(places[1])),
+            try TestClient(portOfIPv6: port(places[2])), try TestClient(port: port(places[2])),
+            try TestClient(path: path),
+        ]
+        for client in clients {
+            try await client.upgrade()
+            _ = try await client.next()
+            try await client.send(Self.ping)
+            #expect(try await client.next() == Self.pong)
+        }
+        #expect(fixture.gateway.connectionCount == clients.count)
+        await fixture.end().value
+        #expect(!FileManager.default.fileExists(atPath: path), "the socket's file goes with the hub")
+        for client in clients { #expect(try await client.next() == .close(4200)) }
+    }
+
+    private func forwarded(_ address: String) -> String { "X-Forwarded-For: \(address)\r\n" }
+
+    @Test func whatATrustedProxySaysIsTheClient() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.0/8")].compactMap { $0 })
+            $0.limits.connectionsPerAddressMax = 1
+        }
+        let first = try TestClient(port: fixture.port)
+        try await first.upgrade(fields: forwarded("198.51.100.1, 192.0.2.1"))
+        let second = try TestClient(port: fixture.port)
+        let failure = await #expect(throws: TestClient.Failure.self) {
+            try await second.upgrade(fields: forwarded("198.51.100.2") + forwarded("192.0.2.1:4711"))
+        }
+        #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
+        // Another client's, and two of whom the proxy does not say.
+        let others = [forwarded("192.0.2.2"), forwarded("nobody"), ""]
+        var clients: [TestClient] = []
+        for fields in others {
+            let client = try TestClient(port: fixture.port)
+            try await client.upgrade(fields: fields)
+            clients.append(client)
+        }
+        #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"address_full\"} 1\n"))
+        withExtendedLifetime((first, clients)) {}
+    }
+
+    @Test func whatAnybodySaysIsNot() async throws {
+        let fixture = try await GatewayFixture { $0.limits.connectionsPerAddressMax = 1 }
+        let first = try TestClient(port: fixture.port)
+        try await first.upgrade(fields: forwarded("192.0.2.1"))
+        let second = try TestClient(port: fixture.port)
+        let failure = await #expect(throws: TestClient.Failure.self) {
+            try await second.upgrade(fields: forwarded("192.0.2.2"))
+        }
+        #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
+    }
+
+    /// A proxy sends the requests of many over one connection.
+    @Test func aKeptConnectionIsWhoeverAsks() async throws {
+        let fixture = try await GatewayFixture {
+            $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
+            $0.limits.connectionsPerAddressMax = 1
+        }
+        let kept = try TestClient(port: fixture.port)
+        func ask(_ address: String) async throws -> String {
+            try await kept.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\n\(forwarded(address))\r\n")
+            return String(try await kept.response().head.prefix(12))
+        }
+        #expect(try await ask("192.0.2.1") == "HTTP/1.1 404")
+        #expect(try await ask("192.0.2.2") == "HTTP/1.1 404")
+        let first = try TestClient(port: fixture.port)
+        try await first.upgrade(fields: forwarded("192.0.2.1"))
+        #expect(try await ask("192.0.2.1") == "HTTP/1.1 429")
+        #expect(try await kept.next() == .end)
+    }
+
+    @Test func oneThatCannotBeHadEndsTheStart() async throws {
+        let taken = try ListeningSocket(host: "127.0.0.1", port: 0)
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).sock"
+        let error = await #expect(throws: ListenError.self) {
+            try await GatewayFixture {
+                $0.listeners = [
+                    ListenerConfiguration(.unix(path: path, mode: 0o600)), ListenerConfiguration(taken.place),
+                ]
+            }
+        }
+        #expect(error?.place == taken.place)
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+}
