@@ -19,10 +19,10 @@ final class RecordSocket {
         var patience = timeval(tv_sec: 60, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         let address = PeerAddress(sockaddr_storage())
-        guard case .welcome = gateway.context.census.arrived(from: address) else {
+        guard case .welcome = gateway.context.census.arrived(from: address, at: .read()) else {
             throw RawSocket.Failure(reason: "not welcome")
         }
-        gateway.context.mailboxes[0].post(.accepted(pair[1], address, nil))
+        gateway.context.mailboxes[0].post(.accepted(pair[1], address, nil, usesTLS: false))
     }
 
     deinit {
