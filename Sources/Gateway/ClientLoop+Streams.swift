@@ -244,6 +244,7 @@ extension ClientLoop {
             } else if now.duration(since: progress.since) >= timeouts.stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
+                metrics.reached(.stalledTimeout)
                 connection.slow()
             }
         }

@@ -27,6 +27,8 @@ final class ClientLoop {
     let messageLimits: MessageLimits
     let limits: GatewayLimits
     let timeouts: GatewayTimeouts
+    let messageRate: Rate
+    let controlRate: Rate
     let pingFrame: SharedBytes
     private(set) var isStopping = false
     var home: StreamHome
@@ -65,6 +67,8 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
+        messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
+        controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
@@ -75,6 +79,7 @@ final class ClientLoop {
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
+        messageLimits.fragments = configuration.limits.messageFragmentsMax
         self.messageLimits = messageLimits
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
@@ -124,6 +129,7 @@ final class ClientLoop {
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
+        case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
     }

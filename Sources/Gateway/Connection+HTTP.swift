@@ -15,6 +15,12 @@ final class HTTPConversation {
     let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
     let startedAt: Instant
+    /// When the request must have come: the first from the accept on, a later one from its first byte.
+    var dueAt: Instant
+    /// When the first bytes of an unfinished request came.
+    var begunAt: Instant?
+    /// The next request waits for the loop's next turn, or until the answers have been read.
+    var isResting = false
     /// The request being answered: whether another may follow, and whether it was a HEAD.
     var keepsAlive = true
     var omitsBody = false
@@ -22,8 +28,11 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
+    init(
+        peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant, dueAt: Instant
+    ) {
         self.startedAt = startedAt
+        self.dueAt = dueAt
         self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
@@ -40,21 +49,25 @@ extension Connection {
     /// Reads one request; zero where it is not all there.
     func readRequest(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         guard let conversation else { return bytes.count }
-        if conversation.hasAnswered, conversation.parser.isIdle {
-            // The next request has begun: its time runs from here.
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
-        }
         do {
             guard let request = try conversation.parser.parse(bytes) else {
+                if conversation.begunAt == nil { begun(conversation) }
                 if conversation.parser.takeContinue() { queue(ClientLoop.continueResponse) }
                 return 0
             }
+            conversation.begunAt = nil
             let consumed = request.consumed
             conversation.keepsAlive = request.keepsAlive
             conversation.omitsBody = request.method == .head
             route(request, conversation)
             return consumed
         } catch {
+            owner.metrics.answered(error.status.code)
+            switch error {
+            case .headTooLarge, .tooManyFields, .targetTooLong: owner.metrics.reached(.headBytes)
+            case .bodyTooLarge: owner.metrics.reached(.bodyBytes)
+            default: break
+            }
             var writer = ByteWriter()
             writer.append(refusal: error)
             queue(writer.finish())
@@ -63,10 +76,62 @@ extension Connection {
         }
     }
 
-    /// The request's time is over.
+    /// The first bytes of a request are here, and not all. Its time runs from here, unless it is the first; it is looked at
+    /// when half of what a request has is over.
+    private func begun(_ conversation: HTTPConversation) {
+        let now = owner.loop.now
+        conversation.begunAt = now
+        if conversation.hasAnswered { conversation.dueAt = now.advanced(by: owner.timeouts.handshake) }
+        owner.loop.setDeadline(self, min(conversation.dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
+    }
+
+    /// The request's time is over, or it is time to see whether it comes fast enough.
     func requestOverdue() {
-        guard let conversation, !conversation.parser.isIdle else { return drop() }
+        guard let conversation, !conversation.parser.isIdle, let begunAt = conversation.begunAt else {
+            if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout) }
+            return drop()
+        }
+        let now = owner.loop.now
+        if now < conversation.dueAt {
+            var earned = conversation.dueAt
+            let least = owner.limits.requestBytesPerSecondMin
+            if least > 0 {
+                let bytes = Duration.nanoseconds(Int64(heldByteCount) * 1_000_000_000 / Int64(least))
+                earned = min(earned, begunAt.advanced(by: owner.timeouts.handshake / 2 + bytes))
+            }
+            if earned > now { return owner.loop.setDeadline(self, earned) }
+            owner.metrics.reached(.requestRate)
+        } else {
+            owner.metrics.reached(.handshakeTimeout)
+        }
         answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false)
+    }
+
+    // MARK: Requests sent ahead of their answers
+
+    /// Whether the next request has to wait: a client may send many ahead, and hold up neither its loop nor its own answers.
+    func rests(_ conversation: HTTPConversation, after requests: Int) -> Bool {
+        guard requests >= owner.limits.requestsPerTurnMax || output.byteCount > owner.limits.answerBytesMax else {
+            return false
+        }
+        owner.metrics.reached(.pipelining)
+        conversation.isResting = true
+        // There are answers to be sent, so the tick's end comes by.
+        updateInterest()
+        return true
+    }
+
+    /// What could be sent has been.
+    func restMayEnd(_ conversation: HTTPConversation) {
+        guard output.byteCount <= owner.limits.answerBytesMax else { return }
+        conversation.isResting = false
+        owner.mailbox.post(.goOn(sessionID))
+    }
+
+    /// The connection's turn has come again.
+    func goOn() {
+        guard phase == .http, conversation?.isResting == false else { return }
+        resume()
     }
 
     /// The answer to the request did not come in time.

@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Glibc
 import HTTP
 import Metrics
 import Pusher
@@ -53,9 +54,15 @@ final class Connection: EventSource {
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// When the unfinished message began; `never` where there is none.
+    var messageSince = never
+    var messageAllowance = Allowance()
+    var controlAllowance = Allowance()
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
+
+    static let never = Instant(nanoseconds: 0)
 
     init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
         self.descriptor = descriptor
@@ -64,7 +71,8 @@ final class Connection: EventSource {
         self.owner = owner
         lastInbound = owner.loop.now
         conversation = HTTPConversation(
-            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now,
+            dueAt: owner.loop.now.advanced(by: owner.timeouts.handshake))
         super.init()
     }
 
@@ -80,6 +88,10 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
+        if readiness.contains(.hangup), Socket.takeError(descriptor) == ETIMEDOUT {
+            owner.metrics.reached(.unackedTimeout)
+            return drop()
+        }
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
@@ -99,6 +111,7 @@ final class Connection: EventSource {
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
+            owner.metrics.reached(.sendQueue)
             slow()
         }
         pullIfDrained()
@@ -165,6 +178,7 @@ final class Connection: EventSource {
         case .blocked: break
         case .broken: return drop()
         }
+        if let conversation, conversation.isResting { restMayEnd(conversation) }
         updateInterest()
     }
 
@@ -194,6 +208,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
+        case .http where conversation?.isResting == true: interest = []
         case .http, .open, .closing, .finishing, .gone: interest = .readable
         }
         if !output.isEmpty { interest.insert(.writable) }
@@ -288,12 +303,19 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        if phase == .open { watchMessage() }
     }
+
+    /// Bytes held of an unfinished request or frame header.
+    var heldByteCount: Int { leftover.count }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        var requests = 0
         while consumed < bytes.count {
+            if phase == .http, let conversation, requests > 0, rests(conversation, after: requests) { return consumed }
+            requests += 1
             let before = consumed
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
             switch phase {

@@ -83,7 +83,9 @@ package final class Gateway: Sendable {
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
-        let sockets = try configuration.listeners.map { try ListeningSocket($0.place) }
+        let sockets = try configuration.listeners.map {
+            try ListeningSocket($0.place, unacked: configuration.timeouts.unacked)
+        }
         places = sockets.map(\.place)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }

@@ -222,6 +222,12 @@ extension GatewayConfiguration {
         }
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
+        limits.messageFragmentsMax = settings.limits.messageFragmentsMax
+        limits.messagesPerSecond = settings.limits.messagesPerSecond
+        limits.messagesBurst = settings.limits.messagesBurst
+        limits.controlFramesPerSecond = settings.limits.controlFramesPerSecond
+        limits.controlFramesBurst = settings.limits.controlFramesBurst
+        limits.requestBytesPerSecondMin = settings.limits.requestBytesPerSecondMin
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
         // A page comes on top of it, and must not be what closes the connection.
         limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
@@ -239,6 +245,8 @@ extension GatewayConfiguration {
         timeouts.handshake = settings.timeouts.handshake
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
+        timeouts.message = settings.timeouts.message
+        timeouts.unacked = settings.timeouts.unacked
         timeouts.stalled = settings.limits.stalledTimeout
         // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
         // again and again.
