@@ -2,14 +2,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-sql test-clients storm resume lint format bench clean
+.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-instructions conformance fuzz storm resume lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
 plain := --no-color-diagnostics
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the release: .build/release/carillon
 	@$(tools)/packages build
@@ -20,12 +20,16 @@ run: ## Build, and start a hub with a private PostgreSQL and a small demonstrati
 	swift build $(plain) -c release --product carillon
 	@exec .build/release/carillon dev
 
-test: lint test-swift test-sql test-clients ## Everything below that begins with test, and lint
+test: lint test-swift test-fuzz test-sql test-clients test-instructions ## Everything below that begins with test, and lint
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
 	@$(tools)/packages build run
 	swift build $(plain) --build-tests
 	swift test $(plain) --skip-build
+
+test-fuzz: ## Some seconds of fuzzing for each parser
+	@$(tools)/packages build
+	Tests/Fuzz/run --seconds 8
 
 test-sql: ## SQL tests, in a private cluster
 	@$(tools)/packages run
@@ -36,6 +40,21 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 	@$(tools)/packages build run test
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
+
+test-instructions: ## Count the release build's instructions by callgrind, and hold them against loadtest/thresholds
+	@$(tools)/packages build run instructions
+	swift build $(plain) -c release --product carillon
+	swift build $(plain) -c release --product loadtest
+	loadtest/instructions
+
+conformance: ## Autobahn's WebSocket suite, or CASES of it ('6.* 12.1.1'); needs a Python 2.7 (PYTHON2), else status 77
+	@$(tools)/packages build conformance
+	swift build $(plain) --product EchoServer
+	@set -f; Tests/ThirdParty/conformance $(CASES)
+
+fuzz: ## Fuzz each parser for SECONDS (default 60), two at a time; PARSERS="json pusher" names some
+	@$(tools)/packages build
+	Tests/Fuzz/run --seconds $(or $(SECONDS),60) $(PARSERS)
 
 storm: ## Storms of devices over the debug build, for MINUTES (default 10)
 	@$(tools)/packages build run test
@@ -50,14 +69,16 @@ resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad netwo
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/bench Tests/ThirdParty/{run,storm,resume}; do bash -n "$$script"; done
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run \
+	    Tests/ThirdParty/{conformance,resume,run,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest
 
-bench: ## Measure the release build with the load tester (about thirteen minutes; `loadtest/bench ROUNDS SECTION…` for a part)
+bench: ## Measure the release build beside a C sender and Nchan (23 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench
 	swift build $(plain) -c release --product carillon
+	swift build $(plain) -c release --product corehub
 	swift build $(plain) -c release --product loadtest
 	loadtest/bench
 

@@ -125,12 +125,36 @@ let package = Package(
             ],
             path: "loadtest/Sources", swiftSettings: mixedSettings),
 
+        .executableTarget(
+            name: "corehub",
+            dependencies: [
+                "API", "Bytes", "Channels", "Feed", "Gateway", "Identity", "Pusher", "Reactor", "Sync",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "loadtest/Core", swiftSettings: mixedSettings),
+
+        // What conformance suites judge: an echo on the hub's transport
+        .executableTarget(
+            name: "EchoServer",
+            dependencies: [
+                "Bytes", "Gateway", "HTTP", "Identity", "WebSocket", .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/EchoServer", swiftSettings: settings),
+
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
+        .target(name: "CLockCount", path: "Tests/CLockCount"),
         layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
             settings: mixedSettings),
+        layer(
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
+            path: "Tests/Fuzz/Properties"),
+        .testTarget(
+            name: "FuzzTests", dependencies: ["FuzzProperties", "TestSupport"], path: "Tests/Fuzz/Replay",
+            swiftSettings: mixedSettings),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
@@ -164,7 +188,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres",
+                "API", "Bytes", "CLockCount", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics",
+                "Postgres",
                 "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),

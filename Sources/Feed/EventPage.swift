@@ -23,45 +23,50 @@ package struct MalformedAnswer: Error {
     package init() {}
 }
 
-/// A page of `sync.tail`: snapshot, user_id, topic, o, name, data, age.
+/// A page of `sync.tail`: snapshot, epoch, user_id, topic, o, name, data, age.
 struct TailRows: EventPage {
     private let rows: Rows
     private let readAt: Instant
     let count: Int
     /// The snapshot of the statement: text of type `pg_snapshot`.
     let snapshot: String
+    /// The database's epoch: another one than before means that all streams began anew.
+    let epoch: String
 
     /// Where there are no events there is one row, of a snapshot and NULLs.
     ///
     /// - Parameter readAt: when the answer came, from which the ages of its events count back.
     init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
-        guard rows.columns == 7, let snapshot = rows.string(0, 0) else { throw MalformedAnswer() }
+        guard rows.columns == 8, let snapshot = rows.string(0, 0), let epoch = rows.string(0, 1) else {
+            throw MalformedAnswer()
+        }
         self.rows = rows
         self.readAt = readAt
         self.snapshot = snapshot
-        count = rows.count == 1 && rows.isNull(0, 1) ? 0 : rows.count
+        self.epoch = epoch
+        count = rows.count == 1 && rows.isNull(0, 2) ? 0 : rows.count
     }
 
     func isSameStream(_ row: Int) -> Bool {
-        row > 0 && rows.equal(row, row - 1, column: 1) && rows.equal(row, row - 1, column: 2)
+        row > 0 && rows.equal(row, row - 1, column: 2) && rows.equal(row, row - 1, column: 3)
     }
 
     func stream(_ row: Int) -> StreamID? {
-        guard let user = rows.string(row, 1), let topic = rows.string(row, 2) else { return nil }
+        guard let user = rows.string(row, 2), let topic = rows.string(row, 3) else { return nil }
         return StreamID(user: user, topic: topic)
     }
 
-    func offset(_ row: Int) -> Int64? { rows.integer(row, 3) }
+    func offset(_ row: Int) -> Int64? { rows.integer(row, 4) }
 
     func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
-        var event = rows.event(row, stream, offset, nameColumn: 4)
+        var event = rows.event(row, stream, offset, nameColumn: 5)
         event?.committedAt = writtenAt(row)
         return event
     }
 
     /// By the hub's clock; 0 where the server's was set meanwhile and says that it has still to come.
     private func writtenAt(_ row: Int) -> UInt64 {
-        guard let age = rows.integer(row, 6), age >= 0 else { return 0 }
+        guard let age = rows.integer(row, 7), age >= 0 else { return 0 }
         let (nanoseconds, isTooLong) = UInt64(age).multipliedReportingOverflow(by: 1000)
         return isTooLong || nanoseconds >= readAt.nanoseconds ? 0 : readAt.nanoseconds - nanoseconds
     }

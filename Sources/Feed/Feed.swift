@@ -49,7 +49,8 @@ package final class Feed: Sendable {
         return Feed(requests, thread, metrics)
     }
 
-    private init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ metrics: FeedMetrics) {
+    /// A feed whose events come from elsewhere, such as the load tester's: `thread` takes what is posted to `requests`.
+    package init(_ requests: Mailbox<FeedRequest>, _ thread: LoopThread, _ metrics: FeedMetrics = FeedMetrics()) {
         self.requests = requests
         self.thread = thread
         self.metrics = metrics

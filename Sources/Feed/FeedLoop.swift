@@ -54,7 +54,7 @@ final class FeedLoop: EventSource {
         try loop.add(self)
         reader = try Reader(
             loop, reading, configuration, logger, metrics, postgres.meter(.tail),
-            connected: { [weak self] in self?.connected($0) },
+            connected: { [weak self] in self?.connected($0, $1) },
             lost: { [weak self] in self?.readerLost() })
         listener = try Listener(
             loop, listening, configuration, logger, metrics, postgres.meter(.listen),
@@ -102,8 +102,8 @@ final class FeedLoop: EventSource {
 
     // MARK: Inputs
 
-    private func connected(_ snapshot: String) {
-        tail.connected(snapshot: snapshot)
+    private func connected(_ snapshot: String, _ epoch: String) {
+        tail.connected(snapshot: snapshot, epoch: epoch)
         revoked.connected()
         schedulePoll()
         sendProbe()
@@ -154,7 +154,7 @@ final class FeedLoop: EventSource {
         do throws(MalformedAnswer) {
             switch answer {
             case .positions(let positions): try tail.positionsReceived(positions, &outputs)
-            case .tail(let page): try tail.tailReceived(page, snapshot: page.snapshot, &outputs)
+            case .tail(let page): try tail.tailReceived(page, snapshot: page.snapshot, epoch: page.epoch, &outputs)
             case .replay(let page): try tail.replayReceived(page, &outputs)
             }
         } catch {

@@ -89,7 +89,8 @@ package enum FeedStatus: Sendable, Equatable {
 
 /// Where the feed's outputs go. Called on the feed's thread.
 package struct FeedSink: Sendable {
-    let deliver: @Sendable ([FeedOutput]) -> Void
+    /// Takes outputs in their order; does not wait.
+    package let deliver: @Sendable ([FeedOutput]) -> Void
     let backlog: @Sendable () -> Int
 
     /// - Parameters:

@@ -23,7 +23,7 @@ final class Reader {
     private let configuration: FeedConfiguration
     private let logger: Logger
     private let metrics: FeedMetrics
-    private let connected: (String) -> Void
+    private let connected: (_ snapshot: String, _ epoch: String) -> Void
     private let lost: () -> Void
     private var slot: ConnectionSlot?
     /// The epoch read last: nearly all streams have the same one, and share its text.
@@ -32,11 +32,12 @@ final class Reader {
     private(set) var isUp = false
 
     /// - Parameters:
-    ///   - connected: hello was answered, with this snapshot: the first thing read on the connection.
+    ///   - connected: hello was answered, with this snapshot and the epoch seen in it: the first read on the connection.
     ///   - lost: the connection is gone, and the answer to the query under way with it.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, connected: @escaping (String) -> Void,
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter,
+        connected: @escaping (_ snapshot: String, _ epoch: String) -> Void,
         lost: @escaping () -> Void
     ) throws(ReactorError) {
         self.configuration = configuration
@@ -92,7 +93,7 @@ final class Reader {
         case .tail(let previous, let place):
             ask(
                 """
-                SELECT snapshot, user_id, topic, o, name, data, age \
+                SELECT snapshot, epoch, user_id, topic, o, name, data, age \
                 FROM sync.tail($1::pg_snapshot, $2::text, $3::text, $4::bigint, $5::int)
                 """,
                 [
@@ -148,7 +149,7 @@ final class Reader {
         ask(
             """
             SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding'), \
-            current_setting('is_superuser')::bool \
+            current_setting('is_superuser')::bool, epoch \
             FROM sync.hub_hello()
             """
         ) { [weak self] rows throws(MalformedAnswer) in
@@ -157,7 +158,8 @@ final class Reader {
     }
 
     private func greeted(_ rows: Rows) throws(MalformedAnswer) {
-        guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2)
+        guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2),
+            let epoch = rows.string(0, 6)
         else { throw MalformedAnswer() }
         if let complaint = Self.complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
             return drop(complaint)
@@ -165,7 +167,7 @@ final class Reader {
         isUp = true
         slot?.established(["database": "\(rows.string(0, 3) ?? "")", "schema": "\(version)"])
         warn(version, isSuperuser: rows.boolean(0, 5) ?? false)
-        connected(snapshot)
+        connected(snapshot, epoch)
     }
 
     /// What works, and should not be left so.

@@ -25,12 +25,16 @@ extension Tail {
         }
     }
 
-    /// A page of the tail, read in `snapshot`.
+    /// A page of the tail, read in `snapshot`, where the database's epoch was `epoch`.
     package mutating func tailReceived(
-        _ page: some EventPage, snapshot: String, _ outputs: inout [FeedOutput]
+        _ page: some EventPage, snapshot: String, epoch: String, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
         guard case .tail? = underWay else { throw MalformedAnswer() }
         underWay = nil
+        if epoch != self.epoch {
+            self.epoch = epoch
+            askAllPositions()
+        }
         var row = 0
         while row < page.count {
             guard let stream = page.stream(row) else { throw MalformedAnswer() }

@@ -26,6 +26,8 @@ import Sync
 /// - positions answered between two pages of one tail (`watchBetweenPages`);
 /// - unwatched and watched again while the position read or the replay is under way: the answer is of an older serial
 ///   (`staleAnswersAreIgnored`);
+/// - a new epoch of the whole database between positions and events that are read after it: the tail tells the epoch
+///   with every page, and all streams are asked about before its rows are looked at (`newEpochIsSeenWithTheTail`);
 /// - rows of a stream that is being replayed: the replay's last page is read later than they were, and covers them
 ///   (`rowsDuringHealingAreCoveredByTheReplay`).
 package struct Tail {
@@ -102,6 +104,8 @@ package struct Tail {
     var toHeal = TicketQueue()
     /// The snapshot up to which the tail has been read; nil while there is no connection.
     var previous: String?
+    /// The database's epoch as of the read before; another one means that every stream may have begun anew.
+    var epoch = ""
     var run: Run?
     /// Something may have been committed since the snapshot of the tail read last, or under way.
     var isWoken = false
@@ -163,14 +167,20 @@ package struct Tail {
 
     // MARK: The connection
 
-    /// A connection is there and has told its present snapshot, before anything else was read on it.
-    package mutating func connected(snapshot: String) {
+    /// A connection is there and has told its present snapshot and the epoch seen in it, before anything else was read.
+    package mutating func connected(snapshot: String, epoch: String) {
         disconnected()
         previous = snapshot
+        self.epoch = epoch
         isWoken = true
+        askAllPositions()
+    }
+
+    /// Whatever is known of any stream is compared with the database: rows are covered by its answers.
+    mutating func askAllPositions() {
         for (stream, watch) in watches {
             if watch.phase == .live || watch.phase == .healing { watches[stream]?.phase = .checking }
-            toPosition.append(Ticket(stream, watch.serial))
+            askPosition(Ticket(stream, watch.serial))
         }
     }
 

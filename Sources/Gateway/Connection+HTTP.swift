@@ -211,6 +211,10 @@ extension Connection {
         var writer = ByteWriter(capacity: 192)
         handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
         let response = writer.finish()
+        if owner.configuration.responder != nil {
+            queue(response)
+            return openWithoutSession()
+        }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)

@@ -24,6 +24,14 @@ extension Connection {
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
 
+    /// The upgrade is answered, and messages are the responder's.
+    func openWithoutSession() {
+        countIn()
+        conversation = nil
+        phase = .open
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+    }
+
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
@@ -63,8 +71,9 @@ extension Connection {
                 return flooded(.messages, .tooManyMessages)
             }
             payload.withUnsafeBytes(in: buffer) { message($0) }
-        case .binary:
-            close(.unsupportedData, "text messages only")
+        case .binary(let payload):
+            guard session == nil else { return close(.unsupportedData, "text messages only") }
+            payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
         case .ping(let payload):
             guard takeControl() else { return }
             payload.withUnsafeBytes(in: buffer) { bytes in
@@ -99,7 +108,7 @@ extension Connection {
     }
 
     private func message(_ text: UnsafeRawBufferPointer) {
-        guard let session else { return }
+        guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
         do {
             let event = try ClientEvent.decode(text)
@@ -110,6 +119,12 @@ extension Connection {
         } catch {
             queue(ServerEvent.errorFrame(error.message))
         }
+    }
+
+    /// An open connection has no session where a responder has taken the engine's place.
+    private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
+        guard let responder = owner.configuration.responder else { return }
+        queue(responder(payload, isText))
     }
 
     /// Does what the engine decided for this connection.

@@ -12,6 +12,11 @@ import Synchronization
 // engine. Lifecycle: `start` binds the ports, starts feed, store and loops; `stop` closes every connection with 4200 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
+//
+// Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
+// each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
+// The topic counters', at a channel's first event on a loop. None else on a loop: no message of a client and no delivery
+// to a subscriber takes one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {
@@ -123,6 +128,11 @@ package final class Gateway: Sendable {
         }
     }
 
+    /// The port of the first of them that has one, else 0.
+    package var port: UInt16 {
+        for case .tcp(_, let port, _) in places { return port }
+        return 0
+    }
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
     /// The loops that serve clients.

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import HTTP
 import Reactor
@@ -18,6 +19,9 @@ package struct GatewayConfiguration: Sendable {
     package var timeouts = GatewayTimeouts()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
+    /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
+    /// such as the echo that conformance suites judge, so takes every upgrade below `/app/`, without apps and greeting.
+    package var responder: Responder?
 
     package init() {}
 }
@@ -30,6 +34,9 @@ package struct ListenerConfiguration: Sendable {
         self.place = place
     }
 }
+
+/// Answers a message, text or else binary, by a frame. Called on a loop.
+package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
 /// The gateway's bounds. Each is tested at the bound and one past it.
 package struct GatewayLimits: Sendable {

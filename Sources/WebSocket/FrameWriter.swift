@@ -44,6 +44,16 @@ package enum FrameWriter {
         writer.truncate(to: start + headerCount + payloadCount)
     }
 
+    /// A server's frame of any kind, whole, around `payload`, which is copied.
+    package static func frame(_ opcode: UInt8, _ payload: UnsafeRawBufferPointer) -> SharedBytes {
+        let headerCount = headerCount(payload.count)
+        var writer = ByteWriter(capacity: headerCount + payload.count)
+        appendZeros(headerCount, to: &writer)
+        writer.withUnsafeMutableBytes { writeHeader(opcode, payload.count, endingAt: headerCount, in: $0) }
+        writer.append(payload)
+        return writer.finish()
+    }
+
     /// Appends a server's control frame. A payload beyond 125 bytes is cut: ours is never longer.
     package static func append(control opcode: UInt8, _ payload: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         let payload = payload.part(0..<min(payload.count, maximumControlBytes))

@@ -292,6 +292,18 @@ import Testing
         try recorder.waitForLog(ann)
     }
 
+    /// The connection stays, and no check of positions is due.
+    @Test func aNewEpochIsAResetAtOnce() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        try insert("1", "ann")
+        try recorder.waitForLog(ann)
+        _ = try writer.query("SELECT sync.new_epoch()")
+        try recorder.wait("a reset") { recorder.unlockedStream(ann)?.resets == 1 }
+        try insert("2", "ann")
+        try recorder.waitForLog(ann)
+    }
+
     @Test func eventsNoLongerKeptAreAReset() throws {
         let recorder = try record { $0.pollInterval = .milliseconds(200) }
         let ann = recorder.watch("ann")

@@ -24,12 +24,12 @@ import Testing
     private func live(at offset: Int64, _ streams: StreamID...) throws -> Tail {
         var tail = Tail(pageRows: 3)
         var outputs: [FeedOutput] = []
-        tail.connected(snapshot: "s0")
+        tail.connected(snapshot: "s0", epoch: "e1")
         for stream in streams { tail.watch(stream, serial: 1, &outputs) }
         _ = tail.nextQuery([])
         try tail.positionsReceived(streams.map { _ in position(offset) }, &outputs)
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page(), snapshot: "s0", &outputs)
+        try tail.tailReceived(page(), snapshot: "s0", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.tail) == nil)
         return tail
     }
@@ -54,7 +54,7 @@ import Testing
         try tail.positionsReceived([position(4)], &outputs)
         // Nobody has woken the tail.
         #expect(tail.nextQuery(.tail) == .tail(previous: "s0", after: nil))
-        try tail.tailReceived(page((a, 4)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 4)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(outputs == [event(a, 4)])
         #expect(tail.gapCount == 0)
         #expect(tail.nextQuery([.tail, .replay]) == nil)
@@ -66,15 +66,15 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", epoch: "e1", &outputs)
         tail.checkDue()
         #expect(tail.nextQuery(.tail) == .check([Ticket(a, 1), Ticket(b, 1)]))
         try tail.positionsReceived([position(1), position(3)], &outputs)
         #expect(tail.nextQuery(.tail) == .tail(previous: "s0", after: .init(stream: b, offset: 3)))
-        try tail.tailReceived(page(), snapshot: "s2", &outputs)
+        try tail.tailReceived(page(), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
         #expect(tail.nextQuery([.tail, .replay]) == .tail(previous: "s1", after: nil))
-        try tail.tailReceived(page((a, 1)), snapshot: "s3", &outputs)
+        try tail.tailReceived(page((a, 1)), snapshot: "s3", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
         #expect(outputs == [event(b, 1), event(b, 2), event(b, 3), event(a, 1)])
     }
@@ -86,10 +86,10 @@ import Testing
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(0), position(4)], &outputs)
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page((b, 4)), snapshot: "s2", &outputs)
+        try tail.tailReceived(page((b, 4)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
     }
 
@@ -100,7 +100,7 @@ import Testing
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(5)], &outputs)
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page(), snapshot: "s1", &outputs)
+        try tail.tailReceived(page(), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.gapCount == 1)
         #expect(tail.nextQuery([.tail, .replay]) == .replay(Ticket(a, 1), after: 3))
         try tail.replayReceived(page((a, 4), (a, 5)), &outputs)
@@ -122,7 +122,7 @@ import Testing
         #expect(outputs == [.reset(a, position(top, epoch: epoch))])
         tail.wake()
         _ = tail.nextQuery(.tail)
-        try tail.tailReceived(page((a, top), (a, top + 1)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, top), (a, top + 1)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(outputs.dropFirst() == [event(a, top + 1)])
         #expect(tail.gapCount == 0)
     }
@@ -144,7 +144,7 @@ import Testing
         try tail.positionsReceived([position(4)], &outputs)
         _ = tail.nextQuery(.tail)
         tail.watch(a, serial: 3, &outputs)
-        try tail.tailReceived(page(), snapshot: "s1", &outputs)
+        try tail.tailReceived(page(), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
     }
 
@@ -156,11 +156,11 @@ import Testing
         try tail.positionsReceived([position(4)], &outputs)
         tail.disconnected()
         tail.checkDue()
-        tail.connected(snapshot: "s5")
+        tail.connected(snapshot: "s5", epoch: "e1")
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3)], &outputs)
         #expect(tail.nextQuery(.tail) == .tail(previous: "s5", after: nil))
-        try tail.tailReceived(page(), snapshot: "s6", &outputs)
+        try tail.tailReceived(page(), snapshot: "s6", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
     }
 
@@ -168,7 +168,7 @@ import Testing
     @Test func lotsComeRound() throws {
         var tail = Tail()
         var outputs: [FeedOutput] = []
-        tail.connected(snapshot: "s0")
+        tail.connected(snapshot: "s0", epoch: "e1")
         for number in 0..<2_500 { tail.watch(StreamID(user: "\(number)", topic: "t"), serial: 1, &outputs) }
         while case .positions(let tickets)? = tail.nextQuery([]) {
             try tail.positionsReceived(tickets.map { _ in position(0) }, &outputs)

@@ -94,7 +94,7 @@ struct History {
     private enum Answer {
         case positions([StreamPosition])
         case replay(ModelPage)
-        case tail(ModelPage, ModelDatabase.Snapshot)
+        case tail(ModelPage, ModelDatabase.Snapshot, epoch: String)
     }
 
     private struct Seen {
@@ -121,7 +121,7 @@ struct History {
     private var serial: UInt32 = 0
     private var underWay: Tail.Query?
     private var answer: Answer?
-    private var hello: ModelDatabase.Snapshot?
+    private var hello: (snapshot: ModelDatabase.Snapshot, epoch: String)?
     private var isConnected = false
     private var isListening = false
     private var notifications = 0
@@ -166,13 +166,18 @@ struct History {
         case 97..<99: connect()
         case 99 where losesHistory: loseHistory()
         case 100..<103 where checks: tail.checkDue()
-        case 103 where losesHistory && checks: database.newEpoch()
+        case 103 where losesHistory: newEpoch()
         default: break
         }
     }
 
     private mutating func writer() -> UInt64? { database.writers.randomElement(using: &random) }
     private mutating func stream() -> StreamID { streams.randomElement(using: &random) ?? streams[0] }
+
+    private mutating func newEpoch() {
+        database.newEpoch()
+        if isListening { notifications += 1 }
+    }
 
     private mutating func finish(_ xid: UInt64, commit: Bool) {
         if database.end(xid, commit: commit), isListening { notifications += 1 }
@@ -231,11 +236,11 @@ struct History {
     /// In two steps, with anything between: hello is carried out, then its answer arrives.
     private mutating func connect() {
         guard !isConnected else { return }
-        guard let snapshot = hello else {
-            hello = database.snapshot
+        guard let greeting = hello else {
+            hello = (database.snapshot, "e\(database.epoch)")
             return
         }
-        tail.connected(snapshot: snapshot.text)
+        tail.connected(snapshot: greeting.snapshot.text, epoch: greeting.epoch)
         (isConnected, hello, pastFirstTail, firstOfRun) = (true, nil, false, nil)
         lastPage = [:]
     }
@@ -267,7 +272,7 @@ struct History {
         if dropsRows, !page.rows.isEmpty, Int.random(in: 0..<4, using: &random) == 0 {
             page = ModelPage(rows: page.rows.dropLast())
         }
-        return .tail(page, now)
+        return .tail(page, now, epoch: "e\(database.epoch)")
     }
 
     private mutating func deliver() {
@@ -280,9 +285,9 @@ struct History {
                 try tail.positionsReceived(positions, &outputs)
             case .replay(let page):
                 try tail.replayReceived(page, &outputs)
-            case .tail(let page, let snapshot):
+            case .tail(let page, let snapshot, let epoch):
                 pageReceived(page, snapshot)
-                try tail.tailReceived(page, snapshot: snapshot.text, &outputs)
+                try tail.tailReceived(page, snapshot: snapshot.text, epoch: epoch, &outputs)
             }
         } catch {
             violations.append("a sound answer was called malformed")

@@ -24,10 +24,10 @@ import Testing
     private func live(at offset: Int64, snapshot: String = "s0", _ streams: StreamID...) throws -> Tail {
         var tail = Tail(pageRows: 3)
         var outputs: [FeedOutput] = []
-        tail.connected(snapshot: snapshot)
+        tail.connected(snapshot: snapshot, epoch: "e1")
         for stream in streams { tail.watch(stream, serial: 1, &outputs) }
         #expect(tail.nextQuery(.all) == .tail(previous: snapshot, after: nil))
-        try tail.tailReceived(page(), snapshot: snapshot, &outputs)
+        try tail.tailReceived(page(), snapshot: snapshot, epoch: "e1", &outputs)
         if !streams.isEmpty {
             #expect(tail.nextQuery(.all) == .positions(streams.map { Ticket($0, 1) }))
             try tail.positionsReceived(streams.map { _ in position(offset) }, &outputs)
@@ -43,10 +43,10 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: nil))
-        try tail.tailReceived(page((a, 4), (a, 5)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 4), (a, 5)), snapshot: "s1", epoch: "e1", &outputs)
         tail.wake()
         #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
-        try tail.tailReceived(page((a, 5), (a, 6), (b, 9)), snapshot: "s2", &outputs)
+        try tail.tailReceived(page((a, 5), (a, 6), (b, 9)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(outputs == [event(a, 5), event(a, 6)])
     }
 
@@ -55,12 +55,12 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.watch(a, serial: 7, &outputs)
         #expect(tail.nextQuery(.all) == nil)
-        tail.connected(snapshot: "s0")
+        tail.connected(snapshot: "s0", epoch: "e1")
         #expect(tail.nextQuery([.replay]) == .positions([Ticket(a, 7)]))
         // Offset 1 was committed after s0, and the position shows it.
         try tail.positionsReceived([position(1)], &outputs)
         #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: nil))
-        try tail.tailReceived(page((a, 1), (a, 2)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 1), (a, 2)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(outputs == [.positioned(a, serial: 7, position(1)), event(a, 2)])
     }
 
@@ -71,9 +71,9 @@ import Testing
         _ = tail.nextQuery(.all)
         tail.wake()
         #expect(tail.nextQuery(.all) == nil)
-        try tail.tailReceived(page(), snapshot: "s1", &outputs)
+        try tail.tailReceived(page(), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
-        try tail.tailReceived(page(), snapshot: "s2", &outputs)
+        try tail.tailReceived(page(), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == nil)
     }
 
@@ -82,12 +82,12 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 1), (a, 2), (b, 1)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 1), (a, 2), (b, 1)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 1)))
         // A full page at the very end of what is new asks once more.
-        try tail.tailReceived(page((b, 2), (b, 3), (b, 4)), snapshot: "s2", &outputs)
+        try tail.tailReceived(page((b, 2), (b, 3), (b, 4)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 4)))
-        try tail.tailReceived(page(), snapshot: "s3", &outputs)
+        try tail.tailReceived(page(), snapshot: "s3", epoch: "e1", &outputs)
         tail.wake()
         #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
         #expect(outputs == [event(a, 1), event(a, 2), event(b, 1), event(b, 2), event(b, 3), event(b, 4)])
@@ -98,15 +98,15 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 1), (b, 1), (b, 2)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 1), (b, 1), (b, 2)), snapshot: "s1", epoch: "e1", &outputs)
         tail.watch(a, serial: 2, &outputs)
         #expect(tail.nextQuery(.all) == .positions([Ticket(a, 2)]))
         try tail.positionsReceived([position(2)], &outputs)
         #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 2)))
-        try tail.tailReceived(page((b, 3)), snapshot: "s2", &outputs)
+        try tail.tailReceived(page((b, 3)), snapshot: "s2", epoch: "e1", &outputs)
         tail.wake()
         _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 2), (a, 3), (b, 3)), snapshot: "s3", &outputs)
+        try tail.tailReceived(page((a, 2), (a, 3), (b, 3)), snapshot: "s3", epoch: "e1", &outputs)
         #expect(
             outputs == [
                 event(b, 1), event(b, 2), .positioned(a, serial: 2, position(2)), event(b, 3), event(a, 3),
@@ -127,7 +127,7 @@ import Testing
         #expect(outputs == [.positioned(a, serial: 2, position(5))])
 
         // The same with a replay under way.
-        tail.connected(snapshot: "s1")
+        tail.connected(snapshot: "s1", epoch: "e1")
         outputs = []
         #expect(tail.nextQuery([.replay]) == .positions([Ticket(a, 2)]))
         try tail.positionsReceived([position(6)], &outputs)
@@ -142,18 +142,42 @@ import Testing
     @Test func rowsDuringHealingAreCoveredByTheReplay() throws {
         var tail = try live(at: 0, a)
         var outputs: [FeedOutput] = []
-        tail.connected(snapshot: "s1")
+        tail.connected(snapshot: "s1", epoch: "e1")
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(4)], &outputs)
         #expect(tail.nextQuery([.replay]) == .replay(Ticket(a, 1), after: 0))
         try tail.replayReceived(page((a, 1), (a, 2), (a, 3)), &outputs)
         // A tail between the replay's pages: 5 is not its to deliver.
         #expect(tail.nextQuery([.tail]) == .tail(previous: "s1", after: nil))
-        try tail.tailReceived(page((a, 5)), snapshot: "s2", &outputs)
+        try tail.tailReceived(page((a, 5)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .replay(Ticket(a, 1), after: 3))
         try tail.replayReceived(page((a, 4), (a, 5)), &outputs)
         #expect(outputs == (1...5).map { event(a, $0) })
         #expect(tail.isCaughtUp)
+    }
+
+    @Test func newEpochIsSeenWithTheTail() throws {
+        var tail = try live(at: 4, a, b)
+        var outputs: [FeedOutput] = []
+        tail.wake()
+        _ = tail.nextQuery(.all)
+        // Of the new epoch already: not to be delivered as of the old one.
+        try tail.tailReceived(page((a, 5)), snapshot: "s1", epoch: "e2", &outputs)
+        #expect(outputs == [])
+        #expect(!tail.isCaughtUp)
+        guard case .positions(let tickets)? = tail.nextQuery(.all) else { throw MalformedAnswer() }
+        #expect(Set(tickets) == [Ticket(a, 1), Ticket(b, 1)])
+        let fresh = { StreamPosition(epoch: "fresh", offset: $0) }
+        try tail.positionsReceived(tickets.map { fresh($0.stream == a ? 5 : 4) }, &outputs)
+        #expect(outputs.count == 2)
+        #expect(outputs.contains(.reset(a, fresh(5))))
+        #expect(outputs.contains(.reset(b, fresh(4))))
+        // It is the known one from here on.
+        tail.wake()
+        _ = tail.nextQuery(.all)
+        try tail.tailReceived(page((a, 6)), snapshot: "s2", epoch: "e2", &outputs)
+        #expect(outputs.last == event(a, 6))
+        #expect(tail.nextQuery(.all) == nil)
     }
 
     @Test func aGapInTheTailIsHealed() throws {
@@ -161,7 +185,7 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.wake()
         _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 3), (a, 4)), snapshot: "s1", &outputs)
+        try tail.tailReceived(page((a, 3), (a, 4)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(outputs == [])
         #expect(tail.nextQuery(.all) == .replay(Ticket(a, 1), after: 1))
         try tail.replayReceived(page((a, 2), (a, 3)), &outputs)
@@ -176,19 +200,19 @@ import Testing
         var tail = try live(at: 3, a)
         var outputs: [FeedOutput] = []
         tail.disconnected()
-        tail.connected(snapshot: "s9")
+        tail.connected(snapshot: "s9", epoch: "e1")
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(top, epoch: epoch)], &outputs)
         #expect(outputs == [.reset(a, position(top, epoch: epoch))])
         #expect(tail.nextQuery(.all) == .tail(previous: "s9", after: nil))
-        try tail.tailReceived(page((a, top), (a, top + 1)), snapshot: "s10", &outputs)
+        try tail.tailReceived(page((a, top), (a, top + 1)), snapshot: "s10", epoch: "e1", &outputs)
         #expect(outputs.last == event(a, top + 1))
     }
 
     @Test func aReplayThatBeginsTooLateIsAReset() throws {
         var tail = try live(at: 1, a)
         var outputs: [FeedOutput] = []
-        tail.connected(snapshot: "s1")
+        tail.connected(snapshot: "s1", epoch: "e1")
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(9)], &outputs)
         _ = tail.nextQuery([.replay])
@@ -207,12 +231,12 @@ import Testing
             tail.watch(StreamID(user: "u\(round)", topic: "t"), serial: 1, &outputs)
             let first = tail.nextQuery(.all)
             guard case .tail? = first else { return #expect(first == nil, "the tail had no turn") }
-            try tail.tailReceived(page(), snapshot: "s", &outputs)
+            try tail.tailReceived(page(), snapshot: "s", epoch: "e1", &outputs)
             tail.wake()
             guard case .positions? = tail.nextQuery(.all) else { return #expect(Bool(false), "positions had no turn") }
             try tail.positionsReceived([position(0)], &outputs)
             guard case .tail? = tail.nextQuery(.all) else { return #expect(Bool(false), "the tail had no turn") }
-            try tail.tailReceived(page(), snapshot: "s", &outputs)
+            try tail.tailReceived(page(), snapshot: "s", epoch: "e1", &outputs)
             #expect(tail.nextQuery(.all) == nil)
         }
     }
@@ -281,7 +305,7 @@ import Testing
         var tail = try live(at: 0, a)
         var outputs: [FeedOutput] = []
         #expect(throws: MalformedAnswer.self) { try tail.positionsReceived([], &outputs) }
-        #expect(throws: MalformedAnswer.self) { try tail.tailReceived(page(), snapshot: "s", &outputs) }
+        #expect(throws: MalformedAnswer.self) { try tail.tailReceived(page(), snapshot: "s", epoch: "e1", &outputs) }
         #expect(throws: MalformedAnswer.self) { try tail.replayReceived(page(), &outputs) }
         tail.watch(b, serial: 1, &outputs)
         _ = tail.nextQuery(.all)
@@ -295,9 +319,9 @@ import Testing
         tail.wake()
         _ = tail.nextQuery(.all)
         #expect(throws: MalformedAnswer.self) {
-            try tail.tailReceived(BrokenPage(stream: a), snapshot: "s1", &outputs)
+            try tail.tailReceived(BrokenPage(stream: a), snapshot: "s1", epoch: "e1", &outputs)
         }
-        tail.connected(snapshot: "s1")
+        tail.connected(snapshot: "s1", epoch: "e1")
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(2)], &outputs)
         #expect(tail.nextQuery([.replay]) == .replay(Ticket(a, 1), after: 1))

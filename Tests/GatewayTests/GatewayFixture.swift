@@ -1,7 +1,6 @@
 import API
 import Channels
 import Foundation
-import Gateway
 import Identity
 import JWTKit
 import Logging
@@ -12,29 +11,30 @@ import Store
 import Sync
 
 @testable import Feed
+@testable import Gateway
 
 /// A running gateway, without a database but for what is asked for, on a port of the kernel's choice.
 final class GatewayFixture {
     let gateway: Gateway
     private var hasEnded = false
     private let sink: Locked<FeedSink?>
+    private let metrics: GatewayMetrics
     let credentials = AppCredentials(key: "key", secret: "secret")
     static let tokenSecret = "a secret of thirty-two bytes, at least"
 
-    /// Of the first listener.
-    var port: UInt16 {
-        guard case .tcp(_, let port, _) = gateway.places[0] else { return 0 }
-        return port
-    }
+    var port: UInt16 { gateway.port }
+    /// Connections taken in so far.
+    var accepted: UInt64 { metrics.accepted.count }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
     ///   - feed: the feed that runs; what `feed` is given comes as from it.
     ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
+    ///   - routes: in place of the hub's.
     init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
-        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(),
+        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -43,6 +43,8 @@ final class GatewayFixture {
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
+        // Tests come and go faster than people.
+        configuration.limits.addressConnectsPerSecond = 0
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)
@@ -54,9 +56,10 @@ final class GatewayFixture {
         let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
         let sink = Locked<FeedSink?>(nil)
         self.sink = sink
+        self.metrics = metrics
         gateway = try Gateway(
-            configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
-            metrics: metrics,
+            configuration, verifier: verifier,
+            routes: routes ?? HubRoutes(users: users, origins: configuration.origins), metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }

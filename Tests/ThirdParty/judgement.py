@@ -109,8 +109,10 @@ class Judgement:
             position = next(iter(row.answer["positions"].values()))
             if position["offset"] != history.last_offset[key]:
                 self.fault(f"{key}: its last event is {history.last_offset[key]}, and it was told {position}")
-        # A resolve may bring the note that is shown already: one more of the set, and no event.
+        # A resolve may bring the note that is shown already: one more of the set, and no event; and an undo may have taken
+        # it away again, shown or not.
         noted = {key for _, key, _ in history.notes if key in history.rows and history.rows[key].type == "resolve"}
+        noted |= {key for key, row in history.rows.items() if row.type == "resolve" and row.undone_by is not None}
         # And an undo may take one of the set that is not shown.
         noted |= {key for key, row in history.rows.items() if row.type == "undo" and self._brings_note(
             self.ledger.entries[key].action.payload.get("targetKey"))}

@@ -194,6 +194,14 @@ class Journey(Storm):
             await asyncio.sleep(self.dice.expovariate(self.plan.rate))
         await self.proxy.calm()
 
+    def _is_calm(self):
+        """Of the epoch too, which may be made anew with nothing else to tell of it."""
+        users = [person.user for person in self.people]
+        places = {user: {"epoch": epoch, "offset": top} for user, epoch, top in self.stage.query(
+            "select user_id, epoch, top from sync.positions(%s, %s)", [users, ["adherence"] * len(users)])}
+        return super()._is_calm() and all(
+            phone.follower.position == places[phone.person.user] for phone in self.phones)
+
     def report(self):
         memory = max(resident(hub.program.pid) >> 10 for hub in self.stage.hubs)
         return f"{super().report()}\n  memory of a hub         {memory:8} MiB"

@@ -2,10 +2,12 @@
 //
 //     limit FRAME_BYTES [cork]
 //
-// Listens on a port of 127.0.0.1 that the kernel chooses, and prints it. A connection to /control makes it send: one frame
-// to every other connection for each frame received. With `cork`, what is due to a receiver at the end of a loop's turn
-// leaves by one call. No parsing beyond frame lengths, no channels, no checks: what no real server can be faster than.
+// Listens on a port of 127.0.0.1 that the kernel chooses, and prints it. A WebSocket to /receive/N is a receiver of channel
+// N. A connection that says CONTROL and a newline makes it send: each four bytes that follow (big-endian) are the number of
+// a channel, whose receivers get one frame each. With `cork`, what is due to a receiver at the end of a loop's turn leaves
+// by one call. No parsing, no names, no checks: what no real server can be faster than.
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,17 +22,25 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 20000, EVENTS_MAX = 512, CORK_MAX = 64, FRAME_MAX = 65535 };
+enum { CONNECTIONS_MAX = 20000, CHANNELS_MAX = 20000, EVENTS_MAX = 512, CORK_MAX = 64, FRAME_MAX = 65535 };
 
 struct connection {
-    int is_open, is_control;
+    int is_open, is_control, is_dirty;
+    unsigned channel;
     size_t unsent;  // bytes of frames still due: of the one prebuilt frame, over and over
 };
 
+struct channel {
+    int *receivers;
+    int count, room;
+};
+
 static struct connection connections[CONNECTIONS_MAX];
-static int receivers[CONNECTIONS_MAX], receiver_count;
+static struct channel channels[CHANNELS_MAX];
+static int dirty[CONNECTIONS_MAX], dirty_count;
 static unsigned char frame[FRAME_MAX + 4], input[1 << 16];
-static size_t frame_bytes;
+static unsigned char rest[4];  // of the one control connection's last read
+static size_t frame_bytes, rest_count;
 static int poll_set, is_corked;
 
 static void stop(const char *what) {
@@ -39,10 +49,24 @@ static void stop(const char *what) {
 }
 
 static void drop(int fd) {
-    for (int i = 0; i < receiver_count; i++)
-        if (receivers[i] == fd) receivers[i--] = receivers[--receiver_count];
-    memset(&connections[fd], 0, sizeof connections[fd]);
+    struct connection *c = &connections[fd];
+    struct channel *channel = &channels[c->channel];
+    if (c->is_open && !c->is_control)
+        for (int i = 0; i < channel->count; i++)
+            if (channel->receivers[i] == fd) channel->receivers[i--] = channel->receivers[--channel->count];
+    memset(c, 0, sizeof *c);
     close(fd);
+}
+
+static void receive_on(unsigned number, int fd) {
+    struct channel *channel = &channels[number];
+    if (channel->count == channel->room) {
+        channel->room = channel->room ? 2 * channel->room : 2;
+        channel->receivers = realloc(channel->receivers, (size_t)channel->room * sizeof(int));
+        if (!channel->receivers) stop("realloc");
+    }
+    channel->receivers[channel->count++] = fd;
+    connections[fd].channel = number;
 }
 
 static void watch(int fd, uint32_t events) {
@@ -55,13 +79,13 @@ static void flush(int fd) {
     struct connection *c = &connections[fd];
     while (c->unsent > 0) {
         struct iovec parts[CORK_MAX];
-        size_t rest = c->unsent, at = (frame_bytes - rest % frame_bytes) % frame_bytes, offered = 0;
+        size_t left = c->unsent, at = (frame_bytes - left % frame_bytes) % frame_bytes, offered = 0;
         int count = 0;
-        while (rest > 0 && count < CORK_MAX) {
+        while (left > 0 && count < CORK_MAX) {
             size_t length = frame_bytes - at;
             parts[count++] = (struct iovec){frame + at, length};
             offered += length;
-            rest -= length;
+            left -= length;
             at = 0;
         }
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
@@ -74,21 +98,37 @@ static void flush(int fd) {
     }
 }
 
-static void send_to_all(int count) {
-    for (int i = 0; i < receiver_count; i++) {
-        int fd = receivers[i], is_waiting = connections[fd].unsent > 0;
-        connections[fd].unsent += frame_bytes * (size_t)count;
-        if (!is_waiting) flush(fd);
+static void send_to(unsigned number) {
+    struct channel *channel = &channels[number];
+    for (int i = 0; i < channel->count; i++) {
+        int fd = channel->receivers[i], is_waiting = connections[fd].unsent > 0;
+        connections[fd].unsent += frame_bytes;
+        if (!is_corked) {
+            if (!is_waiting) flush(fd);
+        } else if (!is_waiting && !connections[fd].is_dirty) {
+            connections[fd].is_dirty = 1;
+            dirty[dirty_count++] = fd;
+        }
     }
+}
+
+static void end_turn(void) {
+    for (int i = 0; i < dirty_count; i++) {
+        connections[dirty[i]].is_dirty = 0;
+        flush(dirty[i]);
+    }
+    dirty_count = 0;
 }
 
 static void upgrade(int fd, size_t count) {
     static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
     char key[128], accept[64], response[256];
     unsigned char digest[SHA_DIGEST_LENGTH];
+    unsigned number = 0;
     input[count < sizeof input ? count : sizeof input - 1] = 0;
     const char *field = strcasestr((char *)input, "Sec-WebSocket-Key: ");
     if (!field || !strstr(field, "\r\n\r\n") || sscanf(field + 19, "%40[^\r]", key) != 1) return drop(fd);
+    if (sscanf((char *)input, "GET /receive/%u", &number) != 1 || number >= CHANNELS_MAX) return drop(fd);
     strcat(key, guid);
     SHA1((unsigned char *)key, strlen(key), digest);
     EVP_EncodeBlock((unsigned char *)accept, digest, sizeof digest);
@@ -97,27 +137,35 @@ static void upgrade(int fd, size_t count) {
                           "Sec-WebSocket-Accept: %s\r\n\r\n", accept);
     if (send(fd, response, (size_t)length, MSG_NOSIGNAL) != length) return drop(fd);
     connections[fd].is_open = 1;
-    connections[fd].is_control = memmem(input, count, "GET /control", 12) != NULL;
-    if (!connections[fd].is_control) receivers[receiver_count++] = fd;
+    receive_on(number, fd);
 }
 
-// The control connection's frames are short and masked, and arrive whole: 6 bytes of header and the payload.
-static void command(size_t count) {
-    int frames = 0;
-    for (size_t at = 0; at + 6 <= count; at += 6 + (input[at + 1] & 127u)) frames++;
-    if (is_corked) {
-        send_to_all(frames);
-    } else {
-        while (frames-- > 0) send_to_all(1);
+// What is left of a number waits for the next read.
+static void command(const unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        rest[rest_count++] = bytes[i];
+        if (rest_count < sizeof rest) continue;
+        uint32_t number;
+        memcpy(&number, rest, sizeof number);
+        number = ntohl(number);
+        rest_count = 0;
+        if (number < CHANNELS_MAX) send_to(number);
     }
+    end_turn();
 }
 
 static void readable(int fd) {
+    static const char greeting[] = "CONTROL\n";
+    size_t length = sizeof greeting - 1;
     ssize_t count = recv(fd, input, sizeof input - 1, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) return drop(fd);
-    if (!connections[fd].is_open) return upgrade(fd, (size_t)count);
-    if (connections[fd].is_control) command((size_t)count);
+    if (connections[fd].is_control) return command(input, (size_t)count);
+    if (connections[fd].is_open) return;
+    if ((size_t)count < length || memcmp(input, greeting, length) != 0) return upgrade(fd, (size_t)count);
+    connections[fd].is_open = connections[fd].is_control = 1;
+    rest_count = 0;
+    command(input + length, (size_t)count - length);
 }
 
 static void accept_all(int listener) {

@@ -1,4 +1,3 @@
-import Bytes
 import Reactor
 
 /// The bare C sender of `loadtest/Limit`, with receivers that count: the practical limit to hold a hub against.
@@ -8,7 +7,7 @@ final class BareSender {
     private let meter: ProcessMeter
     private let counter = Counter()
     private let receivers: Swarm
-    private let control: Swarm
+    private let trigger: Trigger
     private let loop: EventLoop
 
     /// Connects to a sender given as `NAME=PORT:PID`.
@@ -21,14 +20,13 @@ final class BareSender {
         meter = try ProcessMeter(pid: pid)
         let address = try HubAddress("127.0.0.1:\(parts[1])")
         self.loop = loop
-        receivers = Swarm(address, target: "/receive", loop: loop, script: counter, seed: seed)
-        control = Swarm(address, target: "/control", loop: loop, script: counter, seed: seed)
+        receivers = Swarm(address, target: "/receive/0", loop: loop, script: counter, seed: seed)
+        trigger = try Trigger(address, .records, loop: loop)
     }
 
     /// Connects the receivers.
     func open(_ count: Int, progress: ProgressLine) throws {
         try receivers.open(count, perUser: count, topics: 0, progress: progress)
-        try control.open(1, perUser: 1, topics: 0, progress: progress)
     }
 
     /// Has `frames` frames sent to every receiver, `burst` at a time, in `seconds` at the least.
@@ -36,7 +34,6 @@ final class BareSender {
     /// At the pace of the hub's own round: a sender that never waits has all it touches in the processor's caches, which
     /// a server whose events come from a database beside it has not.
     func measure(frames: Int, burst: Int, seconds: Double) throws -> Drive.Outcome {
-        guard let trigger = control.devices.first else { throw Failure("the sender \(name) is not connected") }
         let receiverCount = receivers.liveCount
         counter.messages = 0
         let cpuBefore = meter.cpuSeconds()
@@ -49,14 +46,13 @@ final class BareSender {
             let now = Instant.read().nanoseconds
             if sent < frames, counter.messages == sent * receiverCount, now >= due {
                 for _ in 0..<min(burst, frames - sent) {
-                    var text = ByteWriter(capacity: 16)
-                    text.append("send")
-                    trigger.send(text)
+                    trigger.send(on: 0)
                     sent += 1
                 }
             }
+            trigger.flush()
             loop.tick(waitingAtMost: .nanoseconds(Int64(now < due ? due - now : 20_000_000)))
-            guard watch.isMoving(counter.messages), receivers.failureCount + control.failureCount == 0 else {
+            guard watch.isMoving(counter.messages), receivers.failureCount == 0, !trigger.isBroken else {
                 throw Failure("the sender \(name) gave up after \(counter.messages) deliveries")
             }
         }

@@ -105,7 +105,7 @@ final class Device: EventSource {
         phase = .upgrading
         swarm.loop.setInterest(self, .readable)
         var request = ByteWriter()
-        handshake.append(host: swarm.address.text, target: swarm.target, to: &request)
+        handshake.append(host: swarm.address.text, target: swarm.target(of: recipient), to: &request)
         sendAll(request)
     }
 

@@ -4,9 +4,14 @@ import Reactor
 /// `loadtest idle`: what a connection costs that does nothing.
 struct IdleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "idle", abstract: "Open connections, each its own user on two channels, and weigh the hub.")
+        commandName: "idle", abstract: "Open connections, each its own user on two channels; weigh the server.",
+        discussion: "Resident memory after all have come, less that before: a server is weighed once, and started anew."
+    )
 
     @OptionGroup var options: HubOptions
+
+    @Option(help: "Another server than --hub or --dir, as NAME=KIND:PORT:PID (see `connect`).")
+    var server: String?
 
     @Option(help: "Connections.")
     var connections = 10_000
@@ -15,23 +20,18 @@ struct IdleCommand: ParsableCommand {
         guard (1...Limits.connectionsMax).contains(connections) else {
             throw Failure("--connections: from 1 to \(Limits.connectionsMax)")
         }
-        let server = try options.process()
-        let seed = UInt64.random(in: 1...UInt64(UInt32.max))
-        let script = HubScript(
-            options.credentials, Names(run: String(seed, radix: 36), topics: RowKind.allCases.map(\.topic)))
-        let swarm = Swarm(
-            try options.address(), target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: try EventLoop(),
-            script: script, seed: seed)
-        let bytesBefore = server?.residentBytes()
-        let cpuBefore = server?.cpuSeconds()
+        let server = try server.map { try MeasuredServer($0) } ?? MeasuredServer(options)
+        let swarm = try options.swarm(of: server)
+        let bytesBefore = server.meter?.residentBytes()
+        let cpuBefore = server.meter?.cpuSeconds()
         let began = Instant.read()
         try swarm.open(connections, perUser: 1, topics: 2, progress: ProgressLine())
         let seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         var figures = IdleFigures(connections: connections, seconds: seconds)
-        if let bytesBefore, let bytes = server?.residentBytes() {
+        if let bytesBefore, let bytes = server.meter?.residentBytes() {
             figures.residentBytesPerConnection = Double(bytes - bytesBefore) / Double(connections)
         }
-        if let cpuBefore, let cpu = server?.cpuSeconds() {
+        if let cpuBefore, let cpu = server.meter?.cpuSeconds() {
             figures.connectionsPerServerCPUSecond = Double(connections) / (cpu - cpuBefore)
         }
         figures.print()

@@ -11,7 +11,7 @@ import Foundation
         abstract: "Load a hub with devices and row changes, and check and measure what arrives.",
         subcommands: [
             FanoutCommand.self, IdleCommand.self, CPUCommand.self, ActionsCommand.self, LatencyCommand.self,
-            NotifyCommand.self, StalledCommand.self,
+            NotifyCommand.self, StalledCommand.self, TransportCommand.self, ConnectCommand.self, MessagesCommand.self,
         ],
         defaultSubcommand: FanoutCommand.self)
 

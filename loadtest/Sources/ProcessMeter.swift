@@ -31,6 +31,19 @@ struct ProcessMeter {
         return nil
     }
 
+    /// Waits until it does next to nothing, as after many connections have ended; ten seconds at most.
+    func waitUntilIdle() {
+        var last = cpuSeconds() ?? 0
+        for _ in 0..<100 {
+            usleep(100_000)
+            guard let now = cpuSeconds(), now - last > Self.idleSeconds else { return }
+            last = now
+        }
+    }
+
+    /// Of a tenth of a second, what a server without connections takes: its clocks tick.
+    private static let idleSeconds = 0.005
+
     /// CPU seconds of this process, user and kernel.
     static func ownCPUSeconds() -> Double {
         var usage = rusage()

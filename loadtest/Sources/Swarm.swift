@@ -7,6 +7,8 @@ final class Swarm {
     let address: HubAddress
     /// Path and query of the upgrade.
     let target: String
+    /// Whether the number of the device's user follows it.
+    var isTargetNumbered = false
     let loop: EventLoop
     let script: any DeviceScript
     /// Bytes are read here; shared by all devices.
@@ -67,6 +69,11 @@ final class Swarm {
         for device in devices where device.phase != .gone { device.drop() }
         devices = []
         liveCount = 0
+    }
+
+    /// Path and query of a device's upgrade.
+    func target(of device: Recipient) -> String {
+        isTargetNumbered ? "\(target)\(device.user)" : target
     }
 
     /// A device has read bytes.

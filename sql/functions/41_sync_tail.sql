@@ -1,6 +1,7 @@
 -- sync.tail: exactly the events that became visible since the snapshot `prev`, in pages ordered by (user_id, topic, o),
 -- and the snapshot of this very statement, to be the next `prev` (of a read in pages: that of the first page). Always at
--- least one row: where there are no events, one with nulls. `age`: microseconds by this server's clock since the event was
+-- least one row: where there are no events, one with nulls. `epoch`: of sync.meta, which changes when all streams begin
+-- anew. `age`: microseconds by this server's clock since the event was
 -- written, at the end of its transaction. `after_user` null: from the start. STABLE: it sees the
 -- caller's snapshot, so the two belong together. No locks.
 --
@@ -9,7 +10,7 @@
 -- it must come in by event_xid, whatever it guesses about `prev`.
 drop function if exists sync.tail(pg_snapshot, text, text, bigint, int);
 create function sync.tail(prev pg_snapshot, after_user text, after_topic text, after_o bigint, page int)
-returns table(snapshot pg_snapshot, user_id text, topic text, o bigint, name text, data text, age bigint)
+returns table(snapshot pg_snapshot, epoch text, user_id text, topic text, o bigint, name text, data text, age bigint)
 language plpgsql stable security definer rows 100
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -19,7 +20,7 @@ as $$
 #variable_conflict use_column
 begin
     return query
-    select pg_current_snapshot(), e.user_id, e.topic, e.o, e.name, e.data::text,
+    select pg_current_snapshot(), (select m.epoch from sync.meta as m), e.user_id, e.topic, e.o, e.name, e.data::text,
            (date_part('epoch', clock_timestamp() - e.created_at) * 1e6)::bigint
     from (select) as always
     left join (

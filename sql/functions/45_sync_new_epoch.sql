@@ -1,5 +1,5 @@
 -- sync.new_epoch: every client must fetch anew: for restores that change neither system identifier nor timeline
--- (`carillon migrate --new-epoch`). Lock order: sync.meta, then all of sync.stream in order.
+-- (`carillon migrate --new-epoch`). Hubs see it with their next read of the tail, which is at once. Lock order: sync.meta, then all of sync.stream in order.
 create or replace function sync.new_epoch() returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,6 +10,9 @@ begin
     update sync.meta set epoch = fresh;
     perform from sync.stream order by user_id, topic for update;
     update sync.stream set epoch = fresh;
+    if current_setting('sync.notify', true) is distinct from 'off' then
+        perform pg_notify('sync', '');
+    end if;
     return fresh;
 end
 $$;

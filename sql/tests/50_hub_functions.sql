@@ -45,7 +45,9 @@ update sync.event set xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigi
 select test.is('events of a future transaction are repaired', sync.repair_after_restore(), 2::bigint);
 select test.is('the tail is quiet again', (select count(t.user_id) from sync.hub_hello() as h, sync.tail(h.snapshot, null, null, null, 100) as t), 0::bigint);
 select test.is('and all epochs have changed', (select count(*) from sync.stream, old_epoch where stream.epoch = old_epoch.epoch) + (select count(*) from sync.meta, old_epoch where meta.epoch = old_epoch.epoch), 0::bigint);
+create temp table before_it as select snapshot, epoch from sync.hub_hello();
 select sync.new_epoch() as fresh \gset
+select test.is('hello and the tail tell the new epoch', (select (h.epoch = :'fresh' and t.epoch = :'fresh' and b.epoch <> :'fresh')::text from before_it as b, sync.hub_hello() as h, sync.tail(b.snapshot, null, null, null, 100) as t), 'true');
 select test.is('a new epoch is everyone''s', :'fresh' = all (select epoch from sync.stream union all select epoch from sync.meta), true);
 
 update sync.event set xid = '0', created_at = now() - interval '8 days' where user_id in ('a', 'B') and topic = 'things';

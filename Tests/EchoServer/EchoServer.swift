@@ -1,0 +1,83 @@
+import Bytes
+import Gateway
+import Glibc
+import HTTP
+import Identity
+import Logging
+import WebSocket
+
+// The server that conformance suites judge: the hub's transport, loops, sockets, HTTP, WebSocket and write queues, with an
+// echo in the place of the engine. No product contains it.
+//
+//     EchoServer [PORT [LOOPS]]
+//
+// It listens on 127.0.0.1, prints the port it has, and ends with SIGINT or SIGTERM.
+
+@main
+enum EchoServer {
+    static func main() async throws {
+        let stop = blockStopSignals()
+        let arguments = CommandLine.arguments.dropFirst().map { Int($0) }
+        guard arguments.count <= 2, let port = UInt16(exactly: (arguments.first ?? 0) ?? -1),
+            let loops = arguments.count > 1 ? arguments[1] : 1, (1...64).contains(loops)
+        else {
+            fputs("usage: EchoServer [PORT [LOOPS]]\n", stderr)
+            exit(2)
+        }
+        let verifier = try await TokenVerifier(policy: TokenPolicy(), logger: Logger(label: "echo"))
+        let gateway = try Gateway(
+            .echo(port: port, loops: loops), verifier: verifier, routes: NoRoutes(), startFeed: nil, startStore: nil)
+        print(gateway.port)
+        fflush(stdout)
+        stop.wait()
+        gateway.stop()
+    }
+}
+
+extension GatewayConfiguration {
+    /// Bounds that leave room for the suite's largest messages, and for as many of them as it has under way.
+    static func echo(port: UInt16, loops: Int) -> GatewayConfiguration {
+        var configuration = GatewayConfiguration()
+        configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: port))]
+        // The suites send as fast as they can.
+        configuration.limits.messagesPerSecond = 0
+        configuration.limits.controlFramesPerSecond = 0
+        configuration.loops = loops
+        configuration.limits.messageBytesMax = 32 << 20
+        // 4 MiB in fragments of 64 bytes.
+        configuration.limits.messageFragmentsMax = 1 << 17
+        configuration.limits.sendQueueBytesMax = 128 << 20
+        configuration.limits.sendQueueFramesMax = 1 << 17
+        configuration.limits.exemptsLoopback = true
+        configuration.responder = { payload, isText in
+            FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
+        }
+        return configuration
+    }
+}
+
+private struct NoRoutes: HTTPRoutes {
+    func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+        .problem(.notFound, "There is nothing but an echo, at /app/echo.")
+    }
+}
+
+/// The signals that end the server, blocked in every thread and awaited by one.
+private struct StopSignals {
+    let signals: sigset_t
+
+    func wait() {
+        var signals = signals
+        var number: Int32 = 0
+        while sigwait(&signals, &number) != 0 {}
+    }
+}
+
+private func blockStopSignals() -> StopSignals {
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGINT)
+    sigaddset(&signals, SIGTERM)
+    pthread_sigmask(SIG_BLOCK, &signals, nil)
+    return StopSignals(signals: signals)
+}

@@ -1,0 +1,32 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The parsers with libFuzzer, and nothing that needs a dependency: a package of its own, for libFuzzer brings a `main`
+// and instruments all that it is built with. `Sources` leads to the hub's: what is fuzzed is what is shipped. Built by
+// `run`, with the sanitizers' flags.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+func layer(_ name: String, _ dependencies: [Target.Dependency] = [], path: String? = nil) -> Target {
+    .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
+}
+
+let package = Package(
+    name: "fuzz",
+    targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        layer("Bytes"),
+        layer("Digests", ["Bytes", "COpenSSL"]),
+        layer("JSON", ["Bytes"]),
+        layer("HTTP", ["Bytes"]),
+        layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
+        layer("Pusher", ["Bytes", "JSON", "Digests"]),
+        layer("Sync", ["Bytes", "JSON"]),
+        layer(
+            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"], path: "Properties"),
+        .executableTarget(name: "fuzz", dependencies: ["FuzzProperties"], path: "Entry", swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,108 @@
+import Foundation
+import Glibc
+
+/// A blocking client's socket, with nothing between the test and the bytes: for suites that have threads of their own.
+///
+/// What does not come within a minute does not come.
+final class RawSocket {
+    private let descriptor: Int32
+    /// Bytes that came and were not looked at yet.
+    private var received: [UInt8] = []
+
+    struct Failure: Error {
+        let reason: String
+    }
+
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var patience = timeval(tv_sec: 60, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        var on: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw Failure(reason: "connect: \(errno)") }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Sends all; a peer that has closed takes nothing, which what it said before will tell.
+    func send(_ bytes: [UInt8]) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Sends no more.
+    func finishSending() {
+        shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    /// The response's head, up to its empty line.
+    func readHead() throws -> String {
+        while true {
+            let text = String(decoding: received, as: UTF8.self)
+            if let end = text.range(of: "\r\n\r\n") {
+                let head = String(text[..<end.upperBound])
+                received.removeFirst(head.utf8.count)
+                return head
+            }
+            guard try fill() else { throw Failure(reason: "ended within a head: \(text)") }
+        }
+    }
+
+    /// The body of a response whose length its head tells.
+    func readResponse() throws -> String {
+        let head = try readHead()
+        guard let start = head.range(of: "Content-Length: ")?.upperBound,
+            let length = Int(head[start...].prefix { $0.isNumber }), let body = try read(length)
+        else { throw Failure(reason: "no body: \(head)") }
+        return String(decoding: body, as: UTF8.self)
+    }
+
+    /// The next bytes exactly, nil where the stream ends before them.
+    func read(_ count: Int) throws -> ArraySlice<UInt8>? {
+        while received.count < count { guard try fill() else { return nil } }
+        defer { received.removeFirst(count) }
+        return received[0..<count]
+    }
+
+    /// True when nothing has come, and no end: now, without waiting.
+    var isQuiet: Bool {
+        var byte: UInt8 = 0
+        return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK.rawValue | MSG_DONTWAIT.rawValue)) < 0
+            && errno == EAGAIN
+    }
+
+    /// Segments with data that the kernel has got: `tcpi_data_segs_in` of `tcp_info` (linux/tcp.h), which Glibc's own
+    /// structure is too old to have.
+    var dataSegmentCount: Int {
+        var info = [UInt32](repeating: 0, count: 64)
+        var length = socklen_t(256)
+        let code = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length)
+        guard code == 0, length >= 156 else { return -1 }
+        return Int(info[38])
+    }
+
+    private func fill() throws -> Bool {
+        let before = received.count
+        received.reserveCapacity(before + 65_536)
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        let count = recv(descriptor, &chunk, chunk.count, 0)
+        if count < 0, errno == EAGAIN { throw Failure(reason: "nothing came") }
+        received.append(contentsOf: chunk[0..<max(0, count)])
+        return count > 0
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import Gateway
+import Glibc
+import TestSupport
+import Testing
+
+/// The end of a hub with several loops, under load. Each in a process of its own, whose descriptors and threads are all its own.
+@Suite(.timeLimit(.minutes(5))) struct LoopShutdownTests {
+    @Test func everyConnectionIsToldAndNothingIsLeft() async {
+        await #expect(processExitsWith: .success) { try await endUnderLoad(loops: 4, connections: 64, idle: 64) }
+    }
+
+    @Test func soItIsWithOneLoop() async {
+        await #expect(processExitsWith: .success) { try await endUnderLoad(loops: 1, connections: 16, idle: 16) }
+    }
+
+    /// While connections still pour in: whoever was let in is told, all others are closed.
+    @Test func alsoWhileOthersCome() async {
+        await #expect(processExitsWith: .success) { try await endDuringFlood(loops: 4, senders: 8) }
+    }
+}
+
+/// What a process holds: descriptors, and threads of loops.
+private struct Holdings: Equatable {
+    var descriptors: Set<String> = []
+    var loops = 0
+
+    init() throws {
+        let files = FileManager.default
+        for name in try files.contentsOfDirectory(atPath: "/proc/self/fd") {
+            // The directory itself has gone by now.
+            guard let target = try? files.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)") else { continue }
+            descriptors.insert("\(name) \(target)")
+        }
+        for task in try files.contentsOfDirectory(atPath: "/proc/self/task") {
+            let name = try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)
+            if name?.hasPrefix("loop-") == true { loops += 1 }
+        }
+    }
+}
+
+/// A thread that a test waits for.
+private final class Worker: @unchecked Sendable {
+    // `result` is written by the thread before it signals, and read after the wait.
+    private let done = DispatchSemaphore(value: 0)
+    private var result: Result<[String], any Error> = .success([])
+
+    init(_ body: @escaping @Sendable () throws -> [String]) {
+        Thread.detachNewThread { [self] in
+            result = Result { try body() }
+            done.signal()
+        }
+    }
+
+    /// What it found wrong.
+    func complaints() throws -> [String] {
+        done.wait()
+        return try result.get()
+    }
+}
+
+private let ping = RawFrame.text(#"{"event":"pusher:ping","data":{}}"#).bytes
+private let pong = Answer.text(#"{"event":"pusher:pong","data":"{}"}"#)
+
+/// A device that asks and asks until it is told to come back elsewhere, closes in kind and reads to the end.
+private func talk(_ client: EchoClient, isIdle: Bool) throws -> [String] {
+    var complaints: [String] = []
+    while true {
+        if !isIdle { client.socket.send(ping) }
+        switch try client.next() {
+        case pong: continue
+        case .close(4200):
+            client.socket.send(RawFrame.close(4200).bytes)
+            let rest = try client.rest()
+            if rest != [.end] { complaints.append("after the close: \(rest)") }
+            return complaints
+        case let other: return complaints + ["\(other) in place of 4200"]
+        }
+    }
+}
+
+private func patientFixture(loops: Int) async throws -> GatewayFixture {
+    try await GatewayFixture(loops: loops) {
+        // Nobody is dropped for being slow on a busy machine.
+        $0.timeouts.close = .seconds(60)
+        $0.limits.exemptsLoopback = true
+    }
+}
+
+private func require(_ complaints: [String]) {
+    guard !complaints.isEmpty else { return }
+    fputs(complaints.joined(separator: "\n") + "\n", stderr)
+    exit(1)
+}
+
+private func endUnderLoad(loops: Int, connections: Int, idle: Int) async throws {
+    // The first gateway brings what stays: threads of the pool, descriptors of the runtime.
+    try await endOnce(loops: loops, connections: 1, idle: 1)
+    let before = try Holdings()
+    try await endOnce(loops: loops, connections: connections, idle: idle)
+    let after = try Holdings()
+    if after.loops != 0 { require(["\(after.loops) loops still run"]) }
+    require(after.descriptors.subtracting(before.descriptors).map { "left open: \($0)" })
+}
+
+private func endOnce(loops: Int, connections: Int, idle: Int) async throws {
+    let fixture = try await patientFixture(loops: loops)
+    let clients = try (0..<connections + idle).map { _ in
+        let client = try EchoClient(port: fixture.port, path: "/app/key?protocol=7")
+        // The greeting: each is a device before the end begins.
+        _ = try client.next()
+        return client
+    }
+    let workers = clients.enumerated().map { number, client in
+        // Handed over for good.
+        nonisolated(unsafe) let client = client
+        return Worker { try talk(client, isIdle: number >= connections) }
+    }
+    await fixture.end().value
+    for worker in workers { require(try worker.complaints()) }
+}
+
+private func endDuringFlood(loops: Int, senders: Int) async throws {
+    let fixture = try await patientFixture(loops: loops)
+    let port = fixture.port
+    let workers = (0..<senders).map { _ in
+        Worker {
+            var complaints: [String] = []
+            // Until the port is closed.
+            while let socket = try? RawSocket(port: port) {
+                guard let client = try? EchoClient(socket, path: "/app/key?protocol=7") else { continue }
+                let first = try client.next()
+                // Upgraded at the last moment, it may be told at once.
+                guard case .text = first else {
+                    if first != .close(4200) && first != .end { complaints.append("greeted by \(first)") }
+                    continue
+                }
+                client.socket.send(ping)
+                let answer = try client.next()
+                guard answer != pong else { continue }
+                if answer != .close(4200) { complaints.append("\(answer) in place of 4200") }
+                client.socket.send(RawFrame.close(4200).bytes)
+            }
+            return complaints
+        }
+    }
+    // Devices enough have come and gone.
+    while fixture.accepted < 200 { sched_yield() }
+    await fixture.end().value
+    for worker in workers { require(try worker.complaints()) }
+    if try Holdings().loops != 0 { require(["loops still run"]) }
+}

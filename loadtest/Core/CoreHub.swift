@@ -1,0 +1,67 @@
+import API
+import ArgumentParser
+import Channels
+import Feed
+import Foundation
+import Gateway
+import Identity
+import Logging
+import Pusher
+import Reactor
+
+/// The hub's core, to be measured without PostgreSQL: the gateway as `carillon serve` runs it, whose events come from
+/// whoever connects to a second port instead of from a database.
+///
+/// What is in its figures: streams and their windows, frames, loops and what they say to one another, write queues and
+/// sockets. What is not: the feed's connections, queries and rows.
+@main struct CoreHub: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "corehub",
+        abstract: "A hub without a database, whose events a second port asks for.",
+        discussion: """
+            Prints `PORT CONTROL`, both of 127.0.0.1 and of the kernel's choice, and runs until it is killed. A \
+            connection to CONTROL says CONTROL and a newline; then each four bytes (big-endian) are the number of a \
+            user, at the end of the user's name, of whose one stream an event is made.
+            """)
+
+    @Option(help: "Event loops.")
+    var loops = 1
+
+    @Option(help: "Bytes of an event's data.")
+    var dataBytes = 400
+
+    @Option(help: "Key of the application.")
+    var appKey = "carillon-key"
+
+    @Option(help: "Secret of the application.")
+    var appSecret = "carillon-secret"
+
+    func validate() throws {
+        guard (1...LoopSet.loopsMax).contains(loops) else { throw ValidationError("--loops: 1 to \(LoopSet.loopsMax)") }
+        guard (EventData.bytesMin...EventData.bytesMax).contains(dataBytes) else {
+            throw ValidationError("--data-bytes: \(EventData.bytesMin) to \(EventData.bytesMax)")
+        }
+    }
+
+    func run() async throws {
+        var configuration = GatewayConfiguration()
+        configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0))]
+        configuration.loops = loops
+        let credentials = AppCredentials(key: appKey, secret: appSecret)
+        configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: true)]
+        configuration.limits.exemptsLoopback = true
+        // No pings in the middle of a measurement.
+        configuration.timeouts.activity = .seconds(3600)
+        let logger = Logger(label: "corehub") { _ in SwiftLogNoOpLogHandler() }
+        let verifier = try await TokenVerifier(policy: TokenPolicy(), logger: logger)
+        let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
+        let data = EventData(bytes: dataBytes)
+        let users = HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier)
+        let gateway = try Gateway(
+            configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+            startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
+        let line = "\(gateway.port) \(socket.port)\n"
+        try FileHandle.standardOutput.write(contentsOf: Data(line.utf8))
+        while true { try await Task.sleep(for: .seconds(3600)) }
+    }
+}

@@ -1,0 +1,114 @@
+import Bytes
+import Feed
+import Reactor
+import Sync
+
+/// A feed that makes the events it is asked for. In place of the tail of a database, on a thread of its own as that is.
+final class DemandFeed {
+    private let loop: EventLoop
+    private let data: EventData
+    private let sink: FeedSink
+    /// The streams watched, by the number at the end of the user's name.
+    private var streams: [Int: Watched] = [:]
+
+    /// A stream, and the number of its last event.
+    private struct Watched {
+        let stream: StreamID
+        var top: Int64
+    }
+
+    /// Offsets of one number of digits, so that all frames are of one size.
+    private static let firstOffset: Int64 = 1_000_000_000
+    private static let epoch = "demand"
+
+    private init(_ loop: EventLoop, _ data: EventData, _ sink: FeedSink) {
+        self.loop = loop
+        self.data = data
+        self.sink = sink
+    }
+
+    /// Starts the thread, which listens for whoever asks for events on `socket`.
+    static func start(_ data: EventData, _ socket: ListeningSocket, _ sink: FeedSink) throws -> Feed {
+        let handle = try LoopHandle()
+        let requests = Mailbox<FeedRequest>(handle)
+        let thread = try LoopThread(name: "feed", handle: handle) { loop in
+            let feed = DemandFeed(loop, data, sink)
+            loop.attach(requests) { [unowned feed] in feed.received($0) }
+            sink.deliver([.revocationsCurrent(true), .status(.live)])
+            do {
+                try loop.add(ControlListener(socket, feed), descriptor: socket.descriptor, interest: .readable)
+            } catch {
+                preconditionFailure("the control port cannot be watched: \(error)")
+            }
+            return feed
+        }
+        return Feed(requests, thread)
+    }
+
+    /// Makes an event of each user's stream, in that order; users that nobody watches get none.
+    func publish(_ users: [Int]) {
+        var outputs: [FeedOutput] = []
+        outputs.reserveCapacity(users.count)
+        for user in users {
+            guard let place = streams.index(forKey: user) else { continue }
+            streams.values[place].top += 1
+            let (stream, offset) = (streams.values[place].stream, streams.values[place].top)
+            outputs.append(
+                .event(StreamEvent(stream: stream, offset: offset, name: EventData.name, data: data.make(offset))))
+        }
+        if !outputs.isEmpty { sink.deliver(outputs) }
+    }
+
+    /// Takes over a connection that asks for events.
+    func accept(_ descriptor: Int32) {
+        do {
+            try loop.add(ControlConnection(descriptor, self, loop), descriptor: descriptor, interest: .readable)
+        } catch {
+            Socket.close(descriptor)
+        }
+    }
+
+    private func received(_ request: FeedRequest) {
+        switch request {
+        case .watch(let stream, let serial):
+            let digits = stream.user.utf8.reversed().prefix { (0x30...0x39).contains($0) }.reversed()
+            guard let number = Int(String(decoding: Array(digits), as: UTF8.self)) else {
+                return sink.deliver([.refused(stream, serial: serial)])
+            }
+            let top = streams[number, default: Watched(stream: stream, top: Self.firstOffset)].top
+            streams[number] = Watched(stream: stream, top: top)
+            let position = StreamPosition(epoch: Self.epoch, offset: top)
+            sink.deliver([.positioned(stream, serial: serial, position)])
+        case .read(let read):
+            // Nothing is kept: who falls behind is told to fetch a snapshot.
+            sink.deliver([.unreadable(read, .expired)])
+        case .unwatch, .wake:
+            break
+        }
+    }
+}
+
+/// The data of events, all of one size: an object with a text as long as it takes, and `_sync`.
+struct EventData: Sendable {
+    static let name = "occurrence.updated"
+    static let bytesMin = 100
+    static let bytesMax = 10_000
+
+    private let head: SharedBytes
+    private static let tail: StaticString = #","k":null}}"#
+
+    /// Data of `bytes` bytes, from `bytesMin` to `bytesMax`, for offsets of ten digits.
+    init(bytes: Int) {
+        let fixed = #"{"text":"","_sync":{"o":1000000000,"k":null}}"#.utf8.count
+        head = .copy(#"{"text":"\#(String(repeating: "x", count: max(0, bytes - fixed)))","_sync":{"o":"#)
+    }
+
+    /// The data of the event at `offset`.
+    func make(_ offset: Int64) -> SharedBytes {
+        var writer = ByteWriter(capacity: head.count + 32)
+        writer.append(head)
+        writer.append(decimal: offset)
+        writer.append(Self.tail)
+        return writer.finish()
+    }
+}

@@ -1,0 +1,78 @@
+import Pusher
+
+/// A server to measure, and what it is spoken to in.
+struct MeasuredServer {
+    enum Kind: String, CaseIterable {
+        /// A hub: devices sign in and subscribe to channels of their user's. To send, one needs the control port of
+        /// loadtest/Core.
+        case hub
+        /// The bare sender of loadtest/Limit: the path names the channel.
+        case bare
+        /// nginx with Nchan, configured by loadtest/nchan.conf: the path names the channel.
+        case nchan
+    }
+
+    /// In the tables.
+    let name: String
+    let kind: Kind
+    let address: HubAddress
+    /// Where it is told to send; nil where it cannot be.
+    let control: HubAddress?
+    /// Nil where it is not known which process it is.
+    let meter: ProcessMeter?
+
+    /// From `NAME=KIND:PORT:PID`, or `NAME=hub:PORT:PID:CONTROL`, ports being of 127.0.0.1.
+    init(_ text: String) throws(Failure) {
+        let halves = text.split(separator: "=", maxSplits: 1)
+        let parts = (halves.last ?? "").split(separator: ":").map(String.init)
+        guard halves.count == 2, parts.count == 3 || parts.count == 4, let kind = Kind(rawValue: parts[0]),
+            let pid = Int32(parts[2])
+        else {
+            let kinds = Kind.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Failure("--server \(text): NAME=KIND:PORT:PID[:CONTROL] is needed, with a kind of \(kinds)")
+        }
+        name = String(halves[0])
+        self.kind = kind
+        address = try HubAddress("127.0.0.1:\(parts[1])")
+        if kind != .hub {
+            control = address
+        } else if parts.count == 4 {
+            control = try HubAddress("127.0.0.1:\(parts[3])")
+        } else {
+            control = nil
+        }
+        meter = try ProcessMeter(pid: pid)
+    }
+
+    /// The hub that the options name.
+    init(_ options: HubOptions) throws {
+        name = "hub"
+        kind = .hub
+        address = try options.address()
+        control = nil
+        meter = try options.process()
+    }
+
+    /// Path and query of the upgrade, to which the number of the device's user is added where channels are so named.
+    func target(appKey: String) -> (path: String, isNumbered: Bool) {
+        switch kind {
+        case .hub: ("/app/\(appKey)?protocol=7&client=loadtest", false)
+        case .bare: ("/receive/", true)
+        case .nchan: ("/sub/", true)
+        }
+    }
+
+    /// What its devices do until they are live.
+    func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
+        kind == .hub ? HubScript(credentials, names) : ListeningScript()
+    }
+}
+
+/// A device that is live as soon as it is connected.
+private final class ListeningScript: DeviceScript {
+    func opened(_ device: Device) {
+        device.becomeLive()
+    }
+
+    func received(_ text: UnsafeRawBufferPointer, by device: Device) {}
+}

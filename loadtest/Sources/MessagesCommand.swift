@@ -1,0 +1,105 @@
+import ArgumentParser
+import Bytes
+import Pusher
+import Reactor
+
+/// `loadtest messages`: what clients say and a hub answers at once, one message in each turn of a connection.
+struct MessagesCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "messages", abstract: "Have messages answered, one at a time on each connection.",
+        discussion: "For counting instructions: nothing but the messages happens between --once-open and --once-done.")
+
+    @OptionGroup var options: HubOptions
+
+    @Option(help: "What is said: ping, or refused, a subscribe to another user's channel.")
+    var kind = MessageKind.ping
+
+    @Option(help: "Connections.")
+    var connections = 50
+
+    @Option(help: "Messages of each connection.")
+    var messages = 100
+
+    func run() throws {
+        guard (1...Limits.connectionsMax).contains(connections), messages > 0 else {
+            throw Failure("--connections from 1 to \(Limits.connectionsMax), --messages above zero")
+        }
+        let seed = UInt64.random(in: 1...UInt64(UInt32.max))
+        let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
+        let script = AskingScript(HubScript(options.credentials, names), kind, names, messages: messages)
+        let swarm = Swarm(
+            try options.address(), target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: try EventLoop(),
+            script: script, seed: seed)
+        try swarm.open(connections, perUser: 1, topics: 1, progress: ProgressLine())
+        try options.run(options.onceOpen)
+        for device in swarm.devices { script.ask(device) }
+        var watch = StallWatch()
+        while script.answers < connections * messages {
+            swarm.loop.tick(waitingAtMost: .milliseconds(20))
+            if let failure = swarm.firstFailure { throw Failure(failure) }
+            guard watch.isMoving(script.answers) else { throw Failure("answers have ceased to come") }
+        }
+        try options.run(options.onceDone)
+        say("\(script.answers) messages were answered")
+        swarm.closeAll()
+    }
+}
+
+/// What is said.
+enum MessageKind: String, CaseIterable, ExpressibleByArgument {
+    /// `pusher:ping`, answered by `pusher:pong`.
+    case ping
+    /// A subscribe to another user's channel, answered by `pusher:subscription_error`: the channel's name is read, and
+    /// nothing is verified.
+    case refused
+
+    /// What the answer begins with.
+    fileprivate var answer: StaticString {
+        switch self {
+        case .ping: #"{"event":"pusher:pong""#
+        case .refused: #"{"event":"pusher:subscription_error""#
+        }
+    }
+}
+
+/// A device that asks, and asks again when it is answered.
+private final class AskingScript: DeviceScript {
+    private(set) var answers = 0
+    private let joining: HubScript
+    private let kind: MessageKind
+    private let messages: Int
+    private let text: String
+    private var asked: [Int: Int] = [:]
+
+    init(_ joining: HubScript, _ kind: MessageKind, _ names: Names, messages: Int) {
+        self.joining = joining
+        self.kind = kind
+        self.messages = messages
+        // The first number of nobody here: connections are as many as that at most.
+        let foreign = names.channel(0, of: Limits.connectionsMax)
+        text =
+            switch kind {
+            case .ping: #"{"event":"pusher:ping","data":{}}"#
+            case .refused: #"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(foreign)"}}"#
+            }
+    }
+
+    func opened(_ device: Device) {
+        joining.opened(device)
+    }
+
+    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+        guard device.phase == .live, text.hasPrefix(kind.answer) else { return joining.received(text, by: device) }
+        answers += 1
+        ask(device)
+    }
+
+    /// Asks once more, if the device has not asked often enough.
+    func ask(_ device: Device) {
+        guard asked[device.recipient.number, default: 0] < messages else { return }
+        asked[device.recipient.number, default: 0] += 1
+        var question = ByteWriter()
+        question.append(text)
+        device.send(question)
+    }
+}

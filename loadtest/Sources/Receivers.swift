@@ -1,0 +1,181 @@
+import Bytes
+import Histogram
+import Pusher
+import Reactor
+
+/// The receivers of one server, on channels of so many each, and what makes the server send.
+final class Receivers {
+    /// Channels, and devices on each.
+    struct Shape {
+        var channels: Int
+        var perChannel: Int
+
+        var devices: Int { channels * perChannel }
+    }
+
+    /// How it is made to send.
+    enum Load: Equatable {
+        /// So many messages on their way at a time.
+        case inFlight(Int)
+        /// So many messages a second, evenly, whether or not the earlier ones have come.
+        case rate(Double)
+
+        /// In the tables.
+        var name: String {
+            switch self {
+            case .inFlight(let count): "\(count) in flight"
+            case .rate(let rate): "\(decimal(rate)) messages/s"
+            }
+        }
+    }
+
+    /// What one measurement gave.
+    struct Outcome {
+        var deliveries = 0
+        var seconds = 0.0
+        var serverCPUSeconds = 0.0
+        var ownCPUSeconds = 0.0
+        /// From asking for a message to a device's read.
+        var p50Microseconds = 0.0
+        var p99Microseconds = 0.0
+        /// Messages that were not asked for when they were due, since those before had not come: the rate is too high.
+        var late = 0
+    }
+
+    private let server: MeasuredServer
+    private let shape: Shape
+    private let loop: EventLoop
+    private let swarm: Swarm
+    private let script: TallyScript
+    private let trigger: Trigger
+    private var book: MessageBook
+    private var nextChannel = 0
+    private var deliveries = 0
+    private var latencies = Histogram<UInt64>(numberOfSignificantValueDigits: .three)
+
+    /// Messages on their way in one channel, where there are many.
+    private static let depth = 4
+
+    /// Connects the devices, and waits until all are live.
+    ///
+    /// - Parameters:
+    ///   - bodyBytes: of a message that the server does not make itself.
+    ///   - inFlight: the most that any load will ask for.
+    init(
+        _ server: MeasuredServer, _ shape: Shape, _ options: HubOptions, bodyBytes: Int, inFlight: Int,
+        loop: EventLoop, seed: UInt64, progress: ProgressLine
+    ) throws {
+        guard let control = server.control else {
+            throw Failure("\(server.name): without a control port it cannot be made to send")
+        }
+        self.server = server
+        self.shape = shape
+        self.loop = loop
+        let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
+        script = TallyScript(server.script(options.credentials, names))
+        let target = server.target(appKey: options.appKey)
+        swarm = Swarm(server.address, target: target.path, loop: loop, script: script, seed: seed)
+        swarm.isTargetNumbered = target.isNumbered
+        book = MessageBook(
+            channels: shape.channels, perChannel: shape.perChannel, depth: shape.channels == 1 ? inFlight : Self.depth)
+        let form = server.kind == .nchan ? Trigger.Form.posts(body: String(repeating: "x", count: bodyBytes)) : .records
+        trigger = try Trigger(control, form, loop: loop)
+        script.received = { [unowned self] in received($0) }
+        try swarm.open(shape.devices, perUser: shape.perChannel, topics: 1, progress: progress)
+    }
+
+    /// Bytes of the message that came last, without the frame's header.
+    var lastMessageBytes: Int { script.lastBytes }
+
+    /// Has the server send for so long, and waits until everything has come.
+    func measure(_ load: Load, seconds: Double) throws -> Outcome {
+        deliveries = 0
+        latencies.reset()
+        let cpuBefore = server.meter?.cpuSeconds() ?? 0
+        let ownBefore = ProcessMeter.ownCPUSeconds()
+        let began = Instant.read().nanoseconds
+        let end = began + UInt64(seconds * 1e9)
+        var outcome = Outcome()
+        var due = 0
+        var watch = StallWatch()
+        while true {
+            let now = Instant.read().nanoseconds
+            var wait = Duration.milliseconds(20)
+            if now < end {
+                switch load {
+                case .inFlight(let count):
+                    while book.outstanding < count, sendNext(at: now) {}
+                case .rate(let rate):
+                    while Double(due) < Double(now - began) / 1e9 * rate {
+                        due += 1
+                        if !sendNext(at: now) { outcome.late += 1 }
+                    }
+                    // The kernel's timers are too coarse for what is due so often: look again at once.
+                    wait = rate < 500 ? .milliseconds(1) : .zero
+                }
+            } else if book.outstanding == 0 {
+                break
+            }
+            trigger.flush()
+            loop.tick(waitingAtMost: wait)
+            if let failure = swarm.firstFailure { throw Failure("\(server.name): \(failure)") }
+            guard !trigger.isBroken, watch.isMoving(deliveries) else {
+                throw Failure("\(server.name) gave up with \(book.outstanding) messages on their way")
+            }
+        }
+        outcome.seconds = Double(Instant.read().nanoseconds - began) / 1e9
+        outcome.deliveries = deliveries
+        outcome.serverCPUSeconds = (server.meter?.cpuSeconds() ?? 0) - cpuBefore
+        outcome.ownCPUSeconds = ProcessMeter.ownCPUSeconds() - ownBefore
+        outcome.p50Microseconds = Double(latencies.valueAtPercentile(50)) / 1000
+        outcome.p99Microseconds = Double(latencies.valueAtPercentile(99)) / 1000
+        return outcome
+    }
+
+    /// Lets go of all connections, and waits until the server has done with them.
+    func close() {
+        trigger.drop()
+        swarm.closeAll()
+        server.meter?.waitUntilIdle()
+    }
+
+    private func sendNext(at now: UInt64) -> Bool {
+        let channel = nextChannel
+        nextChannel = (nextChannel + 1) % shape.channels
+        guard book.send(on: channel, at: now) else { return false }
+        trigger.send(on: channel)
+        return true
+    }
+
+    private func received(_ device: Device) {
+        guard let receipt = book.received(by: device.recipient.number) else {
+            return device.fail("a message that nobody asked for")
+        }
+        deliveries += 1
+        _ = latencies.record(max(1, swarm.receivedAt.nanoseconds &- receipt.sentAt))
+    }
+}
+
+/// A device that counts messages once it is live, and looks no further into them.
+private final class TallyScript: DeviceScript {
+    /// Called with each message of a live device that is not the protocol's own.
+    var received: (Device) -> Void = { _ in }
+    private(set) var lastBytes = 0
+    private let joining: any DeviceScript
+
+    init(_ joining: any DeviceScript) {
+        self.joining = joining
+    }
+
+    func opened(_ device: Device) {
+        joining.opened(device)
+    }
+
+    func received(_ text: UnsafeRawBufferPointer, by device: Device) {
+        guard device.phase == .live, !text.hasPrefix(#"{"event":"pusher"#) else {
+            return joining.received(text, by: device)
+        }
+        lastBytes = text.count
+        received(device)
+    }
+}

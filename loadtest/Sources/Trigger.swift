@@ -1,0 +1,93 @@
+import Bytes
+import Glibc
+import Reactor
+
+/// A connection that makes a server send: what is asked for in one turn of the loop leaves by one call.
+final class Trigger: EventSource {
+    /// How a channel is named.
+    enum Form {
+        /// By four bytes, after a greeting: loadtest/Core and loadtest/Limit.
+        case records
+        /// By the path of a POST, whose body is the message: Nchan.
+        case posts(body: String)
+    }
+
+    /// Whether the server has gone.
+    private(set) var isBroken = false
+    private let form: Form
+    private let socket: Int32
+    private let loop: EventLoop
+    private let host: String
+    private var unsent = ByteWriter(capacity: 4096)
+
+    private static let connectMilliseconds: Int32 = 5000
+
+    /// Connects, and waits for that.
+    init(_ address: HubAddress, _ form: Form, loop: EventLoop) throws {
+        self.form = form
+        self.loop = loop
+        host = address.text
+        socket = try address.connect(source: 0)
+        super.init()
+        var connecting = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
+        guard poll(&connecting, 1, Self.connectMilliseconds) == 1, Int32(connecting.revents) & POLLERR == 0 else {
+            throw Failure("\(host): cannot be connected to")
+        }
+        try loop.add(self, descriptor: socket, interest: .readable)
+        if case .records = form { unsent.append("CONTROL\n") }
+    }
+
+    deinit {
+        close(socket)
+    }
+
+    /// Asks for one message to the receivers of a channel, when `flush` is called.
+    func send(on channel: Int) {
+        switch form {
+        case .records:
+            let number = UInt32(truncatingIfNeeded: channel).bigEndian
+            withUnsafeBytes(of: number) { unsent.append($0) }
+        case .posts(let body):
+            unsent.append("POST /pub/")
+            unsent.append(decimal: channel)
+            unsent.append(" HTTP/1.1\r\nHost: ")
+            unsent.append(host)
+            unsent.append("\r\nContent-Length: ")
+            unsent.append(decimal: body.utf8.count)
+            unsent.append("\r\n\r\n")
+            unsent.append(body)
+        }
+    }
+
+    /// Sends what has been asked for, as far as the server takes it; the rest goes with the next call.
+    func flush() {
+        guard !unsent.isEmpty, !isBroken else { return }
+        switch unsent.withUnsafeBytes({ Socket.send(socket, $0) }) {
+        case .bytes(let count):
+            guard count < unsent.count else { return unsent.removeAll() }
+            var rest = ByteWriter(capacity: unsent.count)
+            unsent.withUnsafeBytes { rest.append(UnsafeRawBufferPointer(rebasing: $0[count...])) }
+            unsent = rest
+        case .wouldBlock: break
+        case .endOfStream, .failed: isBroken = true
+        }
+    }
+
+    /// Lets go of the connection.
+    func drop() {
+        loop.remove(self)
+    }
+
+    /// Answers, of which nothing is wanted.
+    override func ready(_ readiness: Readiness) {
+        let result = withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 16) {
+            Socket.receive(socket, into: $0)
+        }
+        switch result {
+        case .bytes, .wouldBlock: break
+        case .endOfStream, .failed:
+            isBroken = true
+            drop()
+        }
+    }
+}
