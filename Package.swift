@@ -138,9 +138,10 @@ let package = Package(
         .executableTarget(
             name: "EchoServer",
             dependencies: [
-                "Bytes", "Gateway", "HTTP", "Identity", "WebSocket", .product(name: "Logging", package: "swift-log"),
+                "Bytes", "Gateway", "HTTP", "Identity", "Reactor", "WebSocket",
+                .product(name: "Logging", package: "swift-log"),
             ],
-            path: "Tests/EchoServer", swiftSettings: settings),
+            path: "Tests/EchoServer", swiftSettings: mixedSettings),
 
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),

@@ -1,9 +1,12 @@
 import Bytes
+import Dispatch
+import Foundation
 import Gateway
 import Glibc
 import HTTP
 import Identity
 import Logging
+import Reactor
 import WebSocket
 
 // The server that conformance suites judge: the hub's transport, loops, sockets, HTTP, WebSocket and write queues, with an
@@ -15,22 +18,45 @@ import WebSocket
 
 @main
 enum EchoServer {
-    static func main() async throws {
-        let stop = blockStopSignals()
+    static func main() throws {
         let arguments = CommandLine.arguments.dropFirst().map { Int($0) }
         guard arguments.count <= 2, let port = UInt16(exactly: (arguments.first ?? 0) ?? -1),
             let loops = arguments.count > 1 ? arguments[1] : 1, (1...64).contains(loops)
         else {
-            fputs("usage: EchoServer [PORT [LOOPS]]\n", stderr)
+            FileHandle.standardError.write(Data("usage: EchoServer [PORT [LOOPS]]\n".utf8))
             exit(2)
         }
-        let verifier = try await TokenVerifier(policy: TokenPolicy(), logger: Logger(label: "echo"))
+        // Before any thread is started, which has what is blocked here blocked too.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGINT)
+        sigaddset(&signals, SIGTERM)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
         let gateway = try Gateway(
-            .echo(port: port, loops: loops), verifier: verifier, routes: NoRoutes(), startFeed: nil, startStore: nil)
+            .echo(port: port, loops: loops), verifier: verifier(), routes: NoRoutes(), startFeed: nil, startStore: nil)
         print(gateway.port)
-        fflush(stdout)
-        stop.wait()
+        fflush(nil)
+        var number: Int32 = 0
+        while sigwait(&signals, &number) != 0 {}
         gateway.stop()
+    }
+
+    /// A gateway wants one; here nobody has a token.
+    private static func verifier() throws -> TokenVerifier {
+        let made = Locked<Result<TokenVerifier, TokenPolicyError>?>(nil)
+        let done = DispatchSemaphore(value: 0)
+        Task {
+            do throws(TokenPolicyError) {
+                let verifier = try await TokenVerifier(policy: TokenPolicy(), logger: Logger(label: "echo"))
+                made.withLock { $0 = .success(verifier) }
+            } catch {
+                made.withLock { $0 = .failure(error) }
+            }
+            done.signal()
+        }
+        done.wait()
+        guard let result = made.withLock({ $0 }) else { preconditionFailure("signalled before it was made") }
+        return try result.get()
     }
 }
 
@@ -60,24 +86,4 @@ private struct NoRoutes: HTTPRoutes {
     func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
         .problem(.notFound, "There is nothing but an echo, at /app/echo.")
     }
-}
-
-/// The signals that end the server, blocked in every thread and awaited by one.
-private struct StopSignals {
-    let signals: sigset_t
-
-    func wait() {
-        var signals = signals
-        var number: Int32 = 0
-        while sigwait(&signals, &number) != 0 {}
-    }
-}
-
-private func blockStopSignals() -> StopSignals {
-    var signals = sigset_t()
-    sigemptyset(&signals)
-    sigaddset(&signals, SIGINT)
-    sigaddset(&signals, SIGTERM)
-    pthread_sigmask(SIG_BLOCK, &signals, nil)
-    return StopSignals(signals: signals)
 }

@@ -89,7 +89,7 @@ private func patientFixture(loops: Int) async throws -> GatewayFixture {
 
 private func require(_ complaints: [String]) {
     guard !complaints.isEmpty else { return }
-    fputs(complaints.joined(separator: "\n") + "\n", stderr)
+    FileHandle.standardError.write(Data((complaints.joined(separator: "\n") + "\n").utf8))
     exit(1)
 }
 

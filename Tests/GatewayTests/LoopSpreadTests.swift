@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import HTTP
 import TestSupport
@@ -11,9 +12,8 @@ import Testing
     /// Answers with the name of the thread that it is called on: a connection's loop.
     private struct WhereAmI: HTTPRoutes {
         func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
-            var name = [CChar](repeating: 0, count: 16)
-            pthread_getname_np(pthread_self(), &name, name.count)
-            return HTTPResponse(.ok, body: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) })
+            let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+            return HTTPResponse(.ok, body: Array((name ?? "").utf8.prefix { $0 != 0x0A }))
         }
     }
 

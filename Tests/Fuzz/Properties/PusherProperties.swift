@@ -27,7 +27,7 @@ enum PusherProperties {
 
     private static func decode(_ bytes: [UInt8], _ limits: PusherLimits) -> Result<ClientEvent, ClientEventError> {
         withView(bytes) { text in
-            Result { () throws(ClientEventError) in try ClientEvent.decode(text, limits) }
+            Result { () throws(ClientEventError) in try ClientEvent.decode(text, limits: limits) }
         }
     }
 
@@ -74,7 +74,7 @@ enum PusherProperties {
         var limits = PusherLimits()
         // A string holds a message of its own, with as many levels.
         limits.depth += 1
-        guard case .success(let again) = decode(text, limits: limits) else {
+        guard case .success(let again) = decode(text, limits) else {
             throw Violation(message: "\(event), said anew, is not understood")
         }
         try hold(again == event, "\(event), said anew, is \(again)")

@@ -82,7 +82,7 @@ final class RawSocket {
     /// True when nothing has come, and no end: now, without waiting.
     var isQuiet: Bool {
         var byte: UInt8 = 0
-        return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK.rawValue | MSG_DONTWAIT.rawValue)) < 0
+        return received.isEmpty && recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0
             && errno == EAGAIN
     }
 
