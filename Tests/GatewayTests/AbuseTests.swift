@@ -229,7 +229,9 @@ import WebSocket
         let sending = Task { try await client.sendRaw(all) }
         let (other, _) = try await TestClient.opened(port: fixture.port)
         for _ in 0..<20 { try await lives(other) }
-        for _ in 0..<20_000 { #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 ")) }
+        let (head, body) = try await client.response()
+        try await client.discard(19_998 * (head + body).utf8.count)
+        #expect(try await client.response().head == head)
         try await sending.value
     }
 

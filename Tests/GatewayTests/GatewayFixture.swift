@@ -43,8 +43,9 @@ final class GatewayFixture {
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
-        // Tests come and go faster than people.
+        // Tests come, go and speak faster than people.
         configuration.limits.addressConnectsPerSecond = 0
+        configuration.limits.messagesPerSecond = 0
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)

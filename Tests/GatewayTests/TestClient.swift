@@ -181,6 +181,18 @@ actor TestClient {
         return (head, body)
     }
 
+    /// Reads so many bytes and forgets them.
+    func discard(_ count: Int) async throws {
+        var left = count
+        while true {
+            let taken = min(left, buffer.count)
+            buffer.removeFirst(taken)
+            left -= taken
+            if left == 0 { return }
+            guard try await fill() else { throw Failure(reason: "ended \(left) bytes early") }
+        }
+    }
+
     private func readHead() async throws -> String {
         while true {
             let text = String(decoding: buffer, as: UTF8.self)
