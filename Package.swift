@@ -41,7 +41,8 @@ let package = Package(
     targets: [
         // 0: the system
         .target(name: "CLinux"),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // 1: bytes in, values out
@@ -49,7 +50,7 @@ let package = Package(
         layer("Digests", ["Bytes", "COpenSSL"]),
         layer("JSON", ["Bytes"]),
         layer("HTTP", ["Bytes"]),
-        layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
+        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
@@ -59,7 +60,7 @@ let package = Package(
         layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
         // 3: the system, as values and callbacks
-        layer("Reactor", ["CLinux"], settings: hubSettings),
+        layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
         layer(
             "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
@@ -166,7 +167,7 @@ let package = Package(
         tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("MetricsTests", ["Metrics"]),
         tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["CDescriptorGuard", "Reactor", "TestSupport"]),
+        tests("ReactorTests", ["CDescriptorGuard", "COpenSSL", "Reactor", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "FeedTests",

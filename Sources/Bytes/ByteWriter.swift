@@ -158,7 +158,8 @@ public struct ByteWriter: ~Copyable {
         guard capacity <= 512 || capacity / 2 <= used else {
             return SharedBytes.copy(UnsafeRawBufferPointer(start: base + start, count: used - start))
         }
-        storage.header = ByteExtent(start: start, count: used - start)
+        let extent = ByteExtent(start: start, count: used - start)
+        storage.withUnsafeMutablePointerToHeader { $0.pointee = extent }
         return SharedBytes(block: storage)
     }
 

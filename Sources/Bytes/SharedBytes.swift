@@ -28,6 +28,8 @@
     }
 
     @inlinable var storage: UnsafeMutablePointer<UInt8> { withUnsafeMutablePointerToElements { $0 } }
+    /// The header, without the check for exclusive access that `header` makes each time.
+    @inlinable var extent: ByteExtent { withUnsafeMutablePointerToHeader { $0.pointee } }
 }
 
 // @unchecked Sendable: the block is written only while its creator (`make`, or the ByteWriter that owns the only
@@ -48,7 +50,7 @@ public struct SharedBytes: @unchecked Sendable {
         let block = ByteBlock.allocate(capacity: capacity)
         let count = fill(UnsafeMutableRawBufferPointer(start: block.storage, count: capacity))
         precondition(count >= 0 && count <= capacity, "filled more than the capacity")
-        block.header = ByteExtent(start: 0, count: count)
+        block.withUnsafeMutablePointerToHeader { $0.pointee = ByteExtent(start: 0, count: count) }
         return SharedBytes(block: block)
     }
 
@@ -67,19 +69,19 @@ public struct SharedBytes: @unchecked Sendable {
     }
 
     /// Number of bytes.
-    @inlinable public var count: Int { block.header.count }
+    @inlinable public var count: Int { block.extent.count }
 
     /// True when there is no byte.
-    @inlinable public var isEmpty: Bool { block.header.count == 0 }
+    @inlinable public var isEmpty: Bool { block.extent.count == 0 }
 
     /// Address of the first byte, valid while the caller holds a reference.
-    @inlinable public var baseAddress: UnsafeRawPointer { UnsafeRawPointer(block.storage + block.header.start) }
+    @inlinable public var baseAddress: UnsafeRawPointer { UnsafeRawPointer(block.storage + block.extent.start) }
 
     /// Calls `body` with the bytes.
     @inlinable public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try body(UnsafeRawBufferPointer(start: baseAddress, count: block.header.count))
+        try body(UnsafeRawBufferPointer(start: baseAddress, count: block.extent.count))
     }
 
     /// True when both are the very same block.

@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static int control(int epoll, int operation, int fd, uint32_t events, uint64_t token) {
     struct epoll_event event = {.events = events, .data.u64 = token};
@@ -25,6 +27,14 @@ int cl_epoll_remove(int epoll, int fd) { return control(epoll, EPOLL_CTL_DEL, fd
 int cl_accept(int fd, struct sockaddr_storage *address) {
     socklen_t length = sizeof *address;
     return accept4(fd, (struct sockaddr *)address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+ssize_t cl_send(int fd, const void *bytes, size_t count, int flags) {
+    return syscall(SYS_sendto, fd, bytes, count, flags, NULL, 0);
+}
+
+ssize_t cl_sendmsg(int fd, const struct msghdr *message, int flags) {
+    return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 int cl_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }

@@ -1,6 +1,7 @@
 #pragma once
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include "tls.h"
 
 // OpenSSL 3 deprecates the low-level digests in favour of EVP, whose fetch and context cost several times the hash of
 // the short strings that a hub signs. They are wrapped here, and used nowhere else.

@@ -1,3 +1,4 @@
+import Bytes
 import Metrics
 import Pusher
 import Sync
@@ -6,11 +7,9 @@ import Sync
 ///
 /// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
 package final class Channel {
-    package let name: ChannelName
-    /// Whether the name is a user's stream, fed by the database.
-    let isStream: Bool
+    package let label: ChannelLabel
     /// The loop's sessions that get this channel's events, in no order.
-    package internal(set) var subscribers: ContiguousArray<SessionID> = []
+    package internal(set) var subscribers = SubscriberList()
     /// Of a stream: the loop's sessions that get pages until they have caught up, in no order.
     var behind: ContiguousArray<SessionID> = []
     /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
@@ -18,14 +17,21 @@ package final class Channel {
     private var epoch: String?
     private var offset: Int64 = 0
     /// Subscribes whose answer from the stream's home is still under way.
-    var joining = 0
+    var joining: UInt32 = 0
     /// Of a stream: counts its events' deliveries, from the first on; the gateway's.
     package var deliveries: Counter?
 
-    init(name: ChannelName, isStream: Bool) {
-        self.name = name
-        self.isStream = isStream
+    init(_ label: ChannelLabel) {
+        self.label = label
     }
+
+    /// The user's stream, fed by the database, that it is; nil for an ordinary channel.
+    package var stream: StreamName? {
+        guard case .stream(let stream) = label else { return nil }
+        return stream
+    }
+
+    var isStream: Bool { stream != nil }
 
     /// Sessions that are to be told of events some way or other.
     package var memberCount: Int { subscribers.count + behind.count }
@@ -45,4 +51,20 @@ package final class Channel {
     }
 
     var isEmpty: Bool { subscribers.isEmpty && joining == 0 && behind.isEmpty }
+}
+
+/// What a channel is called.
+package enum ChannelLabel: Hashable, Sendable {
+    case plain(ChannelName)
+    /// Likewise a name, kept as what it stands for.
+    case stream(StreamName)
+
+    /// Appends the name, no character of which needs an escape in JSON.
+    func append(to writer: inout ByteWriter) {
+        switch self {
+        case .plain(let name): writer.append(name.string)
+        // One that was subscribed to can be written.
+        case .stream(let name): _ = name.append(to: &writer)
+        }
+    }
 }

@@ -12,21 +12,14 @@ package final class EngineMetrics: MetricSource {
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
     private let replayed = Histogram.sizes()
     let resets = Counter()
-    private let subscriptions: [Kind: Gauge]
-
-    /// What kind of channel a subscription is to.
-    enum Kind: String, CaseIterable {
-        /// A user's stream.
-        case stream
-        case `public`
-        /// Signed, or the server-to-user channel.
-        case `private`
-    }
+    /// Subscriptions by kind: to users' streams, to public channels, and to others, signed or server-to-user.
+    private let streams = Gauge()
+    private let publicChannels = Gauge()
+    private let privateChannels = Gauge()
 
     /// - Parameter authFailures: the hub's, whose reasons include those named here.
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
         self.authFailures = authFailures
-        subscriptions = Dictionary(uniqueKeysWithValues: Kind.allCases.map { ($0, Gauge()) })
     }
 
     /// A client's place was found, and so many events lie behind it.
@@ -42,14 +35,18 @@ package final class EngineMetrics: MetricSource {
 
     /// A session has come into a channel, or left one.
     func subscriptions(_ change: Int, _ channel: Channel) {
-        let kind: Kind = channel.isStream ? .stream : channel.name.kind == .public ? .public : .private
-        subscriptions[kind]?.add(change)
+        switch channel.label {
+        case .stream: streams.add(change)
+        case .plain(let name): (name.kind == .public ? publicChannels : privateChannels).add(change)
+        }
     }
 
     package func append(to exposition: inout Exposition) {
         exposition.gauge(
             "subscriptions", "Channels that connections are in, by kind: a user's stream, public or private.",
-            Kind.allCases.map { ([.init("kind", $0.rawValue)], Double(subscriptions[$0]?.level ?? 0)) })
+            [("stream", streams), ("public", publicChannels), ("private", privateChannels)].map {
+                ([.init("kind", $0)], Double($1.level))
+            })
         exposition.counter(
             "resume_total", "Places named by clients, one for each channel, and what became of them.", resumes)
         exposition.histogram(

@@ -8,12 +8,6 @@ import WebSocket
 extension ServerEvent {
     package static let pongFrame = FrameWriter.text(capacity: 64) { pong(to: &$0) }
 
-    package static func connectionEstablishedFrame(_ socketID: SocketID, activityTimeout: Int) -> SharedBytes {
-        FrameWriter.text(capacity: 160) {
-            connectionEstablished(socketID, activityTimeout: activityTimeout, to: &$0)
-        }
-    }
-
     /// `pusher:error` without a code: the connection stays.
     package static func errorFrame(_ message: StaticString) -> SharedBytes {
         FrameWriter.text(capacity: 192) { error(message, to: &$0) }
@@ -28,21 +22,30 @@ extension ServerEvent {
         FrameWriter.text(capacity: 192) { subscriptionSucceeded(channel, to: &$0) }
     }
 
-    static func succeededFrame(_ channel: ChannelName, at position: StreamPosition) -> SharedBytes {
-        FrameWriter.text(capacity: 320) {
-            subscriptionSucceeded(channel, epoch: position.epoch, offset: position.offset, to: &$0)
+    static func succeededFrame(_ stream: StreamName, at position: StreamPosition) -> SharedBytes {
+        FrameWriter.text(capacity: 240) {
+            subscriptionSucceeded(
+                channel: { _ = stream.append(to: &$0) }, epoch: position.epoch, offset: position.offset, to: &$0)
         }
     }
 
     static func refusedFrame(_ channel: ChannelName, _ refusal: SubscriptionRefusal) -> SharedBytes {
+        refusedFrame(named: channel.string, refusal)
+    }
+
+    static func refusedFrame(_ stream: StreamName, _ refusal: SubscriptionRefusal) -> SharedBytes {
+        refusedFrame(named: stream.format() ?? "", refusal)
+    }
+
+    private static func refusedFrame(named channel: String, _ refusal: SubscriptionRefusal) -> SharedBytes {
         FrameWriter.text(capacity: 384) {
             subscriptionError(
-                channel: channel.string, type: refusal.type, error: refusal.message, status: refusal.status, to: &$0)
+                channel: channel, type: refusal.type, error: refusal.message, status: refusal.status, to: &$0)
         }
     }
 
-    static func signinSuccessFrame(userData: String) -> SharedBytes {
-        FrameWriter.text(capacity: userData.utf8.count + 128) { signinSuccess(userData: userData, to: &$0) }
+    static func signinSuccessFrame(userData: UnsafeRawBufferPointer) -> SharedBytes {
+        FrameWriter.text(capacity: userData.count + 128) { signinSuccess(userData: userData, to: &$0) }
     }
 
     /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
@@ -88,21 +91,21 @@ extension ServerEvent {
     }
 
     /// A stream's event under one of its names; `json` becomes a string inside.
-    static func streamFrame(_ event: StreamEvent, channel: String) -> SharedBytes {
+    static func streamFrame(_ event: StreamEvent, _ stream: StreamName) -> SharedBytes {
         event.data.withUnsafeBytes { data in
             FrameWriter.text(capacity: data.count + data.count / 4 + 192) {
-                self.event(event.name, channel: channel, data: data, to: &$0)
+                self.event(event.name, channel: { _ = stream.append(to: &$0) }, data: data, to: &$0)
             }
         }
     }
 
     /// Events of a stream that follow one another, under one of its names: a frame for each, all in one block.
-    static func pageFrames(_ page: ContiguousArray<ReplayWindow.Entry>, channel: String) -> SharedBytes {
+    static func pageFrames(_ page: ContiguousArray<ReplayWindow.Entry>, _ stream: StreamName) -> SharedBytes {
         var writer = ByteWriter(capacity: page.reduce(0) { $0 + $1.size + $1.size / 4 + 192 })
         for entry in page {
             entry.data.withUnsafeBytes { data in
                 FrameWriter.appendText(to: &writer) {
-                    event(entry.name, channel: channel, data: data, to: &$0)
+                    event(entry.name, channel: { _ = stream.append(to: &$0) }, data: data, to: &$0)
                 }
             }
         }
@@ -110,7 +113,7 @@ extension ServerEvent {
     }
 
     /// `sync:resumed` (design: the wire extension): the events behind the client's place follow.
-    static func resumedFrame(_ channel: ChannelName, at position: StreamPosition, replayed: Int64) -> SharedBytes {
+    static func resumedFrame(_ channel: ChannelLabel, at position: StreamPosition, replayed: Int64) -> SharedBytes {
         resumedFrame(channel, at: position) { data in
             data.append(#","recovered":true,"replayed":"#)
             data.append(decimal: replayed)
@@ -118,7 +121,7 @@ extension ServerEvent {
     }
 
     /// `sync:resumed`: the channel goes on at `position`, and a snapshot is to be fetched.
-    static func resumedFrame(_ channel: ChannelName, at position: StreamPosition, lost: ResumeLoss) -> SharedBytes {
+    static func resumedFrame(_ channel: ChannelLabel, at position: StreamPosition, lost: ResumeLoss) -> SharedBytes {
         resumedFrame(channel, at: position) { data in
             data.append(#","recovered":false,"reason":""#)
             data.append(lost.rawValue)
@@ -127,12 +130,12 @@ extension ServerEvent {
     }
 
     private static func resumedFrame(
-        _ channel: ChannelName, at position: StreamPosition, _ appendOutcome: (inout ByteWriter) -> Void
+        _ channel: ChannelLabel, at position: StreamPosition, _ appendOutcome: (inout ByteWriter) -> Void
     ) -> SharedBytes {
         var data = ByteWriter(capacity: 192)
-        data.append(#"{"channels":{"#)
-        data.append(jsonString: channel.string)
-        data.append(#":{"epoch":"#)
+        data.append(#"{"channels":{""#)
+        channel.append(to: &data)
+        data.append(#"":{"epoch":"#)
         data.append(jsonString: position.epoch)
         data.append(#","offset":"#)
         data.append(decimal: position.offset)

@@ -7,9 +7,21 @@ import Sync
 extension Hub {
     /// `pusher:signin`: the app's backend, or this hub's own user-auth endpoint, has signed who the user is.
     func signin(_ auth: String, _ userData: String, _ session: Session, _ effects: inout Effects) {
-        let isSigned = session.app.credentials.verify(
-            auth, of: .user(userData: userData), socketID: session.socketID)
-        guard isSigned else {
+        var auth = auth
+        var userData = userData
+        auth.withUTF8 { auth in
+            userData.withUTF8 { userData in
+                signin(UnsafeRawBufferPointer(auth), UnsafeRawBufferPointer(userData), session, &effects)
+            }
+        }
+    }
+
+    /// The same of their UTF-8.
+    func signin(
+        _ auth: UnsafeRawBufferPointer, _ userData: UnsafeRawBufferPointer, _ session: Session,
+        _ effects: inout Effects
+    ) {
+        guard session.app.credentials.verify(auth, ofUser: userData, socketID: session.socketID) else {
             metrics.authFailures["signin_signature"].add()
             return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
         }
@@ -79,7 +91,7 @@ extension Hub {
     /// Each token costs a verification: who has none that is good goes, to come back with a new one.
     private func countRefusal(_ session: Session, _ effects: inout Effects) {
         session.refusedTokens += 1
-        if session.refusedTokens >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
+        if Int(session.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
     /// Whether the identity was issued before its user's access was revoked.
@@ -95,7 +107,7 @@ extension Hub {
             return false
         }
         let renewed = session.identity?.renewed(by: identity) ?? identity
-        if hasEnded(renewed, now()) {
+        if renewed.expiresAt != nil, hasEnded(renewed, now()) {
             // Unlike a complaint, this makes pusher-js come back and ask for a new credential.
             effects.append(.close(.tokenExpired))
             return false
@@ -162,11 +174,10 @@ extension Hub {
 
     private func isVouchedFor(_ session: Session, in table: RevocationTable) -> Bool {
         session.subscriptions.contains { subscription in
-            guard subscription.channel.isStream,
-                let name = try? StreamName.parse(subscription.channel.name.string),
-                session.identity?.owns(name.stream.user) != true
-            else { return false }
-            return table.refuses(name.stream.user, issuedAt: nil)
+            guard let stream = subscription.channel.stream?.stream, session.identity?.owns(stream) != true else {
+                return false
+            }
+            return table.refuses(stream.user, issuedAt: nil)
         }
     }
 }

@@ -29,9 +29,10 @@ extension Hub {
             return complain(error.message, &effects)
         }
         var places = session.places
-        for (name, position) in request.channels where isAwaited(name, of: session) {
-            places.removeAll { $0.name == name }
-            places.append(NamedPlace(name: name, position: position))
+        for (name, position) in request.channels {
+            guard let stream = stream(name, of: session), isAwaited(stream, of: session) else { continue }
+            places.removeAll { $0.stream == stream }
+            places.append(NamedPlace(stream: stream, position: position))
         }
         guard places.count <= limits.subscriptionsPerSessionMax else {
             return complain("sync:resume names more channels than a connection may have", &effects)
@@ -41,13 +42,12 @@ extension Hub {
         }
         session.places = places
         for (name, position) in request.channels {
-            if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }),
-                session.subscriptions[place].channel.isStream
-            {
+            let stream = stream(name, of: session)
+            if let stream, let place = session.place(of: stream) {
                 replay(place, of: session, from: position)
-            } else if !isAwaited(name, of: session) {
+            } else if stream.map({ isAwaited($0, of: session) }) != true {
                 metrics.lost(.forbidden)
-                let frame = ServerEvent.resumedFrame(name, at: position, lost: .forbidden)
+                let frame = ServerEvent.resumedFrame(.plain(name), at: position, lost: .forbidden)
                 effects.append(.send(frame))
             }
         }
@@ -55,20 +55,24 @@ extension Hub {
     }
 
     /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
-    private func isAwaited(_ name: ChannelName, of session: Session) -> Bool {
-        if let subscription = session.subscriptions.first(where: { $0.channel.name == name }) {
-            guard subscription.channel.isStream, case .joining = subscription.standing else { return false }
+    private func isAwaited(_ stream: StreamName, of session: Session) -> Bool {
+        if let place = session.place(of: stream) {
+            guard case .joining = session.subscriptions[place].standing else { return false }
             return true
         }
-        guard session.app.ownsDatabase, let stream = try? StreamName.parse(name.string) else { return false }
         // The app's backend may admit to a private channel of another user's.
         guard let identity = session.identity, stream.form == .user else { return true }
-        return identity.owns(stream.stream.user)
+        return identity.owns(stream.stream)
     }
 
-    /// Takes out the place that the client named for a channel it was not in.
-    func takePlace(_ name: ChannelName, of session: Session) -> StreamPosition? {
-        guard let place = session.places.firstIndex(where: { $0.name == name }) else { return nil }
+    /// The stream of that name, where the session's app has streams and it is one's.
+    private func stream(_ name: ChannelName, of session: Session) -> StreamName? {
+        session.app.ownsDatabase ? try? StreamName.parse(name.string) : nil
+    }
+
+    /// Takes out the place that the client named for a stream it was not in.
+    func takePlace(_ stream: StreamName, of session: Session) -> StreamPosition? {
+        guard let place = session.places.firstIndex(where: { $0.stream == stream }) else { return nil }
         return session.places.remove(at: place).position
     }
 
@@ -109,11 +113,12 @@ extension Hub {
     ) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
         let channel = session.subscriptions[place].channel
+        guard let stream = channel.stream else { return }
         switch (session.subscriptions[place].standing, joined.outcome) {
         case (.joining, _):
             channel.joining -= 1
-            effects.append(.send(ServerEvent.succeededFrame(channel.name, at: joined.position)))
-            if let position = takePlace(channel.name, of: session) {
+            effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
+            if let position = takePlace(stream, of: session) {
                 fallBehind(place, of: session, Replay(cursor: position, isResume: true))
                 if hasRoom { askResumes(of: session, &effects) }
             } else {
@@ -127,7 +132,7 @@ extension Hub {
             if hasRoom { askResumes(of: session, &effects) }
         case (.behind(let replay), .recovered(let replayed, let page)):
             metrics.recovered(replayed)
-            let frame = ServerEvent.resumedFrame(channel.name, at: joined.position, replayed: replayed)
+            let frame = ServerEvent.resumedFrame(channel.label, at: joined.position, replayed: replayed)
             effects.append(.send(frame))
             take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
         case (.behind(let replay), .page(let page)):
@@ -162,9 +167,9 @@ extension Hub {
     private func lost(
         _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
     ) {
-        let name = session.subscriptions[place].channel.name
+        let label = session.subscriptions[place].channel.label
         metrics.lost(loss)
-        effects.append(.send(ServerEvent.resumedFrame(name, at: position, lost: loss)))
+        effects.append(.send(ServerEvent.resumedFrame(label, at: position, lost: loss)))
         goLive(place, of: session, at: position)
     }
 
@@ -176,13 +181,13 @@ extension Hub {
         let count = session.subscriptions.count
         var next: Int?
         for step in 0..<count {
-            let place = (session.nextTurn + step) % count
+            let place = (Int(session.nextTurn) + step) % count
             guard case .behind(let replay) = session.subscriptions[place].standing, !replay.isResume else { continue }
             if replay.isAsking { return }
             next = next ?? place
         }
         guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
-        session.nextTurn = next + 1
+        session.nextTurn = UInt32(truncatingIfNeeded: next &+ 1)
         ask(.next(after: replay.cursor), replay, next, of: session, &effects)
     }
 
@@ -210,7 +215,7 @@ extension Hub {
         channel.behind = []
         channel.position = position
         metrics.resets.add(channel.memberCount)
-        return ServerEvent.resumedFrame(channel.name, at: position, lost: loss)
+        return ServerEvent.resumedFrame(channel.label, at: position, lost: loss)
     }
 
     private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {
@@ -236,7 +241,7 @@ extension Hub {
         replay.isAsking = true
         let serial = session.nextSerial()
         session.subscriptions[place].serial = serial
-        guard let name = try? StreamName.parse(session.subscriptions[place].channel.name.string) else { return }
+        guard let name = session.subscriptions[place].channel.stream else { return }
         effects.append(.join(StreamJoin(name: name, session: session.id, serial: serial, purpose: purpose)))
     }
 }

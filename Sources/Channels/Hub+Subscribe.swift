@@ -7,27 +7,31 @@ extension Hub {
     func subscribe(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ session: Session, _ effects: inout Effects
     ) {
-        if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
+        var stream: StreamName?
+        var isCanonical = true
+        if session.app.ownsDatabase {
+            do {
+                stream = try StreamName.parse(name.string)
+            } catch {
+                isCanonical = false
+            }
+        }
+        if let place = stream.map(session.place(of:)) ?? session.place(of: name) {
             return repeated(place, session, &effects)
         }
-        if session.parked.contains(where: { $0.name == name }), (auth ?? "").isEmpty { return }
+        if let stream, session.parked.contains(stream), (auth ?? "").isEmpty { return }
         guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
             return refuse(name, .tooManyChannels, &effects)
         }
+        guard isCanonical else { return refuse(name, .notCanonical, &effects) }
         let isSigned = {
             session.app.credentials.verify($0, of: .channel(name, channelData: channelData), socketID: session.socketID)
         }
-        if session.app.ownsDatabase {
-            do {
-                if let stream = try StreamName.parse(name.string) {
-                    let vouching = auth.map { auth in
-                        isSigned(auth) ? Vouching.backend : grant(of: auth, name, channelData, stream, session)
-                    }
-                    return subscribe(name, stream, vouching, session, &effects)
-                }
-            } catch {
-                return refuse(name, .notCanonical, &effects)
+        if let stream {
+            let vouching = auth.map { auth in
+                isSigned(auth) ? Vouching.backend : grant(of: auth, name, channelData, stream, session)
             }
+            return subscribe(name, stream, vouching, session, &effects)
         }
         switch name.kind {
         case .public:
@@ -46,6 +50,22 @@ extension Hub {
         }
     }
 
+    /// `pusher:subscribe` to a stream of the session's own user, unsigned: what a signed-in client does. False where it is
+    /// anything else.
+    func subscribe(ownStream name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
+        guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
+            let stream = try? StreamName.parse(name), identity.owns(stream.stream)
+        else { return false }
+        if let place = session.place(of: stream) {
+            repeated(place, session, &effects)
+        } else if session.subscriptions.count < limits.subscriptionsPerSessionMax {
+            enter(stream, session, &effects)
+        } else {
+            return false
+        }
+        return true
+    }
+
     /// A user's stream: for that user alone. A subscribe that comes before the identity is parked and answered when the
     /// identity comes, for pusher-js never recovers from an early refusal.
     ///
@@ -54,8 +74,8 @@ extension Hub {
         _ name: ChannelName, _ stream: StreamName, _ vouching: Vouching?, _ session: Session,
         _ effects: inout Effects
     ) {
-        if let identity = session.identity, identity.owns(stream.stream.user) {
-            return enter(name, stream, session, &effects)
+        if let identity = session.identity, identity.owns(stream.stream) {
+            return enter(stream, session, &effects)
         }
         if stream.form == .privateUser, let vouching {
             switch vouching {
@@ -63,19 +83,19 @@ extension Hub {
                 return refuse(name, .badSignature, &effects)
             case .backend:
                 // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
-                session.parked.removeAll { $0.name == name }
+                session.parked.removeAll { $0 == stream }
                 session.isVouchedFor = true
-                return enter(name, stream, session, &effects)
+                return enter(stream, session, &effects)
             case .hub(let identity):
                 return subscribe(name, stream, as: identity, session, &effects)
             }
         }
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
-        guard !session.parked.contains(where: { $0.name == name }) else { return }
+        guard !session.parked.contains(stream) else { return }
         guard session.parked.count < limits.parkedPerSessionMax else {
             return refuse(name, .tooManyParked, &effects)
         }
-        session.parked.append(ParkedSubscribe(name: name, stream: stream))
+        session.parked.append(stream)
     }
 
     /// Who vouches for a subscriber to a user's stream.
@@ -107,17 +127,19 @@ extension Hub {
         guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
         guard !refuses(identity, of: session.app) else { return refuse(name, .revoked, &effects) }
         guard identify(session, as: identity, &effects) else { return }
-        session.parked.removeAll { $0.name == name }
-        enter(name, stream, session, &effects)
+        session.parked.removeAll { $0 == stream }
+        enter(stream, session, &effects)
         unpark(session, &effects)
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
-        session.parked.removeAll { $0.name == name }
-        _ = takePlace(name, of: session)
-        if let place = session.subscriptions.firstIndex(where: { $0.channel.name == name }) {
-            leave(session.subscriptions.remove(at: place), of: session, &effects)
+        var place = session.place(of: name)
+        if session.app.ownsDatabase, let stream = try? StreamName.parse(name.string) {
+            session.parked.removeAll { $0 == stream }
+            _ = takePlace(stream, of: session)
+            place = session.place(of: stream)
         }
+        if let place { leave(session.subscriptions.remove(at: place), of: session, &effects) }
     }
 
     /// The identity has come: what was parked is answered, in the order it came.
@@ -125,12 +147,13 @@ extension Hub {
         guard let identity = session.identity else { return }
         let parked = session.parked
         session.parked = []
-        for subscribe in parked {
-            if identity.owns(subscribe.stream.stream.user) {
-                enter(subscribe.name, subscribe.stream, session, &effects)
+        for stream in parked {
+            if identity.owns(stream.stream) {
+                enter(stream, session, &effects)
             } else {
-                _ = takePlace(subscribe.name, of: session)
-                refuse(subscribe.name, .otherUser, &effects)
+                _ = takePlace(stream, of: session)
+                count(.otherUser)
+                effects.append(.send(ServerEvent.refusedFrame(stream, .otherUser)))
             }
         }
     }
@@ -139,19 +162,26 @@ extension Hub {
     /// their own. Of a stream it is told where it stands itself: what it will be sent follows from there.
     private func repeated(_ place: Int, _ session: Session, _ effects: inout Effects) {
         let channel = session.subscriptions[place].channel
-        switch session.subscriptions[place].standing {
-        case .joining:
+        switch (channel.label, session.subscriptions[place].standing) {
+        case (_, .joining):
             break
-        case .behind(let replay):
-            effects.append(.send(ServerEvent.succeededFrame(channel.name, at: replay.cursor)))
-        case .live:
-            let frame = channel.position.map { ServerEvent.succeededFrame(channel.name, at: $0) }
-            effects.append(.send(frame ?? ServerEvent.succeededFrame(channel.name)))
+        case (.stream(let stream), .behind(let replay)):
+            effects.append(.send(ServerEvent.succeededFrame(stream, at: replay.cursor)))
+        case (.stream(let stream), .live):
+            // Known wherever somebody is live.
+            guard let position = channel.position else { return }
+            effects.append(.send(ServerEvent.succeededFrame(stream, at: position)))
+        case (.plain(let name), _):
+            effects.append(.send(ServerEvent.succeededFrame(name)))
         }
     }
 
     private func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
-        if let reason = refusal.authFailure { metrics.authFailures[reason].add() }
+        count(refusal)
         effects.append(.send(ServerEvent.refusedFrame(name, refusal)))
+    }
+
+    private func count(_ refusal: SubscriptionRefusal) {
+        if let reason = refusal.authFailure { metrics.authFailures[reason].add() }
     }
 }

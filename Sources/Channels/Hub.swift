@@ -23,8 +23,11 @@ package final class Hub {
     package var isRevocationCurrent = true
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
-    /// The channels of each app, by the app's index.
+    /// The ordinary channels of each app, by the app's index.
     private var channels: ContiguousArray<[String: Channel]>
+    /// The streams of the app that owns the database, by the forms of their names.
+    private var userStreams = StreamTable<Channel>()
+    private var privateStreams = StreamTable<Channel>()
 
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
@@ -41,10 +44,18 @@ package final class Hub {
 
     /// The channel of that name, where the loop has somebody in it or awaits somebody.
     package func channel(_ name: String, of app: App) -> Channel? {
-        channels[app.index][name]
+        if app.ownsDatabase, let stream = try? StreamName.parse(name) { return channel(stream) }
+        return channels[app.index][name]
     }
 
-    package func channelCount(of app: App) -> Int { channels[app.index].count }
+    /// The channel of that stream's name, likewise.
+    package func channel(_ name: StreamName) -> Channel? {
+        name.form == .user ? userStreams[name.stream] : privateStreams[name.stream]
+    }
+
+    package func channelCount(of app: App) -> Int {
+        channels[app.index].count + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
+    }
 
     // MARK: Inputs
 
@@ -97,40 +108,58 @@ package final class Hub {
         }
     }
 
+    /// The same of one of the messages that most are; false where it is no such case after all, and nothing was done.
+    package func received(_ event: CommonEvent, from session: Session, _ effects: inout Effects) -> Bool {
+        switch event {
+        case .ping: effects.append(.send(ServerEvent.pongFrame))
+        case .pong: break
+        case .subscribe(let name): return subscribe(ownStream: name, session, &effects)
+        case .signin(let auth, let userData):
+            CommonEvent.withUnescaped(userData) { signin(auth, $0, session, &effects) }
+        }
+        return true
+    }
+
     /// The stream cannot be watched: the subscribe is refused after all.
     package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
             case .joining = session.subscriptions[place].standing
         else { return }
         let subscription = session.subscriptions.remove(at: place)
-        _ = takePlace(subscription.channel.name, of: session)
         leave(subscription, of: session, &effects)
-        effects.append(.send(ServerEvent.refusedFrame(subscription.channel.name, .storeFull)))
+        guard let stream = subscription.channel.stream else { return }
+        _ = takePlace(stream, of: session)
+        effects.append(.send(ServerEvent.refusedFrame(stream, .storeFull)))
     }
 
     // MARK: Membership
 
     /// Makes the session a subscriber.
     func enter(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
-        let channel = channel(name, isStream: false, session.app)
+        func entry(_ channel: inout Channel) -> Channel { channel }
+        let channel = entry(&channels[session.app.index][name.string, default: Channel(.plain(name))])
         session.subscribe(to: channel, channel.append(session.id))
         metrics.subscriptions(1, channel)
         effects.append(.send(ServerEvent.succeededFrame(name)))
     }
 
     /// Makes the session one that awaits its stream's home.
-    func enter(_ name: ChannelName, _ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        let channel = channel(name, isStream: true, session.app)
+    func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        let channel = channel(stream) ?? insert(stream)
         channel.joining += 1
         session.subscribe(to: channel, .joining)
         metrics.subscriptions(1, channel)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
-    /// The channel of that name, a new one where there is none yet.
-    private func channel(_ name: ChannelName, isStream: Bool, _ app: App) -> Channel {
-        func entry(_ channel: inout Channel) -> Channel { channel }
-        return entry(&channels[app.index][name.string, default: Channel(name: name, isStream: isStream)])
+    private func insert(_ name: StreamName) -> Channel {
+        let channel = Channel(.stream(name))
+        if name.form == .user {
+            _ = userStreams.insert(channel, for: name.stream)
+        } else {
+            _ = privateStreams.insert(channel, for: name.stream)
+        }
+        return channel
     }
 
     /// Takes a subscription, already out of the session's list, out of its channel.
@@ -148,11 +177,17 @@ package final class Hub {
             channel.behind.removeAll { $0 == session.id }
             session.behindCount -= 1
         }
-        if channel.isEmpty { channels[session.app.index][channel.name.string] = nil }
-        guard channel.isStream, channel.isEmpty || isAwaitingHome,
-            let name = try? StreamName.parse(channel.name.string)
-        else { return }
-        effects.append(channel.isEmpty ? .leave(name) : .forget(name))
+        switch channel.label {
+        case .plain(let name):
+            if channel.isEmpty { channels[session.app.index][name.string] = nil }
+        case .stream(let name):
+            if channel.isEmpty {
+                if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
+                effects.append(.leave(name))
+            } else if isAwaitingHome {
+                effects.append(.forget(name))
+            }
+        }
     }
 
     func complain(_ message: StaticString, _ effects: inout Effects) {
@@ -161,9 +196,9 @@ package final class Hub {
 
     /// Takes a live subscriber out of the channel; the last one takes its place.
     func remove(_ index: UInt32, from channel: Channel) {
-        guard let last = channel.subscribers.popLast(), Int(index) < channel.subscribers.count else { return }
-        channel.subscribers[Int(index)] = last
-        guard let session = session(last), let place = session.place(of: channel) else { return }
+        guard let moved = channel.subscribers.remove(at: Int(index)), let session = session(moved),
+            let place = session.place(of: channel)
+        else { return }
         session.subscriptions[place].standing = .live(index)
     }
 

@@ -4,20 +4,29 @@ import Sync
 /// The user that a connection has shown itself to be. Never another user on one connection; its times may move on.
 package struct Identity: Sendable {
     package let userID: String
-    /// Seconds since 1970; nil where whoever vouched for the user did not say.
-    package let issuedAt: Int64?
-    /// Seconds since 1970; nil where whoever vouched for the user set no end.
-    package let expiresAt: Int64?
+    // Numbers, for two optional ones take half as much again, in each session. What nobody said is a time that no clock
+    // shows.
+    private let issue: Int64
+    private let end: Int64
+    private static let unsaid = Int64.min
 
     package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil) {
         self.userID = userID
-        self.issuedAt = issuedAt
-        self.expiresAt = expiresAt
+        issue = issuedAt ?? Self.unsaid
+        end = expiresAt ?? Self.unsaid
     }
+
+    /// Seconds since 1970; nil where whoever vouched for the user did not say.
+    package var issuedAt: Int64? { issue == Self.unsaid ? nil : issue }
+    /// Seconds since 1970; nil where whoever vouched for the user set no end.
+    package var expiresAt: Int64? { end == Self.unsaid ? nil : end }
 
     /// Whether `userID` is this user, byte for byte, as PostgreSQL compares; Swift's own comparison would take two
     /// spellings of "é" for one user.
     package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
+
+    /// Whether the stream is this user's, likewise.
+    package func owns(_ stream: StreamID) -> Bool { stream.belongs(to: userID) }
 
     /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for
     /// showing a second credential takes nothing away.

@@ -3,7 +3,8 @@ import Sync
 
 /// The most recent events of one stream: what a device that was away for a moment gets without a look into the log.
 ///
-/// Invariant: contiguous, and its last event is the one that the stream's home handed on last.
+/// Invariant: contiguous, and its last event is the one that the stream's home handed on last. One word while it is empty,
+/// as most are; never copied to be changed, for copies are of one and the same window.
 struct ReplayWindow {
     /// One event; its offset follows from its place.
     struct Entry {
@@ -16,48 +17,39 @@ struct ReplayWindow {
         var size: Int { data.count + name.utf8.count }
     }
 
-    /// A ring: `count` entries from `head` on; the others are nil. Its length is zero or a power of two.
-    private var ring: ContiguousArray<Entry?> = []
-    private var head = 0
-    private(set) var count = 0
+    private var events: Events?
+
+    var count: Int { events?.count ?? 0 }
     /// The offset of the first event, where there is one.
-    private(set) var first: Int64 = 0
+    var first: Int64 { events?.first ?? 0 }
     /// The cost of all.
-    private(set) var byteCount = 0
+    var byteCount: Int { events?.byteCount ?? 0 }
 
     /// Whether the event behind `offset` is here; the caller knows that there is one.
     func reaches(_ offset: Int64) -> Bool { count > 0 && first <= offset &+ 1 }
 
     /// The event behind all others.
     mutating func append(_ event: StreamEvent) {
-        if count == ring.count { grow() }
-        if count == 0 { first = event.offset }
-        let entry = Entry(name: event.name, data: event.data)
-        ring[(head &+ count) & (ring.count &- 1)] = entry
-        count &+= 1
-        byteCount &+= entry.cost
+        let events = events ?? Events(first: event.offset)
+        self.events = events
+        events.append(Entry(name: event.name, data: event.data))
     }
 
     /// Forgets the oldest event.
     mutating func removeFirst() {
-        guard count > 0, let entry = ring[head] else { return }
-        ring[head] = nil
-        head = (head &+ 1) & (ring.count &- 1)
-        count &-= 1
-        first &+= 1
-        byteCount &-= entry.cost
-        if count == 0 { removeAll() }
+        guard let events else { return }
+        events.removeFirst()
+        if events.count == 0 { removeAll() }
     }
 
-    mutating func removeAll() { self = ReplayWindow() }
+    mutating func removeAll() { events = nil }
 
     /// Events behind `offset`, within the limits of a page, at least one; `reaches(offset)` holds.
     func page(after offset: Int64, _ limits: StreamLimits) -> ContiguousArray<Entry> {
         var page: ContiguousArray<Entry> = []
         var bytes = 0
         var index = Int(max(0, offset &+ 1 &- first))
-        while index < count, page.count < limits.pageEvents,
-            let entry = ring[(head &+ index) & (ring.count &- 1)],
+        while page.count < limits.pageEvents, let entry = events?[index],
             page.isEmpty || bytes + entry.size <= limits.pageBytes
         {
             page.append(entry)
@@ -67,10 +59,43 @@ struct ReplayWindow {
         return page
     }
 
-    private mutating func grow() {
-        var larger = ContiguousArray<Entry?>(repeating: nil, count: max(4, ring.count * 2))
-        for index in 0..<count { larger[index] = ring[(head &+ index) & (ring.count &- 1)] }
-        ring = larger
-        head = 0
+    private final class Events {
+        /// A ring: `count` entries from `head` on; the others are nil. Its length is zero or a power of two.
+        private var ring: ContiguousArray<Entry?> = []
+        private var head = 0
+        private(set) var count = 0
+        private(set) var first: Int64
+        private(set) var byteCount = 0
+
+        init(first: Int64) {
+            self.first = first
+        }
+
+        subscript(index: Int) -> Entry? {
+            index < count ? ring[(head &+ index) & (ring.count &- 1)] : nil
+        }
+
+        func append(_ entry: Entry) {
+            if count == ring.count { grow() }
+            ring[(head &+ count) & (ring.count &- 1)] = entry
+            count &+= 1
+            byteCount &+= entry.cost
+        }
+
+        func removeFirst() {
+            guard count > 0, let entry = ring[head] else { return }
+            ring[head] = nil
+            head = (head &+ 1) & (ring.count &- 1)
+            count &-= 1
+            first &+= 1
+            byteCount &-= entry.cost
+        }
+
+        private func grow() {
+            var larger = ContiguousArray<Entry?>(repeating: nil, count: max(4, ring.count * 2))
+            for index in 0..<count { larger[index] = ring[(head &+ index) & (ring.count &- 1)] }
+            ring = larger
+            head = 0
+        }
     }
 }

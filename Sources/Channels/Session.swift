@@ -15,32 +15,33 @@ package struct SessionID: Hashable, Sendable {
 
 /// What the engine knows of one connection. Owned by the connection, changed by its loop's `Hub` alone.
 package final class Session {
+    // Small, and in an order that leaves no gaps: a hub has one for each of its connections.
     package let id: SessionID
     package let app: App
     package let socketID: SocketID
     package internal(set) var identity: Identity?
-    /// Whether the client has been told that its identity is about to end.
-    var isExpiryAnnounced = false
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
     var subscriptions: ContiguousArray<Subscription> = []
     /// Guarded subscribes that wait for an identity.
-    var parked: ContiguousArray<ParkedSubscribe> = []
+    var parked: ContiguousArray<StreamName> = []
     /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
     var places: ContiguousArray<NamedPlace> = []
-    /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
-    var isVouchedFor = false
-    /// Tokens of `sync:auth` refused since the last good one.
-    var refusedTokens = 0
-    /// Subscriptions that are behind.
-    var behindCount: UInt32 = 0
-    /// Where the search for the next one to get a page begins.
-    var nextTurn = 0
     /// How many of its resumes may be asked about.
     var resumeBudget = ResumeBudget()
     /// Numbers this session's subscribes, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
+    /// Subscriptions that are behind.
+    var behindCount: UInt32 = 0
+    /// Where the search for the next one to get a page begins.
+    var nextTurn: UInt32 = 0
     /// Actions whose answers are awaited.
     package internal(set) var actionsInFlight: UInt32 = 0
+    /// Tokens of `sync:auth` refused since the last good one.
+    var refusedTokens: UInt32 = 0
+    /// Whether the client has been told that its identity is about to end.
+    var isExpiryAnnounced = false
+    /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
+    var isVouchedFor = false
 
     package init(id: SessionID, app: App, socketID: SocketID) {
         self.id = id
@@ -68,6 +69,16 @@ package final class Session {
 
     func place(of channel: Channel) -> Int? {
         subscriptions.firstIndex { $0.channel === channel }
+    }
+
+    /// Its place in that stream, if it is in it or awaits its home.
+    func place(of stream: StreamName) -> Int? {
+        subscriptions.firstIndex { $0.channel.stream == stream }
+    }
+
+    /// Its place in that channel, which is no stream's.
+    func place(of name: ChannelName) -> Int? {
+        subscriptions.firstIndex { $0.channel.label == .plain(name) }
     }
 
     /// How many channels the connection has subscribed to or awaits.
@@ -131,12 +142,6 @@ struct ResumeBudget {
 
 /// A place that a client named before it was in the channel.
 struct NamedPlace {
-    let name: ChannelName
-    let position: StreamPosition
-}
-
-/// A guarded subscribe that waits for the connection's identity.
-struct ParkedSubscribe {
-    let name: ChannelName
     let stream: StreamName
+    let position: StreamPosition
 }

@@ -110,7 +110,7 @@ extension StreamHome {
                 resume(reader, read.stream, at: position, &effects)
             } else {
                 readers[read.stream, default: StreamReaders()].awaitArrival(reader)
-                if let place = streams.index(forKey: read.stream) { streams.values[place].isAwaited = true }
+                if let place = streams.place(of: read.stream) { streams[place].isAwaited = true }
             }
         }
         readNext(read.stream, position, &effects)
@@ -118,13 +118,13 @@ extension StreamHome {
 
     /// The stream has moved on: who was ahead of it goes on from there.
     mutating func arrived(_ id: StreamID, _ effects: inout ContiguousArray<Effect>) {
-        guard let stream = streams.index(forKey: id), let position = streams.values[stream].position else { return }
+        guard let stream = streams.place(of: id), let position = streams[stream].position else { return }
         guard let place = readers.index(forKey: id) else {
-            streams.values[stream].isAwaited = false
+            streams[stream].isAwaited = false
             return
         }
         let arrived = readers.values[place].arrived(at: position.offset)
-        streams.values[stream].isAwaited = readers.values[place].awaitsArrival
+        streams[stream].isAwaited = readers.values[place].awaitsArrival
         for reader in arrived { resume(reader, id, at: position, &effects) }
         if !arrived.isEmpty { readNext(id, position, &effects) }
     }
@@ -187,18 +187,18 @@ extension StreamHome {
 
     /// A page from the window; nil where that does not reach so far back.
     private func windowPage(_ name: StreamName, after: Int64) -> StreamPage? {
-        guard let place = streams.index(forKey: name.stream), streams.values[place].window.reaches(after) else {
+        guard let place = streams.place(of: name.stream), streams[place].window.reaches(after) else {
             return nil
         }
-        let page = streams.values[place].window.page(after: after, limits)
+        let page = streams[place].window.page(after: after, limits)
         return Self.encode(page, last: after &+ Int64(page.count), name)
     }
 
     private static func encode(
         _ page: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName
     ) -> StreamPage? {
-        guard !page.isEmpty, let channel = name.format() else { return nil }
-        return StreamPage(frames: ServerEvent.pageFrames(page, channel: channel), last: last)
+        guard !page.isEmpty else { return nil }
+        return StreamPage(frames: ServerEvent.pageFrames(page, name), last: last)
     }
 
     func answer(

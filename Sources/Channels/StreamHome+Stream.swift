@@ -6,12 +6,13 @@ extension StreamHome {
         /// The loops that have takers under `user.…` and under `private-user.…`.
         private var userLoops: LoopSet = []
         private var privateLoops: LoopSet = []
+        // In this order, all of it takes 48 bytes, of which a hub has one for each stream of each user.
+        var state = State.awaiting(WaitingList())
+        /// Whether a reader waits until the stream gets to its offset.
+        var isAwaited = false
         let watch: UInt32
         /// Which entry of the lingering streams stands for this one; 0 while it has takers.
         var linger: UInt32 = 0
-        /// Whether a reader waits until the stream gets to its offset.
-        var isAwaited = false
-        var state = State.awaiting(WaitingList())
         var window = ReplayWindow()
 
         init(watch: UInt32) {

@@ -31,16 +31,15 @@ package struct StreamHome {
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32)
-        /// Send the frame of the event at `offset` to the subscribers of the named channel on each loop of the set.
-        case broadcast(loops: LoopSet, channel: String, offset: Int64, frame: SharedBytes)
-        /// Tell everybody in the named channel, on each loop of the set, that the stream goes on at that position.
-        case reset(loops: LoopSet, channel: String, StreamPosition, ResumeLoss)
+        /// Send the frame of the event at `offset` to the subscribers under that name on each loop of the set.
+        case broadcast(loops: LoopSet, StreamName, offset: Int64, frame: SharedBytes)
+        /// Tell everybody in the stream under that name, on each loop of the set, that it goes on at that position.
+        case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
     }
 
     let limits: StreamLimits
-    // Looked into once for each input. Entries are changed by their index, where they lie: by their key, each change
-    // costs three allocations.
-    var streams: [StreamID: Stream] = [:]
+    // Looked into once for each input; entries are changed where they lie, by their places.
+    var streams = StreamTable<Stream>()
     private var lastWatch: UInt32 = 0
     /// Of the streams of which pages of the log are awaited.
     var readers: [StreamID: StreamReaders] = [:]
@@ -74,7 +73,8 @@ package struct StreamHome {
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
         let known = streams.count
-        let (position, lingered) = streams[id, default: Stream(watch: lastWatch &+ 1)].take(join, loop)
+        let place = streams.place(of: id) ?? streams.insert(Stream(watch: lastWatch &+ 1), for: id)
+        let (position, lingered) = streams[place].take(join, loop)
         if lingered { lingeringCount -= 1 }
         if let position {
             switch join.purpose {
@@ -93,8 +93,8 @@ package struct StreamHome {
 
     /// A session of a loop has left the channel before it was answered; others of that loop are in it still.
     package mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
-        if let place = streams.index(forKey: name.stream) {
-            streams.values[place].forget(session, name.form, loop)
+        if let place = streams.place(of: name.stream) {
+            streams[place].forget(session, name.form, loop)
         }
         if let place = readers.index(forKey: name.stream) {
             readers.values[place].remove(session, form: name.form, loop: loop)
@@ -106,21 +106,21 @@ package struct StreamHome {
     package mutating func leave(
         _ name: StreamName, from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.index(forKey: name.stream) else { return }
+        guard let place = streams.place(of: name.stream) else { return }
         if let place = readers.index(forKey: name.stream) {
             readers.values[place].removeAll(form: name.form, loop: loop)
             if readers.values[place].isEmpty { readers.remove(at: place) }
         }
-        guard streams.values[place].drop(name.form, loop) else { return }
+        guard streams[place].drop(name.form, loop) else { return }
         // One that never had an event is as quickly found by the next who comes, and names are easily made up.
-        guard let position = streams.values[place].position, position.offset > 0, limits.linger > .zero,
+        guard let position = streams[place].position, position.offset > 0, limits.linger > .zero,
             limits.lingeringMax > 0
         else {
             return unwatch(name.stream, &effects)
         }
         lastLinger &+= 1
         lingeringCount += 1
-        streams.values[place].linger = lastLinger
+        streams[place].linger = lastLinger
         lingering.append(LingeringStream(stream: name.stream, linger: lastLinger, since: now))
         if lingeringCount > limits.lingeringMax { endLongestLinger(&effects) }
         if lingering.needsSweep(live: lingeringCount) {
@@ -158,7 +158,7 @@ package struct StreamHome {
     }
 
     private mutating func forget(_ id: StreamID) {
-        guard let stream = streams.removeValue(forKey: id) else { return }
+        guard let stream = streams.remove(id) else { return }
         windowBytes -= stream.window.byteCount
         windowEvents -= stream.window.count
         readers[id] = nil
@@ -170,8 +170,8 @@ package struct StreamHome {
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
-        guard let place = streams.index(forKey: id),
-            let waiting = streams.values[place].positioned(at: position, watch: watch)
+        guard let place = streams.place(of: id),
+            let waiting = streams[place].positioned(at: position, watch: watch)
         else { return }
         waiting.forEachJoin {
             let joined = StreamJoined(session: $0.session, serial: $0.serial, position: position)
@@ -191,49 +191,51 @@ package struct StreamHome {
     /// What lies between the offset handed on last and `position` cannot be had: a restore, a failover, or a log that
     /// ends too late. All takers are told, also those who wait for a page: fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.index(forKey: id), let old = streams.values[place].position else { return }
-        windowBytes -= streams.values[place].window.byteCount
-        windowEvents -= streams.values[place].window.count
-        streams.values[place].window.removeAll()
-        streams.values[place].state = .positioned(position)
-        streams.values[place].isAwaited = false
+        guard let place = streams.place(of: id), let old = streams[place].position else { return }
+        windowBytes -= streams[place].window.byteCount
+        windowEvents -= streams[place].window.count
+        streams[place].window.removeAll()
+        streams[place].state = .positioned(position)
+        streams[place].isAwaited = false
         readers[id] = nil
         let isSameLife = old.epoch.hasSameBytes(as: position.epoch) && position.offset >= old.offset
         for form in StreamForm.allCases {
-            let loops = streams.values[place].loops(form)
-            guard !loops.isEmpty, let name = StreamName(form: form, stream: id).format() else { continue }
+            let loops = streams[place].loops(form)
+            guard !loops.isEmpty else { continue }
             let loss = isSameLife ? ResumeLoss.positionExpired : .streamReset
-            effects.append(.reset(loops: loops, channel: name, position, loss))
+            effects.append(.reset(loops: loops, StreamName(form: form, stream: id), position, loss))
         }
     }
 
     /// The feed hands over one event. Events of a stream come in order; one at or below the offset handed on last,
     /// or of a stream not yet positioned, lies before what any taker was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
-        guard let place = streams.index(forKey: event.stream) else { return }
-        let bytes = streams.values[place].window.byteCount
-        let events = streams.values[place].window.count
-        guard streams.values[place].advance(by: event, limits) else { return }
-        windowBytes += streams.values[place].window.byteCount - bytes
-        windowEvents += streams.values[place].window.count - events
+        guard let place = streams.place(of: event.stream) else { return }
+        let bytes = streams[place].window.byteCount
+        let events = streams[place].window.count
+        guard streams[place].advance(by: event, limits) else { return }
+        windowBytes += streams[place].window.byteCount - bytes
+        windowEvents += streams[place].window.count - events
         for form in StreamForm.allCases {
-            let loops = streams.values[place].loops(form)
-            guard !loops.isEmpty, let name = StreamName(form: form, stream: event.stream).format() else { continue }
-            let frame = ServerEvent.streamFrame(event, channel: name)
-            effects.append(.broadcast(loops: loops, channel: name, offset: event.offset, frame: frame))
+            let loops = streams[place].loops(form)
+            guard !loops.isEmpty else { continue }
+            // The home's own, which is the one that all tables here share: found without a look at its text.
+            let name = StreamName(form: form, stream: streams.stream(at: place))
+            let frame = ServerEvent.streamFrame(event, name)
+            effects.append(.broadcast(loops: loops, name, offset: event.offset, frame: frame))
         }
         evict(behind: event)
-        if streams.values[place].isAwaited { arrived(event.stream, &effects) }
+        if streams[place].isAwaited { arrived(event.stream, &effects) }
     }
 
     /// Keeps all windows together within their bound: the oldest event of all goes first.
     private mutating func evict(behind event: StreamEvent) {
         evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
         while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
-            guard let place = streams.index(forKey: oldest.stream) else { continue }
-            let bytes = streams.values[place].window.byteCount
-            guard streams.values[place].forgetEvent(upTo: oldest.offset) else { continue }
-            windowBytes += streams.values[place].window.byteCount - bytes
+            guard let place = streams.place(of: oldest.stream) else { continue }
+            let bytes = streams[place].window.byteCount
+            guard streams[place].forgetEvent(upTo: oldest.offset) else { continue }
+            windowBytes += streams[place].window.byteCount - bytes
             windowEvents -= 1
         }
         if evictions.needsSweep(live: windowEvents) {

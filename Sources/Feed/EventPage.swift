@@ -52,8 +52,8 @@ struct TailRows: EventPage {
     }
 
     func stream(_ row: Int) -> StreamID? {
-        guard let user = rows.string(row, 2), let topic = rows.string(row, 3) else { return nil }
-        return StreamID(user: user, topic: topic)
+        // Well-formed UTF-8, as the server's encoding is.
+        rows.withBytes(row, 2) { user in rows.withBytes(row, 3) { StreamID(user: user, topic: $0) } } ?? nil
     }
 
     func offset(_ row: Int) -> Int64? { rows.integer(row, 4) }

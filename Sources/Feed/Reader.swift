@@ -75,8 +75,8 @@ final class Reader {
             var users = TextArray()
             var topics = TextArray()
             for ticket in tickets {
-                users.append(ticket.stream.user)
-                topics.append(ticket.stream.topic)
+                ticket.stream.withUser { users.append($0) }
+                ticket.stream.withTopic { topics.append($0) }
             }
             ask(
                 "SELECT epoch, top FROM sync.positions($1::text[], $2::text[])", [users.closed(), topics.closed()]

@@ -20,8 +20,8 @@ extension Tail {
         for (ticket, position) in zip(tickets, positions) {
             // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
             // position does not contain.
-            guard let place = watches.index(forKey: ticket.stream) else { continue }
-            if watches.values[place].settle(ticket, position, &outputs) == .healing { heal(ticket) }
+            guard let place = watches.place(of: ticket.stream) else { continue }
+            if watches[place].settle(ticket, position, &outputs) == .healing { heal(ticket) }
         }
     }
 

@@ -58,12 +58,12 @@ extension Tail {
     ) {
         var behind: [(ticket: Ticket, position: Int64)] = []
         for (ticket, position) in zip(tickets, positions) {
-            guard let place = watches.index(forKey: ticket.stream) else { continue }
-            let watch = watches.values[place]
+            guard let place = watches.place(of: ticket.stream) else { continue }
+            let watch = watches[place]
             guard watch.serial == ticket.serial, watch.phase == .live else { continue }
             if position.epoch != watch.epoch || position.offset < watch.delivered {
                 // Read later than all that was delivered: it holds at once, and rows up to it are dropped.
-                watches.values[place].restart(at: position)
+                watches[place].restart(at: position)
                 outputs.append(.reset(ticket.stream, position))
             } else if position.offset > watch.delivered {
                 behind.append((ticket, position.offset))

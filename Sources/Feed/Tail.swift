@@ -82,6 +82,7 @@ package struct Tail {
     }
 
     struct Watch {
+        // Small, for a hub has one for each stream of each user.
         let serial: UInt32
         var phase = Phase.positioning
         var delivered: Int64 = 0
@@ -99,7 +100,7 @@ package struct Tail {
 
     private let streamsMax: Int
     let pageRows: Int
-    var watches: [StreamID: Watch] = [:]
+    var watches = StreamTable<Watch>()
     var toPosition = TicketQueue()
     var toHeal = TicketQueue()
     /// The snapshot up to which the tail has been read; nil while there is no connection.
@@ -149,7 +150,9 @@ package struct Tail {
     /// A home loop wants the stream, from the position that the answer will carry.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
         // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
-        let isNameable = !stream.user.holds(0) && !stream.topic.holds(0)
+        let isNameable =
+            stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
+            && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
         guard isNameable, watches.count < streamsMax || watches[stream] != nil else {
             outputs.append(.refused(stream, serial: serial))
             return
@@ -178,8 +181,9 @@ package struct Tail {
 
     /// Whatever is known of any stream is compared with the database: rows are covered by its answers.
     mutating func askAllPositions() {
-        for (stream, watch) in watches {
-            if watch.phase == .live || watch.phase == .healing { watches[stream]?.phase = .checking }
+        for place in watches.entries.indices {
+            let (stream, watch) = (watches.stream(at: place), watches[place])
+            if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }
             askPosition(Ticket(stream, watch.serial))
         }
     }
@@ -254,7 +258,7 @@ package struct Tail {
         Self.draw(ticket, &toHeal, watches)
     }
 
-    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: [StreamID: Watch]) {
+    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: StreamTable<Watch>) {
         if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
             queue.sweep { watches[$0.stream]?.serial == $0.serial }
         }

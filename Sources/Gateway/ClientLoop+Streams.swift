@@ -129,21 +129,22 @@ extension ClientLoop {
             } else {
                 hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
             }
-        case .broadcast(let loops, let channel, let offset, let frame):
+        case .broadcast(let loops, let name, let offset, let frame):
+            let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    deliver(frame, at: offset, to: channel)
+                    deliver(frame, variants, at: offset, to: name)
                 } else {
                     hubContext.backlog.addBroadcast()
-                    hubContext.mailboxes[target].post(.broadcast(channel: channel, offset: offset, frame))
+                    hubContext.mailboxes[target].post(.broadcast(name, offset: offset, frame, variants))
                 }
             }
-        case .reset(let loops, let channel, let position, let loss):
+        case .reset(let loops, let name, let position, let loss):
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
-                    reset(channel, to: position, loss)
+                    reset(name, to: position, loss)
                 } else {
-                    hubContext.mailboxes[target].post(.reset(channel: channel, position, loss))
+                    hubContext.mailboxes[target].post(.reset(name, position, loss))
                 }
             }
         }
@@ -164,20 +165,27 @@ extension ClientLoop {
     }
 
     /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by
-    /// pages from here on.
-    func deliver(_ frame: SharedBytes, at offset: Int64, to name: String) {
-        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+    /// pages from here on. `variants`: nil where nobody needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
+        guard let channel = hub.channel(name) else { return }
         var slow: [SessionID] = []
-        for id in channel.subscribers {
+        let (loop, limits) = (loop, limits)
+        // A copy: one whose socket is found broken leaves the channel.
+        let subscribers = channel.subscribers
+        subscribers.forEach { id in
             // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
             // is compared although a session leaves its channels before its slot is free: what stands here is health
             // data, and a slip in that bookkeeping must not hand it to a stranger.
-            guard let source = loop.source(slot: id.slot, generation: id.generation) else { continue }
-            let connection = unsafeDowncast(source, to: Connection.self)
-            if connection.isCrowded(limits), connection.isSlow(limits) {
-                slow.append(id)
-            } else {
-                connection.queue(frame, on: loop)
+            guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+            source._withUnsafeGuaranteedRef { source in
+                let connection = unsafeDowncast(source, to: Connection.self)
+                if connection.isCrowded(limits), connection.isSlow(limits) {
+                    slow.append(id)
+                } else if variants == nil {
+                    connection.queue(frame, on: loop)
+                } else {
+                    connection.queue(variant(of: frame, variants, for: connection), on: loop)
+                }
             }
         }
         // Before the channel moves on: what they were handed last is the event before this one.
@@ -190,23 +198,28 @@ extension ClientLoop {
         count(channel)
     }
 
+    /// The frame as the connection wants it.
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
+        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+        return compression.frame(frame, variants, window)
+    }
+
     /// An event has been queued to the channel's subscribers.
     private func count(_ channel: Channel) {
         let subscribers = channel.subscribers.count
         metrics.fanout.record(UInt64(subscribers))
-        if channel.deliveries == nil, let name = try? StreamName.parse(channel.name.string) {
+        if channel.deliveries == nil, let name = channel.stream {
             channel.deliveries = metrics.deliveries[name.stream.topic]
         }
         channel.deliveries?.add(subscribers)
     }
 
     /// Tells everybody in the stream that it goes on at `position`.
-    func reset(_ name: String, to position: StreamPosition, _ loss: ResumeLoss) {
-        guard let app = streamApp, let channel = hub.channel(name, of: app) else { return }
+    func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
+        guard let channel = hub.channel(name) else { return }
         let frame = hub.reset(channel, to: position, loss)
-        for id in channel.subscribers {
-            connection(id)?.queue(frame)
-        }
+        let subscribers = channel.subscribers
+        subscribers.forEach { connection($0)?.queue(frame) }
     }
 
     // MARK: Those who are behind
@@ -214,6 +227,7 @@ extension ClientLoop {
     /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
     /// whether it takes anything.
     func pull(_ connection: Connection) {
+        connection.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
             pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)

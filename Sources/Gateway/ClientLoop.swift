@@ -27,9 +27,17 @@ final class ClientLoop {
     let messageLimits: MessageLimits
     let limits: GatewayLimits
     let timeouts: GatewayTimeouts
+    let trustedPeers: TrustedPeers
+    let hasTrustedPeers: Bool
     let messageRate: Rate
     let controlRate: Rate
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    private let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
+    /// Nil where messages are never compressed.
+    let compression: LoopCompression?
     private(set) var isStopping = false
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
@@ -40,10 +48,15 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Ciphertext of the connection that is read or written; made for the first one with TLS.
+    var wire: TLSWire?
+    /// TLS handshakes under way, and those that wait.
+    var handshakes: HandshakeLine
+    private(set) var handshakeAlarm: Alarm?
+    /// Whether `handshakeAlarm` is set to ring.
+    var awaitsHandshakeTick = false
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
-    /// The app whose channels the streams are.
-    let streamApp: App?
     /// Connections that are fed by pages, and what was last seen of them.
     var pulling: [SessionID: PullProgress] = [:]
     private(set) var sweep: Alarm?
@@ -67,16 +80,24 @@ final class ClientLoop {
         let configuration = context.configuration
         limits = configuration.limits
         timeouts = configuration.timeouts
+        trustedPeers = configuration.trustedPeers
+        hasTrustedPeers = trustedPeers != TrustedPeers()
         messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
         controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
             appCount: configuration.apps.count, limits: configuration.channelLimits,
             identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        streamApp = configuration.apps.first { $0.ownsDatabase }
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+        handshakes = HandshakeLine(
+            underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
+            waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
         readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
         gather = .allocate(capacity: Socket.gatheredBuffersMax)
+        compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
         var messageLimits = MessageLimits()
         messageLimits.messageBytes = configuration.limits.messageBytesMax
         messageLimits.fragments = configuration.limits.messageFragmentsMax
@@ -88,6 +109,7 @@ final class ClientLoop {
         do throws(ReactorError) {
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+            handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
         }
@@ -99,13 +121,13 @@ final class ClientLoop {
     }
 
     /// Takes in the hub's connections, on this loop.
-    func listen(on socket: ListeningSocket) throws(ReactorError) {
+    func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
         let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
             if target == number {
-                accepted(descriptor, address, refusal)
+                accepted(descriptor, address, refusal, usesTLS: usesTLS)
             } else {
-                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal))
+                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal, usesTLS: usesTLS))
             }
         }
         acceptors.append(acceptor)
@@ -115,17 +137,18 @@ final class ClientLoop {
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let channel, let offset, let frame):
-            deliver(frame, at: offset, to: channel)
+        case .broadcast(let name, let offset, let frame, let variants):
+            deliver(frame, variants, at: offset, to: name)
             hubContext.backlog.subtractBroadcast()
-        case .reset(let channel, let position, let loss): reset(channel, to: position, loss)
+        case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
         case .joinRefused(let session, let serial): joinRefused(session, serial)
         case .feed(let outputs): received(outputs)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
         case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
         case .leave(let name, let from): left(name, from: from)
-        case .accepted(let descriptor, let address, let refusal): accepted(descriptor, address, refusal)
+        case .accepted(let descriptor, let address, let refusal, let usesTLS):
+            accepted(descriptor, address, refusal, usesTLS: usesTLS)
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
@@ -138,15 +161,18 @@ final class ClientLoop {
         loop.source(slot: id.slot, generation: id.generation) as? Connection
     }
 
-    private func accepted(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?) {
+    private func accepted(
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool
+    ) {
         guard !isStopping else {
             Socket.close(descriptor)
             return hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
         }
-        let connection = Connection(descriptor, address, refusal, self)
+        let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            loop.setDeadline(connection, loop.now.advanced(by: timeouts.handshake))
+            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : handshakeNanoseconds
+            loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
         } catch {
@@ -201,6 +227,10 @@ final class ClientLoop {
         isStopping = true
         // The loop ends with its last source.
         if let sweep { loop.remove(sweep) }
+        if let handshakeAlarm {
+            loop.remove(handshakeAlarm)
+            self.handshakeAlarm = nil
+        }
         if !acceptors.isEmpty {
             for acceptor in acceptors { loop.remove(acceptor) }
             acceptors = []

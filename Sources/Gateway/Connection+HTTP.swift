@@ -15,8 +15,9 @@ final class HTTPConversation {
     let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
     let startedAt: Instant
-    /// When the request must have come: the first from the accept on, a later one from its first byte.
-    var dueAt: Instant
+    /// From when the time of the request runs: the first one's from the accept on or the end of the TLS handshake, a later
+    /// one's from its first byte.
+    var awaitedSince: Instant
     /// When the first bytes of an unfinished request came.
     var begunAt: Instant?
     /// The next request waits for the loop's next turn, or until the answers have been read.
@@ -28,11 +29,9 @@ final class HTTPConversation {
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
-    init(
-        peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant, dueAt: Instant
-    ) {
+    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
         self.startedAt = startedAt
-        self.dueAt = dueAt
+        awaitedSince = startedAt
         self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
@@ -81,8 +80,9 @@ extension Connection {
     private func begun(_ conversation: HTTPConversation) {
         let now = owner.loop.now
         conversation.begunAt = now
-        if conversation.hasAnswered { conversation.dueAt = now.advanced(by: owner.timeouts.handshake) }
-        owner.loop.setDeadline(self, min(conversation.dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
+        if conversation.hasAnswered { conversation.awaitedSince = now }
+        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
+        owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
     }
 
     /// The request's time is over, or it is time to see whether it comes fast enough.
@@ -92,8 +92,9 @@ extension Connection {
             return drop()
         }
         let now = owner.loop.now
-        if now < conversation.dueAt {
-            var earned = conversation.dueAt
+        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
+        if now < dueAt {
+            var earned = dueAt
             let least = owner.limits.requestBytesPerSecondMin
             if least > 0 {
                 let bytes = Duration.nanoseconds(Int64(heldByteCount) * 1_000_000_000 / Int64(least))
@@ -160,9 +161,8 @@ extension Connection {
 
     /// Whose request a trusted peer sends: why it is refused, if it is.
     private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
-        let trusted = owner.hubContext.configuration.trustedPeers
-        guard trusted.contains(peer) else { return nil }
-        return moved(to: trusted.client(of: request, from: peer))
+        guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return nil }
+        return moved(to: owner.trustedPeers.client(of: request, from: peer))
     }
 
     /// A route has answered later.
@@ -208,25 +208,23 @@ extension Connection {
         guard owner.configuration.origins.allows(request.field("origin")?.string) else {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
-        var writer = ByteWriter(capacity: 192)
-        handshake.accept(subprotocol: ProtocolVersion.subprotocol, to: &writer)
-        let response = writer.finish()
+        var response = ByteWriter(capacity: 400)
+        if owner.compression != nil { deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &response)
         if owner.configuration.responder != nil {
-            queue(response)
+            queue(response.finish())
             return openWithoutSession()
         }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
         guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
-            return refuse(.unknownApp, after: response)
+            return refuse(.unknownApp, after: response.finish())
         }
-        if let complaint { return refuse(complaint, after: response) }
-        guard let token = request.bearerToken, app.ownsDatabase else {
-            queue(response)
-            return open(newSession(app))
-        }
-        conversation.upgrade = PendingUpgrade(response: response, app: app)
+        if let complaint { return refuse(complaint, after: response.finish()) }
+        guard let token = request.bearerToken, app.ownsDatabase else { return open(newSession(app), behind: response) }
+        conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
@@ -247,7 +245,7 @@ extension Connection {
             }
             queue(upgrade.response)
             let session = newSession(upgrade.app)
-            open(session)
+            open(session, behind: ByteWriter())
             owner.engage(self) { $0.authenticated(session, as: identity, &$1) }
             resume()
         }

@@ -10,18 +10,23 @@ import WebSocket
 
 extension Connection {
     /// The upgrade is answered: a WebSocket from here on.
-    func open(_ session: Session) {
+    ///
+    /// - Parameter bytes: what has still to be sent first, in the same block.
+    func open(_ session: Session, behind bytes: consuming ByteWriter) {
         self.session = session
-        if let conversation { owner.metrics.handshakes.record(owner.loop.now.duration(since: conversation.startedAt)) }
+        if let conversation {
+            owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
+        }
         countIn()
         conversation = nil
         phase = .open
         owner.hub.opened(session)
-        queue(
-            ServerEvent.connectionEstablishedFrame(
-                session.socketID, activityTimeout: Int(owner.timeouts.activity.components.seconds)))
+        FrameWriter.appendText(to: &bytes) {
+            ServerEvent.connectionEstablished(session.socketID, activityTimeout: owner.activitySeconds, to: &$0)
+        }
+        queue(bytes.finish())
         owner.tellStatus(self)
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
     }
 
     /// The upgrade is answered, and messages are the responder's.
@@ -35,9 +40,12 @@ extension Connection {
     /// Reads messages while the connection takes any, and says how many bytes they took.
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        let compression = deflateWindow == nil ? nil : owner.compression
+        defer { compression?.hasRead() }
         do {
             while phase == .open || phase == .closing,
-                let event = try reader.read(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let event = try reader.read(
+                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
                 if !reader.holdsMessage { messageSince = Self.never }
                 received(event, in: bytes)
@@ -110,6 +118,11 @@ extension Connection {
     private func message(_ text: UnsafeRawBufferPointer) {
         guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
+        if let event = CommonEvent(text) {
+            var isDone = false
+            owner.engage(self) { isDone = $0.received(event, from: session, &$1) }
+            if isDone { return }
+        }
         do {
             let event = try ClientEvent.decode(text)
             let hasRoom = !isCrowded(owner.limits)
@@ -124,14 +137,14 @@ extension Connection {
     /// An open connection has no session where a responder has taken the engine's place.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
         guard let responder = owner.configuration.responder else { return }
-        queue(responder(payload, isText))
+        send(responder(payload, isText))
     }
 
     /// Does what the engine decided for this connection.
     func perform(_ effect: Effect) {
         switch effect {
         case .send(let frame):
-            if isEstablished { queue(frame) }
+            if isEstablished { send(frame) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()
@@ -211,7 +224,6 @@ extension Connection {
             return owner.loop.setDeadline(self, nextLook)
         }
         awaitsPong = true
-        trim()
         queue(owner.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }
@@ -236,6 +248,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+        case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .draining, .closing, .finishing, .gone: break
         }

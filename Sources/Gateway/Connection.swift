@@ -12,10 +12,12 @@ import WebSocket
 /// It reads into its loop's buffer and owns memory only while it holds an unfinished request or an unsent tail. Frames
 /// that pile up in a tick leave together when it ends.
 ///
-/// Valid transitions of `Phase`: `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
+/// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
 /// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
 final class Connection: EventSource {
     enum Phase {
+        /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
+        case securing
         /// Reads requests.
         case http
         /// A request is being answered, or a token of an upgrade verified. Reads nothing: order is kept by waiting.
@@ -42,12 +44,16 @@ final class Connection: EventSource {
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     var phase = Phase.http
+    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
+    var tls: TLSSession?
     var session: Session?
     var reader = MessageReader(role: .server)
     /// Only before the upgrade.
     var conversation: HTTPConversation?
     var lastInbound: Instant
     var awaitsPong = false
+    /// What messages to this peer are compressed with; nil where none are.
+    var deflateWindow: DeflateWindow?
     /// A WebSocket whose end has still to be counted.
     private var isCounted = false
     /// When the session's identity is looked at next; nil where it has no end.
@@ -58,22 +64,27 @@ final class Connection: EventSource {
     var messageSince = never
     var messageAllowance = Allowance()
     var controlAllowance = Allowance()
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
     private var leftover: [UInt8] = []
 
     static let never = Instant(nanoseconds: 0)
 
-    init(_ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+    init(
+        _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
+        _ owner: ClientLoop
+    ) {
         self.descriptor = descriptor
         self.address = address
         wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
         conversation = HTTPConversation(
-            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now,
-            dueAt: owner.loop.now.advanced(by: owner.timeouts.handshake))
+            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
         super.init()
+        if usesTLS { phase = .securing }
     }
 
     deinit {
@@ -100,6 +111,7 @@ final class Connection: EventSource {
         if readiness.contains(.readable) {
             readable()
         } else if readiness.contains(.hangup) {
+            handshakeFailed(.closed)
             drop()
         }
     }
@@ -107,18 +119,24 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { owner.metrics.queued.record(UInt64(output.byteCount)) }
+        if !output.isEmpty { leftUnsent() }
+        if isPulled { pullIfDrained() }
+    }
+
+    /// The socket has not taken all.
+    private func leftUnsent() {
+        owner.metrics.queued.record(UInt64(output.byteCount))
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
             owner.metrics.reached(.sendQueue)
             slow()
         }
-        pullIfDrained()
     }
 
     override func deadlineReached() {
         switch phase {
+        case .securing: handshakeFailed(.timeout)
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
@@ -135,7 +153,13 @@ final class Connection: EventSource {
         queue(frame, on: owner.loop)
     }
 
-    /// The same, for a caller who has the loop at hand: the way of an event to its many receivers.
+    /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
+    func send(_ frames: SharedBytes) {
+        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
+        queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: SharedBytes, on loop: EventLoop) {
         output.append(frame)
@@ -157,7 +181,11 @@ final class Connection: EventSource {
 
     /// A session that is behind gets its next page when little is left of what was queued.
     private func pullIfDrained() {
-        guard let session, session.isBehind, isEstablished else { return }
+        guard isPulled, let session, session.isBehind else {
+            isPulled = false
+            return
+        }
+        guard isEstablished else { return }
         let limits = owner.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {
@@ -166,13 +194,12 @@ final class Connection: EventSource {
         owner.engage(self) { $0.drained(session, &$1) }
     }
 
-    /// A quiet connection gives back what bursts have taken.
-    func trim() {
-        output.trim()
-    }
-
     private func flush() {
-        switch output.flush(to: descriptor, gather: owner.gather) {
+        let outcome =
+            if let tls { output.flush(through: tls, to: descriptor) } else {
+                output.flush(to: descriptor, gather: owner.gather)
+            }
+        switch outcome {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
@@ -199,7 +226,7 @@ final class Connection: EventSource {
     /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
     /// and take the last bytes with it, if something of the peer's is still unread.
     private func finished() {
-        Socket.finishSending(descriptor)
+        if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
         owner.loop.setInterest(self, .readable)
     }
@@ -209,9 +236,9 @@ final class Connection: EventSource {
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
         case .http where conversation?.isResting == true: interest = []
-        case .http, .open, .closing, .finishing, .gone: interest = .readable
+        case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
-        if !output.isEmpty { interest.insert(.writable) }
+        if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
@@ -230,6 +257,7 @@ final class Connection: EventSource {
     /// Ends now.
     func drop() {
         guard phase != .gone else { return }
+        leaveHandshake()
         leaveChannels()
         disconnected(1006)
         phase = .gone
@@ -252,6 +280,7 @@ final class Connection: EventSource {
     func countIn() {
         isCounted = true
         owner.metrics.webSockets.add(1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
     }
 
     /// The WebSocket ends, if it is one that has not ended before, with that close code.
@@ -259,6 +288,7 @@ final class Connection: EventSource {
         guard isCounted else { return }
         isCounted = false
         owner.metrics.webSockets.add(-1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
         owner.metrics.disconnected(code)
     }
 
@@ -270,12 +300,15 @@ final class Connection: EventSource {
 
     // MARK: Reading
 
-    private func readable() {
+    func readable() {
+        if phase == .securing, !mayHandshake() { return }
         let buffer = owner.readBuffer
         let held = leftover.count
         guard held < buffer.count else { return drop() }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
-        switch Socket.receive(descriptor, into: room) {
+        let result = receive(into: room)
+        if phase == .securing, !handshakeAdvanced(result) { return }
+        switch result {
         case .bytes(let count):
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
@@ -321,7 +354,7 @@ final class Connection: EventSource {
             switch phase {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
-            case .awaitingAnswer, .awaitingToken, .draining: return consumed
+            case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
             case .finishing, .gone: return bytes.count
             }
             if consumed == before { return consumed }

@@ -54,7 +54,7 @@ final class HubContext: Sendable {
     }
 
     static func home(of stream: StreamID, loops: Int) -> Int {
-        Int(UInt(bitPattern: stream.hashValue) % UInt(loops))
+        Int(truncatingIfNeeded: stream.code) % loops
     }
 
     /// Whether there is a feed, which tells who is revoked.
@@ -88,6 +88,7 @@ package final class Gateway: Sendable {
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
+        if let tls = configuration.tls { metrics.tls.serves(tls) }
         let sockets = try configuration.listeners.map {
             try ListeningSocket($0.place, unacked: configuration.timeouts.unacked)
         }
@@ -118,7 +119,9 @@ package final class Gateway: Sendable {
                     // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody and the
                     // operator must know.
                     do {
-                        for socket in sockets { try clients.listen(on: socket) }
+                        for (socket, listener) in zip(sockets, configuration.listeners) {
+                            try clients.listen(on: socket, usesTLS: configuration.tls != nil && !listener.isPlain)
+                        }
                     } catch {
                         preconditionFailure("a listening socket cannot be watched: \(error)")
                     }

@@ -12,11 +12,15 @@ package struct GatewayConfiguration: Sendable {
     /// Loops, one thread each; 1 to `LoopSet.loopsMax`.
     package var loops = 1
     package var apps: [App] = []
+    /// Certificates and ticket keys of the listeners that use TLS.
+    package var tls: TLSServer?
     package var origins = AllowedOrigins.any
     package var limits = GatewayLimits()
     package var channelLimits = ChannelLimits()
     package var httpLimits = HTTPLimits()
     package var timeouts = GatewayTimeouts()
+    /// Messages are compressed for clients that offer it; nil: never.
+    package var compression: CompressionSettings? = CompressionSettings()
     /// Refuse clients that name no protocol version (close code 4008) instead of taking them for version 7.
     package var requiresProtocolVersion = false
     /// What answers every message, in place of the engine; nil in a hub. A server of another protocol on this transport,
@@ -29,9 +33,12 @@ package struct GatewayConfiguration: Sendable {
 /// One of the places where clients connect.
 package struct ListenerConfiguration: Sendable {
     package var place: ListenPlace
+    /// Speaks no TLS, though the hub has certificates.
+    package var isPlain: Bool
 
-    package init(_ place: ListenPlace) {
+    package init(_ place: ListenPlace, isPlain: Bool = false) {
         self.place = place
+        self.isPlain = isPlain
     }
 }
 
@@ -78,6 +85,10 @@ package struct GatewayLimits: Sendable {
     package var addressConnectsBurst = 1_000
     /// Whether this machine's own addresses are free of the bounds for one address.
     package var exemptsLoopback = false
+    /// TLS handshakes begun and not complete, on all loops; others wait.
+    package var tlsHandshakesMax = 1_024
+    /// TLS handshakes waiting to begin, on all loops; above it a connection is closed.
+    package var tlsHandshakesWaitingMax = 16_384
     /// Connections beyond `connectionsMax` that are told so before further ones are just closed.
     package var refusalsMax = 128
     /// Connections beyond the bounds for one address, likewise.
@@ -90,6 +101,8 @@ package struct GatewayLimits: Sendable {
 package struct GatewayTimeouts: Sendable {
     /// From the first byte awaited of a request to its last, and from accept to the end of the upgrade.
     package var handshake: Duration = .seconds(10)
+    /// From accept to the end of the TLS handshake, where there is one; the request's time runs from there.
+    package var tlsHandshake: Duration = .seconds(10)
     /// From the first byte of a WebSocket message to its last; beyond it the connection is closed with 1008.
     package var message: Duration = .seconds(30)
     /// How long the peer may leave what it was sent unacknowledged, or its window shut, before the connection is given up.

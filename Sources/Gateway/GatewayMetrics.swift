@@ -5,6 +5,7 @@ import Reactor
 /// Connections and what goes over them, on all loops.
 package final class GatewayMetrics: MetricSource {
     let engine: EngineMetrics
+    package let tls = TLSMetrics()
     let connections = Gauge()
     let webSockets = Gauge()
     let accepted = Counter()
@@ -28,6 +29,7 @@ package final class GatewayMetrics: MetricSource {
             "429", "431", "500", "501", "503", "505",
         ])
     let messages = Counter()
+    let compression = CompressionMetrics()
     /// Devices that one loop sent one event to.
     let fanout = Histogram.sizes()
     let deliveries = TopicCounters()
@@ -100,6 +102,8 @@ package final class GatewayMetrics: MetricSource {
             pullModeEntries.count)
         exposition.gauge(
             "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+        tls.append(to: &exposition)
+        compression.append(to: &exposition)
         engine.append(to: &exposition)
     }
 }

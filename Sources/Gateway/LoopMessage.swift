@@ -8,8 +8,8 @@ import Sync
 /// What loops, the feed and the verifier say to a loop. One mailbox for all of it, so that what was said first is done
 /// first: a stream's answer before its events.
 enum LoopMessage: Sendable {
-    /// Take over a connection that was accepted.
-    case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?)
+    /// Take over a connection that was accepted, on a listener with TLS or one without.
+    case accepted(Int32, PeerAddress, ConnectionCensus.Refusal?, usesTLS: Bool)
     /// To a stream's home: a session of loop `from` asks to be let in, or for what it missed.
     case join(StreamJoin, from: Int)
     /// To a stream's home: the session of loop `from` awaits nothing more under this name.
@@ -20,10 +20,11 @@ enum LoopMessage: Sendable {
     case joined(StreamJoined)
     /// From a stream's home: the session cannot be let in.
     case joinRefused(SessionID, serial: UInt32)
-    /// From a stream's home: the event at that offset, for the subscribers of that channel.
-    case broadcast(channel: String, offset: Int64, SharedBytes)
+    /// From a stream's home: the event at that offset, for the subscribers under that name, and
+    /// where its compressed forms are kept.
+    case broadcast(StreamName, offset: Int64, SharedBytes, FrameVariants?)
     /// From a stream's home: the stream goes on at that position, and what lies between is lost.
-    case reset(channel: String, StreamPosition, ResumeLoss)
+    case reset(StreamName, StreamPosition, ResumeLoss)
     /// From the feed, to the homes of these streams.
     case feed([FeedOutput])
     /// From the verifier: a token was found good or bad.

@@ -21,8 +21,8 @@ struct WriteQueue {
         case drained, blocked, broken
     }
 
-    /// The room for more frames that a drained queue keeps, as a count.
-    static let capacityKept = 16
+    /// Room for more frames than one: taken at once when there is a second, and given back when all are sent.
+    private static let restMin = 7
 
     var isEmpty: Bool { first == nil }
     /// Frames queued, the first perhaps sent in part.
@@ -34,6 +34,7 @@ struct WriteQueue {
         if first == nil {
             first = frame
         } else {
+            if rest.isEmpty { rest.reserveCapacity(Self.restMin) }
             rest.append(frame)
         }
     }
@@ -55,13 +56,23 @@ struct WriteQueue {
         return block.withUnsafeBytes { SharedBytes.copy($0.part(frame)) }
     }
 
-    /// Gives back memory held for bursts.
-    mutating func trim() {
-        if isEmpty, rest.capacity > 0 { rest = [] }
-    }
-
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
     mutating func flush(to descriptor: Int32, gather: UnsafeMutableBufferPointer<iovec>) -> Outcome {
+        if rest.isEmpty, let start = first?.baseAddress, let count = first?.count {
+            // Nearly always: one frame, which the socket takes whole.
+            let offered = count &- sent
+            let result = Socket.send(descriptor, UnsafeRawBufferPointer(start: start + sent, count: offered))
+            if case .bytes(let taken) = result, taken == offered {
+                byteCount = 0
+                sentCount &+= UInt32(truncatingIfNeeded: taken)
+                sent = 0
+                first = nil
+                return .drained
+            }
+            guard case .bytes(let taken) = result else { return result == .wouldBlock ? .blocked : .broken }
+            advance(by: taken)
+            return .blocked
+        }
         while let frame = first {
             let result: TransferResult
             let offered: Int
@@ -97,6 +108,26 @@ struct WriteQueue {
         return offered
     }
 
+    /// The next bytes to send, as many as `room` holds or fewer: where they lie, if that is one place; else gathered in
+    /// `room`.
+    func front(gatheredIn room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        guard let frame = first else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        let start = frame.baseAddress + sent
+        let left = frame.count &- sent
+        if rest.isEmpty || left >= room.count {
+            return UnsafeRawBufferPointer(start: start, count: Swift.min(left, room.count))
+        }
+        room.copyMemory(from: UnsafeRawBufferPointer(start: start, count: left))
+        var filled = left
+        for frame in rest where filled < room.count {
+            let count = Swift.min(frame.count, room.count &- filled)
+            UnsafeMutableRawBufferPointer(rebasing: room[filled...]).copyMemory(
+                from: UnsafeRawBufferPointer(start: frame.baseAddress, count: count))
+            filled &+= count
+        }
+        return UnsafeRawBufferPointer(rebasing: room[..<filled])
+    }
+
     /// That many bytes were sent.
     mutating func advance(by count: Int) {
         byteCount &-= count
@@ -124,7 +155,7 @@ struct WriteQueue {
             rest.removeFirst(whole + 1)
         } else {
             first = nil
-            rest.removeAll(keepingCapacity: rest.capacity <= Self.capacityKept)
+            rest = []
         }
     }
 }

@@ -131,7 +131,7 @@ struct LineReader: Sendable {
 
 extension UInt8 {
     /// True for the characters of a token (RFC 9110 §5.6.2).
-    @inline(__always) var isTokenCharacter: Bool {
+    @inline(__always) package var isTokenCharacter: Bool {
         let bits: UInt64 = self < 64 ? 0x03FF_6CFA_0000_0000 : 0x57FF_FFFF_C7FF_FFFE
         return self < 0x80 && bits >> UInt64(self & 63) & 1 == 1
     }

@@ -46,10 +46,9 @@ package struct Request {
     /// The value of the first field called `name`, given in lower case.
     package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
 
-    /// Calls `body` with the value of each field called `name`, given in lower case, in their order.
-    package func forEachField(_ name: StaticString, _ body: (UnsafeRawBufferPointer) -> Void) {
-        var index = 0
-        while let value = fields.value(name, in: bytes, from: &index) { body(value) }
+    /// The value of the next field called `name`, given in lower case, from `index` on, which is 0 for the first.
+    package func field(_ name: StaticString, from index: inout Int) -> UnsafeRawBufferPointer? {
+        fields.value(name, in: bytes, from: &index)
     }
 
     /// The value of the only field called `name`, given in lower case; nil where there is none or more than one.

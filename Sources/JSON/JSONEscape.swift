@@ -47,7 +47,12 @@ extension ByteWriter {
     /// Appends the inside of a JSON string that stands in JSON text, which itself becomes a string: two levels at once.
     package mutating func append(jsonEscapingTwice text: String) {
         var text = text
-        text.withUTF8 { append(escaping: UnsafeRawBufferPointer($0), twice: true) }
+        text.withUTF8 { append(jsonEscapingTwice: UnsafeRawBufferPointer($0)) }
+    }
+
+    /// The same of its UTF-8.
+    package mutating func append(jsonEscapingTwice text: UnsafeRawBufferPointer) {
+        append(escaping: text, twice: true)
     }
 
     @inline(__always) private mutating func append(escaping text: UnsafeRawBufferPointer, twice: Bool) {

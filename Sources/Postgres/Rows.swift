@@ -1,4 +1,5 @@
 import CPostgres
+import Glibc
 
 /// The rows of one answered statement, in text format. Owns libpq's result and clears it.
 ///
@@ -47,7 +48,10 @@ package final class Rows {
         withBytes(row, column) { bytes in
             var known = known
             let isKnown = known.withUTF8 { known in
-                known.count == bytes.count && known.indices.allSatisfy { known[$0] == bytes[$0] }
+                guard known.count == bytes.count, let start = known.baseAddress, let other = bytes.baseAddress else {
+                    return known.count == bytes.count
+                }
+                return memcmp(start, other, known.count) == 0
             }
             return isKnown ? known : String(decoding: bytes, as: UTF8.self)
         }

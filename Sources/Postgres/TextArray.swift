@@ -1,3 +1,5 @@
+import Glibc
+
 /// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2), every element quoted.
 package struct TextArray {
     // Bytes, for appending to a `String` costs hundreds of instructions each time.
@@ -7,17 +9,29 @@ package struct TextArray {
 
     /// Adds an element. The caller ends with `closed()`.
     package mutating func append(_ element: String) {
+        var element = element
+        element.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// The same of its UTF-8.
+    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
         literal.append(UInt8(ascii: "\""))
-        var element = element
-        element.withUTF8 { bytes in
-            if bytes.allSatisfy({ !Self.isEscaped($0) }) { return literal.append(contentsOf: bytes) }
+        if !Self.needsEscape(bytes) {
+            literal.append(contentsOf: bytes)
+        } else {
             for byte in bytes {
                 if Self.isEscaped(byte) { literal.append(UInt8(ascii: "\\")) }
                 literal.append(byte)
             }
         }
         literal.append(UInt8(ascii: "\""))
+    }
+
+    private static func needsEscape(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let start = bytes.baseAddress else { return false }
+        return memchr(start, Int32(UInt8(ascii: "\"")), bytes.count) != nil
+            || memchr(start, Int32(UInt8(ascii: "\\")), bytes.count) != nil
     }
 
     private static func isEscaped(_ byte: UInt8) -> Bool {

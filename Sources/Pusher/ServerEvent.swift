@@ -34,12 +34,13 @@ package enum ServerEvent {
     }
 
     /// `pusher_internal:subscription_succeeded` of a stream, with the place that its events follow (design §5).
+    ///
+    /// - Parameter channel: appends the channel's name, no character of which needs an escape.
     package static func subscriptionSucceeded(
-        _ channel: ChannelName, epoch: String, offset: Int64, to writer: inout ByteWriter
+        channel: (inout ByteWriter) -> Void, epoch: String, offset: Int64, to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
-        // No character that a channel's name may have needs an escape.
-        writer.append(channel.string)
+        channel(&writer)
         writer.append(#"","data":"{\"sync\":{\"epoch\":\""#)
         writer.append(jsonEscapingTwice: epoch)
         writer.append(#"\",\"offset\":"#)
@@ -79,7 +80,7 @@ package enum ServerEvent {
     }
 
     /// `pusher:signin_success`, with the user's data exactly as it was signed.
-    package static func signinSuccess(userData: String, to writer: inout ByteWriter) {
+    package static func signinSuccess(userData: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         writer.append(#"{"event":"pusher:signin_success","data":"{\"user_data\":\""#)
         writer.append(jsonEscapingTwice: userData)
         writer.append(#"\"}"}"#)
@@ -108,14 +109,16 @@ package enum ServerEvent {
     }
 
     /// An event on a channel. `data` is JSON text; it becomes a string, as publishers and clients expect.
+    ///
+    /// - Parameter channel: appends the channel's name, no character of which needs an escape.
     package static func event(
-        _ name: String, channel: String, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
+        _ name: String, channel: (inout ByteWriter) -> Void, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"#)
         writer.append(jsonString: name)
-        writer.append(#","channel":"#)
-        writer.append(jsonString: channel)
-        writer.append(#","data":""#)
+        writer.append(#","channel":""#)
+        channel(&writer)
+        writer.append(#"","data":""#)
         writer.append(jsonEscaping: data)
         writer.append(#""}"#)
     }

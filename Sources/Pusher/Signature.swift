@@ -40,15 +40,30 @@ package struct AppCredentials: Sendable {
     /// True when `auth` is this app's signature of `subject` for the connection `socketID`.
     package func verify(_ auth: String, of subject: Subject, socketID: SocketID) -> Bool {
         var auth = auth
-        return auth.withUTF8 { characters in
-            let bytes = UnsafeRawBufferPointer(characters)
-            // A key holds no colon, and 64 digits follow it.
-            let keyCount = bytes.count - 65
-            guard keyCount > 0, bytes[keyCount] == UInt8(ascii: ":"), isKey(bytes.part(0..<keyCount)) else {
-                return false
-            }
-            return code(of: .subject(subject), socketID: socketID).matches(hex: bytes.part(keyCount + 1..<bytes.count))
+        return auth.withUTF8 { auth in
+            verify(UnsafeRawBufferPointer(auth)) { code(of: .subject(subject), socketID: socketID) }
         }
+    }
+
+    /// True when `auth` is this app's signature of a user for the connection `socketID`, by the raw `user_data`.
+    package func verify(
+        _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
+    ) -> Bool {
+        verify(auth) {
+            var hash = secret.begin()
+            socketID.withText { hash.update($0) }
+            hash.update(("::user::" as StaticString).bytes)
+            hash.update(userData)
+            return secret.finish(hash)
+        }
+    }
+
+    @inline(__always)
+    private func verify(_ auth: UnsafeRawBufferPointer, _ code: () -> SHA256Digest) -> Bool {
+        // A key holds no colon, and 64 digits follow it.
+        let keyCount = auth.count - 65
+        guard keyCount > 0, auth[keyCount] == UInt8(ascii: ":"), isKey(auth.part(0..<keyCount)) else { return false }
+        return code().matches(hex: auth.part(keyCount + 1..<auth.count))
     }
 
     /// Appends `KEY:hex` for `subject` on the connection `socketID`.

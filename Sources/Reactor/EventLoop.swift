@@ -17,11 +17,16 @@ public final class EventLoop {
 
     private let epoll: Int32
     // Internal, and inlinable below, for the message path: calls across targets are inlined in no other way.
-    @usableFromInline var sources: ContiguousArray<EventSource?> = []
+    // The table holds a reference to each of its sources, by hand: what goes through the hands of a delivery (from here, from
+    // `dirty`, from `deadlines`) is not retained each time.
+    @usableFromInline var sources: ContiguousArray<Unmanaged<EventSource>?> = []
     private var generations: ContiguousArray<UInt32> = []
     private var freeSlots: ContiguousArray<UInt32> = []
     private var deadlines = DeadlineQueue()
-    @usableFromInline var dirty: ContiguousArray<EventSource> = []
+    // One that is removed stays in `removed` until the tick ends: nothing here outlives its source.
+    @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
+    private var removed: ContiguousArray<EventSource> = []
+    private var isTicking = false
     @usableFromInline var mailboxes: ContiguousArray<() -> Void> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
 
@@ -53,6 +58,7 @@ public final class EventLoop {
     }
 
     deinit {
+        for source in sources { source?.release() }
         events.deallocate()
         close(epoll)
     }
@@ -72,35 +78,41 @@ public final class EventLoop {
         let count = epoll_wait(epoll, events.baseAddress, Int32(Self.eventsPerWait), timeout(limit))
         now = Instant.read()
         handle.ticks(at: now)
+        isTicking = true
         if count > 0 {
             for index in 0..<Int(count) {
                 dispatch(events[index])
             }
         }
         while let source = deadlines.popDue(now) {
-            source.deadlineReached()
+            source._withUnsafeGuaranteedRef { $0.deadlineReached() }
         }
         endTick()
+        isTicking = false
+        letGo()
     }
 
     /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
     /// finds that it has gone.
     @inlinable
     public func source(slot: UInt32, generation: UInt32) -> EventSource? {
-        guard let source = source(slot: slot), source.generation == generation else { return nil }
-        return source
+        unretainedSource(slot: slot, generation: generation)?.takeUnretainedValue()
     }
 
-    /// The source in `slot`, for callers who know that it is still theirs.
-    @inlinable
-    public func source(slot: UInt32) -> EventSource? {
-        guard Int(slot) < sources.count else { return nil }
-        return sources[Int(slot)]
+    /// The same for the message path, good until the tick ends, or for as long as it is added.
+    @inlinable @inline(__always)
+    public func unretainedSource(slot: UInt32, generation: UInt32) -> Unmanaged<EventSource>? {
+        guard Int(slot) < sources.count, let source = sources[Int(slot)],
+            source._withUnsafeGuaranteedRef({ $0.generation }) == generation
+        else { return nil }
+        return source
     }
 
     /// Every source the loop looks after; `body` may remove it.
     package func forEachSource(_ body: (EventSource) -> Void) {
-        for case let source? in sources { body(source) }
+        for slot in sources.indices {
+            if let source = sources[slot]?.takeUnretainedValue() { body(source) }
+        }
     }
 
     /// How many sources the loop looks after.
@@ -132,7 +144,7 @@ public final class EventLoop {
         source.generation = generation
         source.descriptor = descriptor
         source.interest = interest
-        sources[Int(slot)] = source
+        sources[Int(slot)] = Unmanaged.passRetained(source)
     }
 
     /// Changes what the descriptor is watched for. Does nothing where it is so already.
@@ -171,6 +183,8 @@ public final class EventLoop {
         if source.descriptor >= 0 { _ = cl_epoll_remove(epoll, source.descriptor) }
         deadlines.unset(source)
         freeSlots.append(source.slot)
+        if isTicking || source.isDirty { removed.append(source) }
+        sources[Int(source.slot)]?.release()
         sources[Int(source.slot)] = nil
         source.slot = .max
         source.descriptor = -1
@@ -188,12 +202,12 @@ public final class EventLoop {
         }
     }
 
-    /// Calls the source's `tickEnded` once, when this tick ends.
+    /// Calls the source's `tickEnded` once, when this tick ends, if it is added.
     @inlinable
     public func markDirty(_ source: EventSource) {
-        guard !source.isDirty else { return }
+        guard !source.isDirty, source.isAdded else { return }
         source.isDirty = true
-        dirty.append(source)
+        dirty.append(Unmanaged.passUnretained(source))
     }
 
     /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.
@@ -223,8 +237,9 @@ public final class EventLoop {
         }
         // A source removed earlier in this batch, its slot perhaps taken again, fails the generation.
         let slot = UInt32(truncatingIfNeeded: token)
-        guard let source = source(slot: slot, generation: UInt32(truncatingIfNeeded: token >> 32)) else { return }
-        source.ready(Readiness(epoll: event.events))
+        let generation = UInt32(truncatingIfNeeded: token >> 32)
+        guard let source = unretainedSource(slot: slot, generation: generation) else { return }
+        source._withUnsafeGuaranteedRef { $0.ready(Readiness(epoll: event.events)) }
     }
 
     private func endTick() {
@@ -232,10 +247,19 @@ public final class EventLoop {
         while index < dirty.count {
             let source = dirty[index]
             index += 1
-            source.isDirty = false
-            if source.isAdded { source.tickEnded() }
+            source._withUnsafeGuaranteedRef { source in
+                source.isDirty = false
+                if source.isAdded { source.tickEnded() }
+            }
         }
         dirty.removeAll(keepingCapacity: true)
+    }
+
+    /// The sources removed in this tick may end now, and others with them.
+    private func letGo() {
+        guard !removed.isEmpty else { return }
+        var gone: ContiguousArray<EventSource> = []
+        swap(&gone, &removed)
     }
 
     private func timeout(_ limit: Duration?) -> Int32 {

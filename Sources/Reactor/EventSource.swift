@@ -4,16 +4,16 @@ public struct Readiness: OptionSet, Sendable {
     public let rawValue: UInt8
 
     /// By bits.
-    public init(rawValue: UInt8) {
+    @inlinable public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// Bytes to read, or a connection to accept, or the peer's end of stream.
-    public static let readable = Readiness(rawValue: 1)
+    @inlinable public static var readable: Readiness { Readiness(rawValue: 1) }
     /// Room in the send buffer, or a connect that has finished.
-    public static let writable = Readiness(rawValue: 2)
+    @inlinable public static var writable: Readiness { Readiness(rawValue: 2) }
     /// Both directions are gone (`EPOLLHUP`, `EPOLLERR`). Always reported, whatever was asked for.
-    public static let hangup = Readiness(rawValue: 4)
+    @inlinable public static var hangup: Readiness { Readiness(rawValue: 4) }
 }
 
 /// Something a loop looks after: a descriptor, a deadline, work at the end of the tick, or any of them.
@@ -37,7 +37,7 @@ open class EventSource {
     public init() {}
 
     /// Whether a loop looks after this source.
-    public final var isAdded: Bool { slot != .max }
+    @inlinable public final var isAdded: Bool { slot != .max }
 
     /// The descriptor is ready. May remove the source.
     open func ready(_ readiness: Readiness) {}

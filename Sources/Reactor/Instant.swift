@@ -6,7 +6,7 @@ public struct Instant: Comparable, Hashable, Sendable {
     public var nanoseconds: UInt64
 
     /// A point by its distance from the clock's start.
-    public init(nanoseconds: UInt64) {
+    @inlinable public init(nanoseconds: UInt64) {
         self.nanoseconds = nanoseconds
     }
 
@@ -23,6 +23,11 @@ public struct Instant: Comparable, Hashable, Sendable {
     /// The instant `duration` later; a negative duration counts as none.
     public func advanced(by duration: Duration) -> Instant {
         Instant(nanoseconds: nanoseconds &+ duration.wholeNanoseconds)
+    }
+
+    /// The instant so many nanoseconds later.
+    @inlinable public func advanced(byNanoseconds time: UInt64) -> Instant {
+        Instant(nanoseconds: nanoseconds &+ time)
     }
 
     /// The time from `earlier` to this instant; zero where `earlier` is later.

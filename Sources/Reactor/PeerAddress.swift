@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// A peer's address, without its port: IPv6, or IPv4 mapped into it.

@@ -32,7 +32,7 @@ public enum Socket {
     @inline(__always)
     public static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
         while true {
-            let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, noSignal)
+            let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
             if count >= 0 { return .bytes(count) }
             if errno != EINTR { return failure() }
         }
@@ -45,7 +45,7 @@ public enum Socket {
         message.msg_iov = buffers.baseAddress
         message.msg_iovlen = buffers.count
         while true {
-            let count = sendmsg(descriptor, &message, noSignal)
+            let count = cl_sendmsg(descriptor, &message, noSignal)
             if count >= 0 { return .bytes(count) }
             if errno != EINTR { return failure() }
         }

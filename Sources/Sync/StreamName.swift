@@ -1,7 +1,7 @@
 import Bytes
 
 /// The two forms of a stream's channel name.
-package enum StreamForm: Hashable, Sendable, CaseIterable {
+@frozen public enum StreamForm: Hashable, Sendable, CaseIterable {
     /// `user.<id>.<topic>`: a public channel to stock clients, guarded by name in the hub.
     case user
     /// `private-user.<id>.<topic>`: what clients that insist on an auth endpoint use.
@@ -35,14 +35,14 @@ package enum StreamNameError: Error, Equatable, Sendable {
 /// In the id, `=` itself and every UTF-8 byte outside `[-A-Za-z0-9_@,.;]` is written `=XX`, upper case. The topic is
 /// what follows the LAST dot, so ids may hold dots. Only the canonical spelling is a name: otherwise two channels would
 /// be one stream, or two users one channel.
-package struct StreamName: Hashable, Sendable {
+public struct StreamName: Hashable, Sendable {
     /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
     package static let maximumBytes = 200
 
     /// Which form it is.
-    package let form: StreamForm
+    public let form: StreamForm
     /// The stream.
-    package let stream: StreamID
+    public let stream: StreamID
 
     /// The name of `stream` in `form`; `format()` tells whether it can be written.
     package init(form: StreamForm, stream: StreamID) {
@@ -66,8 +66,10 @@ package struct StreamName: Hashable, Sendable {
         let topic = rest.part(dot + 1..<rest.count)
         guard isTopic(topic) else { throw .invalidTopic }
         guard dot > 0 else { throw .emptyUser }
-        let user = try unescape(rest.part(0..<dot))
-        return StreamName(form: form, stream: StreamID(user: user, topic: topic.string))
+        let user = rest.part(0..<dot)
+        // Without an escape it is ASCII, and what it stands for: nearly always.
+        if user.allSatisfy(isUnreserved) { return StreamName(form: form, stream: StreamID(user: user, topic: topic)) }
+        return StreamName(form: form, stream: StreamID(user: try unescape(user), topic: topic.string))
     }
 
     /// Reads a channel's name, as above.
@@ -85,17 +87,36 @@ package struct StreamName: Hashable, Sendable {
 
     /// The name; nil when the user is empty, the topic is none, or the name would be too long.
     package func format() -> String? {
-        var topic = stream.topic
-        guard topic.withUTF8({ StreamName.isTopic(UnsafeRawBufferPointer($0)) }), !stream.user.isEmpty else {
-            return nil
-        }
-        guard stream.user.utf8.count <= StreamName.maximumBytes else { return nil }
         var writer = ByteWriter(capacity: 64)
+        return append(to: &writer) ? writer.string : nil
+    }
+
+    /// Appends the name; false, and nothing appended, where `format` is nil. All of its characters are ASCII, and none
+    /// needs an escape in JSON.
+    package func append(to writer: inout ByteWriter) -> Bool {
+        let start = writer.count
+        guard stream.withTopic(StreamName.isTopic), stream.withUser({ 1...StreamName.maximumBytes ~= $0.count }) else {
+            return false
+        }
         writer.append(form.prefix)
-        StreamName.append(escaping: stream.user, to: &writer)
+        stream.withUser { StreamName.append(escaping: $0, to: &writer) }
         writer.append(UInt8(ascii: "."))
-        writer.append(topic)
-        return writer.count <= StreamName.maximumBytes ? writer.string : nil
+        stream.withTopic { writer.append($0) }
+        guard writer.count - start <= StreamName.maximumBytes else {
+            writer.truncate(to: start)
+            return false
+        }
+        return true
+    }
+
+    /// The stream's hash, another for each form.
+    @inlinable public func _rawHashValue(seed: Int) -> Int {
+        stream._rawHashValue(seed: form == .user ? seed : ~seed)
+    }
+
+    /// Of the same form and stream.
+    @inlinable public static func == (left: StreamName, right: StreamName) -> Bool {
+        left.form == right.form && left.stream == right.stream
     }
 
     /// True for `[a-z_]+`.
@@ -107,7 +128,14 @@ package struct StreamName: Hashable, Sendable {
 
     /// Appends a user's id as it stands in a name.
     package static func append(escaping user: String, to writer: inout ByteWriter) {
-        for byte in user.utf8 {
+        var user = user
+        user.withUTF8 { append(escaping: UnsafeRawBufferPointer($0), to: &writer) }
+    }
+
+    /// The same of its UTF-8.
+    package static func append(escaping user: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
+        guard !user.allSatisfy(isUnreserved) else { return writer.append(user) }
+        for byte in user {
             if isUnreserved(byte) {
                 writer.append(byte)
             } else {

@@ -1,9 +1,10 @@
-// WebSocket: RFC 6455 as pure, bounded state machines: the handshake of both sides, a reader of messages, a writer of
-// frames.
+// WebSocket: RFC 6455 and 7692 (compression) as pure, bounded state machines: the handshake of both sides, a reader of
+// messages, a writer of frames.
 //
 // Purpose: bytes of one connection in, whole messages out, and the other way round. Invariants: the reader leaves at
 // most an incomplete frame header unread, and owns memory only while a message is unfinished; the first byte that
-// breaks a rule ends the connection with the right close code. Depends on Bytes, Digests (the accept key) and HTTP.
+// breaks a rule ends the connection with the right close code. Compression keeps nothing
+// of a connection's: each message is compressed by itself. Depends on Bytes, Digests (the accept key), HTTP and zlib.
 
 /// A close code (RFC 6455 §7.4, and Pusher's 4000–4999).
 package struct CloseCode: RawRepresentable, Hashable, Sendable {
@@ -36,13 +37,13 @@ package enum WebSocketError: Error, Equatable, Sendable {
     case reservedBits, unknownOpcode, notMasked, masked, lengthNotMinimal, lengthNegative
     case controlTooLong, controlFragmented, unexpectedContinuation, expectedContinuation
     case closePayload, closeCode
-    case invalidUTF8
+    case invalidUTF8, malformedDeflate
     case messageTooBig, tooManyFragments
 
     /// What to close with.
     package var closeCode: CloseCode {
         switch self {
-        case .invalidUTF8: .invalidPayload
+        case .invalidUTF8, .malformedDeflate: .invalidPayload
         case .messageTooBig: .messageTooBig
         case .tooManyFragments: .policyViolation
         default: .protocolError
@@ -65,6 +66,7 @@ package enum WebSocketError: Error, Equatable, Sendable {
         case .closePayload: "close payload malformed"
         case .closeCode: "close code invalid"
         case .invalidUTF8: "invalid UTF-8"
+        case .malformedDeflate: "compressed data malformed"
         case .messageTooBig: "message too big"
         case .tooManyFragments: "too many fragments"
         }
@@ -73,10 +75,14 @@ package enum WebSocketError: Error, Equatable, Sendable {
 
 /// The bounds of a message that is read.
 package struct MessageLimits: Sendable, Equatable {
-    /// Bytes of one message, all fragments together: 1009 beyond it, before a byte of the excess is kept.
+    /// Bytes of one message, all fragments together: 1009 beyond it, before a byte of the excess is kept. Of a compressed
+    /// one, they are counted as it is decompressed.
     package var messageBytes = 65_536
     /// Fragments of one message: 1008 beyond it.
     package var fragments = 1024
+
+    /// Bytes of one message as it comes compressed: what cannot be compressed becomes larger by a little.
+    package var compressedBytes: Int { messageBytes + messageBytes / 8 + 64 }
 
     /// The defaults.
     package init() {}

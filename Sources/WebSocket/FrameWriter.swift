@@ -6,6 +6,8 @@ package enum FrameWriter {
     package static let maximumHeaderBytes = 10
     /// Longest payload of a control frame (RFC 6455 §5.5).
     package static let maximumControlBytes = 125
+    /// RSV1, in the first byte of a compressed message (RFC 7692 §6).
+    package static let compressedBit: UInt8 = 0x40
 
     /// A server's text frame as one block: `write` appends the payload, and the header is put before it afterwards.
     ///
@@ -115,7 +117,8 @@ package enum FrameWriter {
         }
     }
 
-    private static func writeHeader(
+    /// Writes the header of a frame whose payload of `count` bytes begins at `end`.
+    static func writeHeader(
         _ opcode: UInt8, _ count: Int, endingAt end: Int, in bytes: UnsafeMutableRawBufferPointer
     ) {
         let start = end - headerCount(count)

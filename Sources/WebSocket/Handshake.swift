@@ -12,13 +12,15 @@ package enum HandshakeError: Error, Equatable, Sendable {
     case version
     /// No key, several, or not 16 bytes in Base64.
     case key
+    /// Extensions are offered in a way that RFC 6455 §9.1 does not know.
+    case extensions
 
     /// What to answer.
     package var status: Status {
         switch self {
         case .notAnUpgrade, .version: .upgradeRequired
         case .method: .methodNotAllowed
-        case .key: .badRequest
+        case .key, .extensions: .badRequest
         }
     }
 
@@ -29,6 +31,7 @@ package enum HandshakeError: Error, Equatable, Sendable {
         case .method: "A WebSocket begins with GET."
         case .version: "The WebSocket version must be 13."
         case .key: "The Sec-WebSocket-Key field is missing or malformed."
+        case .extensions: "The Sec-WebSocket-Extensions field is malformed."
         }
     }
 }
@@ -38,6 +41,8 @@ package struct Handshake {
     /// The key of the request, in its buffer.
     private let key: UnsafeRawBufferPointer
     private let request: Request
+    /// How messages may be compressed; nil where the client offers nothing that we know.
+    package let deflate: DeflateAgreement?
 
     /// Checks `request`; whose path and query it is, is the caller's business.
     package init(_ request: Request) throws(HandshakeError) {
@@ -49,6 +54,7 @@ package struct Handshake {
         guard let key = request.onlyField("sec-websocket-key"), key.count == 24, Base64.decodedCount(key) == 16 else {
             throw .key
         }
+        deflate = try DeflateAgreement(request)
         self.key = key
         self.request = request
     }
@@ -63,13 +69,14 @@ package struct Handshake {
         return false
     }
 
-    /// Appends the 101 response; `subprotocol` only if the client offers it.
-    package func accept(subprotocol: StaticString? = nil, to writer: inout ByteWriter) {
+    /// Appends the 101 response; `subprotocol` only if the client offers it, `compresses` if `deflate` is agreed to.
+    package func accept(subprotocol: StaticString? = nil, compresses: Bool = false, to writer: inout ByteWriter) {
         writer.append("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         writer.append("Sec-WebSocket-Accept: ")
         AcceptKey.append(for: key, to: &writer)
         writer.append("\r\n")
         if let subprotocol, offers(subprotocol) { writer.append(field: "Sec-WebSocket-Protocol", subprotocol) }
+        if compresses { deflate?.append(to: &writer) }
         writer.append("\r\n")
     }
 
@@ -84,7 +91,7 @@ package struct Handshake {
             case .notAnUpgrade, .version:
                 writer.append(field: "Upgrade", "websocket")
                 writer.append(field: "Sec-WebSocket-Version", "13")
-            case .key: break
+            case .key, .extensions: break
             }
         }
     }

@@ -6,6 +6,8 @@ package enum MessagePayload {
     case inPlace(Range<Int>)
     /// Put together from several reads or fragments.
     case assembled([UInt8])
+    /// Decompressed, in the inflater's room: valid until that is used again.
+    case inflated(UnsafeRawBufferPointer)
 
     /// Calls `body` with the payload; `buffer` is the one that was read.
     package func withUnsafeBytes<Result>(
@@ -14,6 +16,7 @@ package enum MessagePayload {
         switch self {
         case .inPlace(let range): body(UnsafeRawBufferPointer(buffer).part(range))
         case .assembled(let bytes): bytes.withUnsafeBytes { body($0) }
+        case .inflated(let bytes): body(bytes)
         }
     }
 }
@@ -36,7 +39,7 @@ package enum MessageEvent {
 ///
 /// A frame that lies whole in the buffer is handed out where it lies. Otherwise its bytes are unmasked and taken as they
 /// come, so that nothing but an incomplete header (13 bytes at most) stays with the caller. Text is validated as it
-/// comes. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
+/// comes; a compressed message (RFC 7692) is decompressed, and then validated, when it is whole. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
 /// Kept small on purpose (see the tests): a hub holds one for each of its connections.
 package struct MessageReader: Sendable {
     /// Which side reads: a server insists on masked frames, a client on bare ones (RFC 6455 §5.1).
@@ -54,6 +57,7 @@ package struct MessageReader: Sendable {
         var mask: UInt32
         var headerCount: Int
         var payloadCount: Int
+        var isCompressed: Bool
         var isControl: Bool { opcode & 8 != 0 }
     }
 
@@ -68,6 +72,7 @@ package struct MessageReader: Sendable {
     private var fragments: UInt32 = 0
     /// Opcode of the unfinished message, 0 when there is none.
     private var messageOpcode: UInt8 = 0
+    private var messageIsCompressed = false
     private var frameOpcode: UInt8 = 0
     private var frameIsFinal = false
     private var phase = Phase.header
@@ -85,8 +90,10 @@ package struct MessageReader: Sendable {
 
     /// Reads on in `bytes` from `consumed`, which moves forward: call again until nil, then keep what is not consumed
     /// and come back with more. Unmasks in place.
+    ///
+    /// - Parameter inflater: decompresses, where permessage-deflate was agreed; without one, RSV1 is an error.
     package mutating func read(
-        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits
+        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits, inflater: Inflater? = nil
     ) throws(WebSocketError) -> MessageEvent? {
         precondition(consumed >= 0 && consumed <= bytes.count, "consumed more than there is")
         while true {
@@ -97,13 +104,15 @@ package struct MessageReader: Sendable {
                 return nil
             case .header:
                 let view = UnsafeRawBufferPointer(bytes)
-                guard let header = try parseHeader(view.part(consumed..<view.count)) else { return nil }
+                guard let header = try parseHeader(view.part(consumed..<view.count), inflater != nil) else {
+                    return nil
+                }
                 try accept(header, limits: limits)
                 consumed += header.headerCount
                 if header.payloadCount <= bytes.count - consumed, isWhole(header) {
                     let range = consumed..<consumed + header.payloadCount
                     consumed = range.upperBound
-                    if let event = try takeWhole(header, bytes, range) { return event }
+                    if let event = try takeWhole(header, bytes, range, limits, inflater) { return event }
                     continue
                 }
                 remaining = header.payloadCount
@@ -118,7 +127,7 @@ package struct MessageReader: Sendable {
                 remaining -= count
                 guard remaining == 0 else { return nil }
                 phase = .header
-                if let event = try finishFrame() { return event }
+                if let event = try finishFrame(limits, inflater) { return event }
             }
         }
     }
@@ -127,11 +136,19 @@ package struct MessageReader: Sendable {
 
     /// The header at the beginning of `bytes`, nil when it is incomplete: all that can be wrong in its bytes is told
     /// as soon as they are there.
-    private func parseHeader(_ bytes: UnsafeRawBufferPointer) throws(WebSocketError) -> Header? {
+    private func parseHeader(
+        _ bytes: UnsafeRawBufferPointer, _ mayBeCompressed: Bool
+    ) throws(WebSocketError) -> Header? {
         guard bytes.count > 0 else { return nil }
         let first = bytes[0]
-        guard first & 0x70 == 0 else { throw .reservedBits }
         let opcode = first & 0xF
+        let isCompressed = first & 0x70 == FrameWriter.compressedBit
+        if first & 0x70 != 0 {
+            // On the first frame of a message and on no other (RFC 7692 §6.1).
+            guard isCompressed, mayBeCompressed, opcode == Opcode.text || opcode == Opcode.binary else {
+                throw .reservedBits
+            }
+        }
         guard opcode <= Opcode.binary || (Opcode.close...Opcode.pong).contains(opcode) else { throw .unknownOpcode }
         let isFinal = first & 0x80 != 0
         let isControl = opcode & 8 != 0
@@ -159,7 +176,9 @@ package struct MessageReader: Sendable {
             mask = UnsafeRawBufferPointer(rebasing: bytes[at..<at + 4]).loadUnaligned(as: UInt32.self)
             at += 4
         }
-        return Header(opcode: opcode, isFinal: isFinal, mask: mask, headerCount: at, payloadCount: Int(length))
+        return Header(
+            opcode: opcode, isFinal: isFinal, mask: mask, headerCount: at, payloadCount: Int(length),
+            isCompressed: isCompressed)
     }
 
     /// Checks a header against the state, before a byte of its payload is kept.
@@ -170,8 +189,10 @@ package struct MessageReader: Sendable {
         } else {
             guard messageOpcode == 0 else { throw .expectedContinuation }
             fragments = 0
+            messageIsCompressed = header.isCompressed
         }
-        guard header.payloadCount <= limits.messageBytes - message.count else { throw .messageTooBig }
+        let bytesMax = messageIsCompressed ? limits.compressedBytes : limits.messageBytes
+        guard header.payloadCount <= bytesMax - message.count else { throw .messageTooBig }
         fragments += 1
         guard fragments <= limits.fragments else { throw .tooManyFragments }
         if header.opcode != Opcode.continuation { messageOpcode = header.opcode }
@@ -185,7 +206,8 @@ package struct MessageReader: Sendable {
     // MARK: Payloads
 
     private mutating func takeWhole(
-        _ header: Header, _ bytes: UnsafeMutableRawBufferPointer, _ range: Range<Int>
+        _ header: Header, _ bytes: UnsafeMutableRawBufferPointer, _ range: Range<Int>, _ limits: MessageLimits,
+        _ inflater: Inflater?
     ) throws(WebSocketError) -> MessageEvent? {
         let payload = UnsafeMutableRawBufferPointer(rebasing: bytes[range])
         if role == .server { _ = Masking.apply(header.mask, to: payload) }
@@ -194,6 +216,9 @@ package struct MessageReader: Sendable {
             return try controlEvent(header.opcode, closing, .inPlace(range))
         }
         messageOpcode = 0
+        if header.isCompressed {
+            return try inflated(UnsafeRawBufferPointer(payload), header.opcode, limits, inflater)
+        }
         guard header.opcode == Opcode.text else { return .binary(.inPlace(range)) }
         guard UTF8Validator.isValid(UnsafeRawBufferPointer(payload)) else { throw .invalidUTF8 }
         return .text(.inPlace(range))
@@ -206,14 +231,16 @@ package struct MessageReader: Sendable {
             control.append(contentsOf: plain)
             return
         }
-        if messageOpcode == Opcode.text {
+        if messageOpcode == Opcode.text, !messageIsCompressed {
             guard validator.accept(plain) else { throw .invalidUTF8 }
         }
         message.append(contentsOf: plain)
     }
 
     /// The end of a frame that came in pieces, or of a fragment.
-    private mutating func finishFrame() throws(WebSocketError) -> MessageEvent? {
+    private mutating func finishFrame(
+        _ limits: MessageLimits, _ inflater: Inflater?
+    ) throws(WebSocketError) -> MessageEvent? {
         if frameOpcode & 8 != 0 {
             let payload = control
             control = []
@@ -227,7 +254,24 @@ package struct MessageReader: Sendable {
         let opcode = messageOpcode
         message = []
         messageOpcode = 0
+        if messageIsCompressed {
+            let result = payload.withUnsafeBytes { bytes in
+                Result { () throws(WebSocketError) in try inflated(bytes, opcode, limits, inflater) }
+            }
+            return try result.get()
+        }
         return opcode == Opcode.text ? .text(.assembled(payload)) : .binary(.assembled(payload))
+    }
+
+    /// The message that was compressed to `payload`.
+    private func inflated(
+        _ payload: UnsafeRawBufferPointer, _ opcode: UInt8, _ limits: MessageLimits, _ inflater: Inflater?
+    ) throws(WebSocketError) -> MessageEvent {
+        guard let inflater else { throw .reservedBits }
+        let message = try inflater.inflate(payload, limit: limits.messageBytes)
+        guard opcode == Opcode.text else { return .binary(.inflated(message)) }
+        guard UTF8Validator.isValid(message) else { throw .invalidUTF8 }
+        return .text(.inflated(message))
     }
 
     private mutating func controlEvent(

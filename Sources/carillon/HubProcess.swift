@@ -21,20 +21,27 @@ enum HubProcess {
     ///
     /// - Parameters:
     ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
+    ///   - hangUp: reads the certificates anew.
     ///   - onReady: called once, when clients may connect.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
     static func run(
-        settings: Settings, logger: Logger, stop: Latch, onReady: (HubAddresses) throws -> Void
+        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, onReady: (HubAddresses) throws -> Void
     ) throws {
         let health = Health()
         let metrics = HubMetrics()
         let operations = try OperationsServer(settings.operations, health, metrics, logger)
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
-        let gateway = try start(settings, metrics, logger)
+        let tls = try settings.tls?.server()
+        let gateway = try start(settings, tls, metrics, logger)
         defer { gateway.stop() }
         metrics.threads.withLock { $0 = gateway.handles }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
+        if let tls {
+            let certificates = Certificates(server: tls, metrics: metrics.gateway.tls, logger: logger)
+            certificates.warn()
+            hangUp.does(certificates.reload)
+        }
         try onReady(
             HubAddresses(
                 clients: gateway.places,
@@ -46,8 +53,11 @@ enum HubProcess {
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
-    private static func start(_ settings: Settings, _ metrics: HubMetrics, _ logger: Logger) throws -> Gateway {
+    private static func start(
+        _ settings: Settings, _ tls: TLSServer?, _ metrics: HubMetrics, _ logger: Logger
+    ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
+        configuration.tls = tls
         // Clients must never take the descriptors that the database's connections need to come back.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
         if room < configuration.limits.connectionsMax {
@@ -211,7 +221,7 @@ extension OperationsServer {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self.init()
-        listeners = settings.listenPlaces.map { ListenerConfiguration($0) }
+        listeners = zip(settings.listenPlaces, settings.listen).map { ListenerConfiguration($0, isPlain: $1.isPlain) }
         trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
@@ -243,6 +253,9 @@ extension GatewayConfiguration {
         channelLimits.streams = StreamLimits(settings.limits)
         httpLimits.headBytes = settings.limits.headBytesMax
         timeouts.handshake = settings.timeouts.handshake
+        if let tls = settings.tls { timeouts.tlsHandshake = tls.handshakeTimeout }
+        limits.tlsHandshakesMax = settings.limits.tlsHandshakesMax
+        limits.tlsHandshakesWaitingMax = settings.limits.tlsHandshakesWaitingMax
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
         timeouts.message = settings.timeouts.message
@@ -252,6 +265,17 @@ extension GatewayConfiguration {
         // again and again.
         timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
         requiresProtocolVersion = settings.strictProtocol
+        compression = CompressionSettings(settings.compression)
+    }
+}
+
+extension CompressionSettings {
+    /// Nil where nothing is compressed.
+    fileprivate init?(_ settings: MessageCompression) {
+        guard settings.isOn else { return nil }
+        self.init()
+        threshold = settings.threshold
+        level = settings.level
     }
 }
 

@@ -1,18 +1,22 @@
 import Foundation
 import Glibc
+import Reactor
 
-/// SIGINT and SIGTERM, which ask the command to end.
+/// SIGINT and SIGTERM, which ask the command to end, and SIGHUP, which asks it to read its certificates anew.
 enum StopSignal {
-    /// Blocks the two signals in this thread and those it starts, and has a thread of its own wait for them.
+    /// Blocks the signals in this thread and those it starts, and has a thread of its own wait for them.
     ///
     /// To be called first thing in `main`, before any other thread is there. The first signal sets the latch; the
     /// second ends the process at once, for someone who cannot wait.
-    static func install() -> Latch {
+    ///
+    /// - Parameter hangUp: what SIGHUP does, on that thread; nil: it ends the process, as ever.
+    static func install(hangUp: HangUp? = nil) -> Latch {
         let stop = Latch()
         var signals = sigset_t()
         sigemptyset(&signals)
         sigaddset(&signals, SIGINT)
         sigaddset(&signals, SIGTERM)
+        if hangUp != nil { sigaddset(&signals, SIGHUP) }
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let waited = signals
         Thread.detachNewThread {
@@ -20,6 +24,10 @@ enum StopSignal {
             while true {
                 var number: Int32 = 0
                 guard sigwait(&waited, &number) == 0 else { continue }
+                if number == SIGHUP {
+                    hangUp?.received()
+                    continue
+                }
                 if stop.isSet { _exit(128 + number) }
                 stop.set()
             }
@@ -31,5 +39,20 @@ enum StopSignal {
     /// output. Not for `tail`, which ends with its reader as programs in a pipe do.
     static func ignoreBrokenPipes() {
         signal(SIGPIPE, SIG_IGN)
+    }
+}
+
+/// What SIGHUP does, once there is something to do; nothing before.
+final class HangUp: Sendable {
+    private let action = Locked<(@Sendable () -> Void)?>(nil)
+
+    /// From now on SIGHUP does this.
+    func does(_ action: @escaping @Sendable () -> Void) {
+        self.action.withLock { $0 = action }
+    }
+
+    /// The signal has come.
+    func received() {
+        action.withLock { $0 }?()
     }
 }

@@ -56,6 +56,21 @@ struct SettingsTests {
         #expect(gateway.timeouts.activity == GatewayTimeouts().activity)
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
+        #expect(gateway.compression == CompressionSettings())
+    }
+
+    @Test func compressionAsItIsSet() throws {
+        let base = ["--apps", apps, "--websocket-compression"]
+        #expect(GatewayConfiguration(try Settings(effective(base + ["false"]))).compression == nil)
+        var expected = CompressionSettings()
+        (expected.threshold, expected.level) = (2048, 9)
+        let chosen = ["true", "--websocket-compression-threshold", "2KiB", "--websocket-compression-level", "9"]
+        #expect(GatewayConfiguration(try Settings(effective(base + chosen))).compression == expected)
+        for bad in [["--websocket-compression", "on"], ["--websocket-compression-level", "0"]] {
+            let failure = try #require(refusal(["--apps", apps] + bad))
+            #expect(
+                failure.description.contains(bad[0].dropFirst(2).hasSuffix("level") ? "from 1 to 9" : "true or false"))
+        }
     }
 
     @Test func storeDefaultsAgreeWithTheTargetsOwn() throws {
@@ -153,14 +168,16 @@ struct SettingsTests {
     @Test func severalListenersAreNamedInOneList() throws {
         let settings = try Settings(
             effective(
-                ["--listen", "0.0.0.0:7, [::]:7,[::]:8,unix:/run/hub.sock", "--unix-socket-mode", "0600"],
+                ["--listen", "0.0.0.0:7, [::]:7,plain:[::]:8,unix:/run/hub.sock", "--unix-socket-mode", "0600"],
                 profile: .development))
         #expect(
             settings.listenPlaces == [
                 .tcp(host: "0.0.0.0", port: 7), .tcp(host: "::", port: 7, isIPv6Only: true),
                 .tcp(host: "::", port: 8), .unix(path: "/run/hub.sock", mode: 0o600),
             ])
-        #expect(GatewayConfiguration(settings).listeners.map(\.place) == settings.listenPlaces)
+        let listeners = GatewayConfiguration(settings).listeners
+        #expect(listeners.map(\.place) == settings.listenPlaces)
+        #expect(listeners.map(\.isPlain) == [false, false, true, true])
         try withFile(#"{"listen": ["127.0.0.1:0", "127.0.0.1:0", "unix:/a"]}"#) { path in
             let settings = try Settings(effective(["--config", path], profile: .development))
             #expect(settings.listenPlaces.last == .unix(path: "/a", mode: 0o660))

@@ -9,7 +9,7 @@ final class LoopWorld {
     enum Message {
         case join(StreamJoin, from: Int), leave(StreamName, from: Int), forget(SessionID, StreamName, from: Int)
         case joined(StreamJoined)
-        case broadcast(String, Int64, SharedBytes), reset(String, StreamPosition, ResumeLoss)
+        case broadcast(StreamName, Int64, SharedBytes), reset(StreamName, StreamPosition, ResumeLoss)
         case positioned(StreamID, StreamPosition, watch: UInt32), event(StreamEvent)
         case feedReset(StreamID, StreamPosition)
         case page(StreamRead, [StreamEvent]), unreadable(StreamRead, StreamReadFailure)
@@ -215,8 +215,8 @@ final class LoopWorld {
         pullIfDrained(wire)
     }
 
-    private func deliver(_ name: String, _ offset: Int64, _ frame: SharedBytes, _ loop: Int) {
-        guard let channel = engines[loop].hub.channel(name, of: engines[loop].app) else { return }
+    private func deliver(_ name: StreamName, _ offset: Int64, _ frame: SharedBytes, _ loop: Int) {
+        guard let channel = engines[loop].hub.channel(name) else { return }
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
             if wire.queue.count > Self.crowd {
@@ -229,9 +229,9 @@ final class LoopWorld {
         channel.advanced(to: offset)
     }
 
-    private func reset(_ name: String, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
+    private func reset(_ name: StreamName, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
         let engine = engines[loop]
-        guard let channel = engine.hub.channel(name, of: engine.app) else { return }
+        guard let channel = engine.hub.channel(name) else { return }
         let frame = engine.hub.reset(channel, to: position, loss)
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }

@@ -32,9 +32,9 @@ import Testing
                 "joined \(loop) \(joined.session.slot) at \(joined.position.offset)\(text(joined.outcome))"
             case .refused(let loop, let session, _): "refused \(loop) \(session.slot)"
             case .broadcast(let loops, let channel, _, let frame):
-                "\(loops.rawValue) \(channel) \(payload(of: frame))"
+                "\(loops.rawValue) \(channel.format() ?? "") \(payload(of: frame))"
             case .reset(let loops, let channel, let position, let loss):
-                "\(loops.rawValue) \(channel) reset \(position.epoch) \(position.offset) \(loss)"
+                "\(loops.rawValue) \(channel.format() ?? "") reset \(position.epoch) \(position.offset) \(loss)"
             }
         }
     }

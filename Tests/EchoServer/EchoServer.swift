@@ -75,6 +75,8 @@ extension GatewayConfiguration {
         configuration.limits.sendQueueBytesMax = 128 << 20
         configuration.limits.sendQueueFramesMax = 1 << 17
         configuration.limits.exemptsLoopback = true
+        // However short: what is echoed shall have been compressed.
+        configuration.compression?.threshold = 0
         configuration.responder = { payload, isText in
             FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
         }

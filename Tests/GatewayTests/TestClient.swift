@@ -11,6 +11,10 @@ actor TestClient {
     nonisolated let descriptor: Int32
     private var buffer: [UInt8] = []
     private var reader = MessageReader(role: .client)
+    /// Decompresses what comes, where the test has offered that; without one, a compressed message is an error.
+    private var inflater: Inflater?
+    /// Compressed messages that have come.
+    var compressedCount: Int { inflater?.tally.messages ?? 0 }
 
     enum Received: Equatable {
         case text(String)
@@ -89,7 +93,10 @@ actor TestClient {
         return (client, String(hello[start...].prefix { $0 != "\\" }))
     }
 
-    func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws {
+    /// Returns the head of the response. `fields`: further lines of the request; one may offer compression.
+    @discardableResult
+    func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws -> String {
+        if fields.contains("permessage-deflate") { inflater = Inflater() }
         try await sendRaw(
             "GET \(path) HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(fields)\r\n")
@@ -97,6 +104,7 @@ actor TestClient {
         guard head.hasPrefix("HTTP/1.1 101 "), head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") else {
             throw Failure(reason: head)
         }
+        return head
     }
 
     func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
@@ -161,6 +169,24 @@ actor TestClient {
         try await sendRaw(writer.array)
     }
 
+    /// Sends a message of that compressed payload, in frames that end at the places given.
+    func send(compressed payload: [UInt8], _ opcode: UInt8 = Opcode.text, splits: [Int] = []) async throws {
+        var bytes: [UInt8] = []
+        var start = 0
+        for end in splits + [payload.count] {
+            var writer = ByteWriter()
+            payload[start..<end].withUnsafeBytes {
+                FrameWriter.append(
+                    masked: start == 0 ? opcode : Opcode.continuation, $0, mask: 0x8765_4321,
+                    isFinal: end == payload.count, to: &writer)
+            }
+            if start == 0 { writer.withUnsafeMutableBytes { $0[0] |= FrameWriter.compressedBit } }
+            bytes += writer.array
+            start = end
+        }
+        try await sendRaw(bytes)
+    }
+
     /// The next message, or the end of the stream.
     func next() async throws -> Received {
         while true {
@@ -223,7 +249,8 @@ actor TestClient {
         var limits = MessageLimits()
         limits.messageBytes = 1 << 24
         try buffer.withUnsafeMutableBytes { bytes in
-            guard let event = try reader.read(bytes, consumed: &consumed, limits: limits) else { return }
+            guard let event = try reader.read(bytes, consumed: &consumed, limits: limits, inflater: inflater)
+            else { return }
             switch event {
             case .text(let payload), .binary(let payload):
                 result = .text(payload.withUnsafeBytes(in: bytes) { String(decoding: $0, as: UTF8.self) })

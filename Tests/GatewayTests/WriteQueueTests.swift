@@ -46,7 +46,11 @@ import WebSocket
 
     /// Of two blocks, `sent` bytes are sent; the rest is dropped, `times` over, and the peer told.
     private func check(_ lengths: [Int], sent: Int, times: Int = 1) throws {
-        let (first, bounds) = block(lengths)
+        try check(block(lengths), sent: sent, times: times)
+    }
+
+    private func check(_ made: (block: SharedBytes, bounds: [Int]), sent: Int, times: Int = 1) throws {
+        let (first, bounds) = made
         var queue = WriteQueue()
         for _ in 0..<2 { queue.append(first) }
         queue.advance(by: sent)
@@ -65,6 +69,20 @@ import WebSocket
     @Test func onlyTheFrameSentInPartGoesOn() throws {
         let lengths = [0, 1, 125, 126, 0, 300, 7]
         for sent in 0..<2 * block(lengths).block.count { try check(lengths, sent: sent, times: 1 + sent % 2) }
+    }
+
+    @Test func soItIsWithCompressedFrames() throws {
+        var writer = ByteWriter()
+        var bounds = [0]
+        let deflater = FrameDeflater(threshold: 100, level: 2)
+        for length in [3, 120, 40_000, 99] {
+            let plain = block([length]).block
+            writer.append(deflater.compress(plain, .wide).frames ?? plain)
+            bounds.append(writer.count)
+        }
+        let compressed = writer.finish()
+        #expect(compressed.count < 500)
+        for sent in 0..<2 * compressed.count { try check((compressed, bounds), sent: sent, times: 1 + sent % 2) }
     }
 
     @Test func soItIsWithLongFrames() throws {

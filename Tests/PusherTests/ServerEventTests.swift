@@ -26,7 +26,10 @@ import Testing
             write { ServerEvent.subscriptionSucceeded(channel, to: &$0) }
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{}"}"#)
         #expect(
-            write { ServerEvent.subscriptionSucceeded(channel, epoch: "e1", offset: 1288, to: &$0) }
+            write {
+                ServerEvent.subscriptionSucceeded(
+                    channel: { $0.append(channel.string) }, epoch: "e1", offset: 1288, to: &$0)
+            }
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{\"sync\":{\"epoch\":\"e1\",\"offset\":1288}}"}"#
         )
         #expect(
@@ -34,7 +37,7 @@ import Testing
                 == #"{"event":"pusher:subscription_error","channel":"x\"y","data":"{\"type\":\"AuthError\",\"error\":\"No\",\"status\":401}"}"#
         )
         #expect(
-            write { ServerEvent.signinSuccess(userData: #"{"id":"u1"}"#, to: &$0) }
+            write { ServerEvent.signinSuccess(userData: (#"{"id":"u1"}"# as StaticString).bytes, to: &$0) }
                 == #"{"event":"pusher:signin_success","data":"{\"user_data\":\"{\\\"id\\\":\\\"u1\\\"}\"}"}"#)
         #expect(
             write { ServerEvent.error("Oh \"no\"", to: &$0) }
@@ -59,7 +62,9 @@ import Testing
             data.append("}")
             let name = random.text(upTo: 10)
             let message = write { writer in
-                data.withUnsafeBytes { ServerEvent.event(name, channel: "user.1.a", data: $0, to: &writer) }
+                data.withUnsafeBytes {
+                    ServerEvent.event(name, channel: { $0.append("user.1.a") }, data: $0, to: &writer)
+                }
             }
             let object = try JSONSerialization.jsonObject(with: Data(message.utf8)) as? [String: String]
             #expect(object?["event"].map { Array($0.utf8) } == Array(name.utf8), "seed \(random.seed)")

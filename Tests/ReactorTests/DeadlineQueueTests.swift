@@ -25,7 +25,7 @@ import Testing
                 let due = queue.popDue(Instant(nanoseconds: now))
                 let least = model.values.min()
                 if let least, least <= now {
-                    let popped = sources.firstIndex { $0 === due }
+                    let popped = sources.firstIndex { $0 === due?.takeUnretainedValue() }
                     #expect(popped.flatMap { model[$0] } == least, "seed \(seed)")
                     if let popped { model[popped] = nil }
                 } else {

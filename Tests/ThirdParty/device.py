@@ -33,12 +33,15 @@ class Frame:
 class Device:
     """Connects at once; reads on a thread of its own."""
 
-    def __init__(self, hub, key=APP_KEY, query="?protocol=7&client=judge&version=1", token=None, origin=None):
+    def __init__(self, hub, key=APP_KEY, query="?protocol=7&client=judge&version=1", token=None, origin=None,
+                 **options):
+        """`options` go to `websockets`: compression, extensions …"""
         headers = {"Authorization": f"Bearer {token}"} if token else None
         self._open = contextlib.ExitStack()
         self._socket = self._open.enter_context(connect(
             f"ws://127.0.0.1:{hub.port}/app/{key}{query}", additional_headers=headers, origin=origin,
-            compression=None, ping_interval=None, max_size=None, open_timeout=PATIENCE, close_timeout=2, proxy=None))
+            **{"compression": None, "ping_interval": None, "max_size": None, "open_timeout": PATIENCE,
+               "close_timeout": 2, "proxy": None, **options}))
         self.frames = []
         self.close_code = None
         self.is_open = True
@@ -88,6 +91,11 @@ class Device:
     def subscribe_signed(self, channel):
         """With a signature by the app's backend."""
         self.subscribe(channel, **BACKEND.authenticate(channel, self.socket_id))
+
+    @property
+    def extensions(self):
+        """What was agreed with the hub, by `websockets`."""
+        return self._socket.protocol.extensions
 
     def sign_in(self, user):
         """`pusher:signin`, signed by the app's backend."""

@@ -39,7 +39,7 @@ func frame(_ opcode: UInt8, _ text: String, fin: Bool = true) -> [UInt8] { frame
 /// Hands `bytes` to a reader in the pieces that end at `splits`; ends with the error, if there is one.
 func read(
     _ bytes: [UInt8], splits: [Int] = [], role: MessageReader.Role = .server, limits: MessageLimits = MessageLimits(),
-    leftover: (Int, Int) -> Void = { _, _ in }
+    inflater: Inflater? = nil, leftover: (Int, Int) -> Void = { _, _ in }
 ) -> [Seen] {
     var reader = MessageReader(role: role)
     var seen: [Seen] = []
@@ -52,7 +52,9 @@ func read(
             var consumed = 0
             defer { pending.removeFirst(consumed) }
             do throws(WebSocketError) {
-                while let event = try reader.read(buffer, consumed: &consumed, limits: limits) {
+                while let event = try reader.read(
+                    buffer, consumed: &consumed, limits: limits, inflater: inflater)
+                {
                     seen.append(Seen(event, in: buffer))
                 }
                 return false

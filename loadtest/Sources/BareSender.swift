@@ -20,7 +20,7 @@ final class BareSender {
         meter = try ProcessMeter(pid: pid)
         let address = try HubAddress("127.0.0.1:\(parts[1])")
         self.loop = loop
-        receivers = Swarm(address, target: "/receive/0", loop: loop, script: counter, seed: seed)
+        receivers = try Swarm(address, target: "/receive/0", loop: loop, script: counter, seed: seed)
         trigger = try Trigger(address, .records, loop: loop)
     }
 

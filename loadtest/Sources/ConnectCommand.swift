@@ -58,7 +58,7 @@ extension HubOptions {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let names = Names(run: String(seed, radix: 36), topics: RowKind.allCases.map(\.topic))
         let target = server.target(appKey: appKey)
-        let swarm = Swarm(
+        let swarm = try Swarm(
             server.address, target: target.path, loop: try EventLoop(), script: server.script(credentials, names),
             seed: seed)
         swarm.isTargetNumbered = target.isNumbered

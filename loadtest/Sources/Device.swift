@@ -16,10 +16,10 @@ protocol DeviceScript: AnyObject {
 
 /// One connection of a device, on the load tester's loop.
 ///
-/// Valid transitions of `Phase`: `connecting` → `upgrading` → `joining` → `live`; any → `gone`.
+/// Valid transitions of `Phase`: `connecting` → (`securing` →) `upgrading` → `joining` → `live`; any → `gone`.
 final class Device: EventSource {
     enum Phase {
-        case connecting, upgrading, joining, live, gone
+        case connecting, securing, upgrading, joining, live, gone
     }
 
     /// What it is and has received.
@@ -31,12 +31,15 @@ final class Device: EventSource {
     private var reader = MessageReader(role: .client)
     private var leftover: [UInt8] = []
     private let handshake: ClientHandshake
+    /// Nil in the clear.
+    private let tls: TLSSession?
 
     /// Begins to connect.
     init(_ recipient: Recipient, in swarm: Swarm) throws {
         self.recipient = recipient
         self.swarm = swarm
         handshake = ClientHandshake(random: (swarm.random.next(), swarm.random.next()))
+        tls = try swarm.newTLSSession()
         socket = try swarm.address.connect(source: recipient.number / Limits.connectionsPerAddress)
         super.init()
         try swarm.loop.add(self, descriptor: socket, interest: .writable)
@@ -54,13 +57,17 @@ final class Device: EventSource {
         let buffer = swarm.buffer
         let held = leftover.count
         if held > 0 { leftover.withUnsafeBytes { buffer.copyMemory(from: $0) } }
-        switch Socket.receive(socket, into: UnsafeMutableRawBufferPointer(rebasing: buffer[held...])) {
+        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
+        let result = tls?.receive(socket, into: room) ?? Socket.receive(socket, into: room)
+        if phase == .securing, tls?.isEstablished == true { secured() }
+        guard phase != .gone else { return }
+        switch result {
         case .bytes(let count):
             swarm.receivedNow(count)
             consume(UnsafeMutableRawBufferPointer(rebasing: buffer[..<(held + count)]))
         case .wouldBlock: break
         case .endOfStream: fail("the server closed the connection")
-        case .failed(let code): fail(String(cString: strerror(code)))
+        case .failed(let code): fail(tls?.failure?.rawValue ?? String(cString: strerror(code)))
         }
     }
 
@@ -102,8 +109,19 @@ final class Device: EventSource {
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &length)
         guard code == 0 else { return fail(String(cString: strerror(code))) }
-        phase = .upgrading
         swarm.loop.setInterest(self, .readable)
+        guard let tls else { return upgrade() }
+        phase = .securing
+        if tls.start(socket) != .all { fail("the server does not read") }
+    }
+
+    private func secured() {
+        swarm.isSecured(resumed: tls?.isResumed == true)
+        upgrade()
+    }
+
+    private func upgrade() {
+        phase = .upgrading
         var request = ByteWriter()
         handshake.append(host: swarm.address.text, target: swarm.target(of: recipient), to: &request)
         sendAll(request)
@@ -176,8 +194,10 @@ final class Device: EventSource {
 
     private func sendAll(_ bytes: borrowing ByteWriter) {
         // What a device says fits into an empty send buffer many times over.
-        let result = bytes.withUnsafeBytes { Socket.send(socket, $0) }
-        guard result != .bytes(bytes.count) else { return }
-        fail("the server does not read")
+        let isSent = bytes.withUnsafeBytes { bytes in
+            guard let tls else { return Socket.send(socket, bytes) == .bytes(bytes.count) }
+            return tls.seal(bytes) && tls.send(socket) == .all
+        }
+        if !isSent { fail("the server does not read") }
     }
 }

@@ -73,7 +73,7 @@ final class Drive {
             rowsPerUser: plan.rowsPerUser, manner: plan.manner, historyDays: plan.historyDays)
         connection = try BlockingConnection(url)
         script = HubScript(options.credentials, population.names)
-        swarm = Swarm(
+        swarm = try Swarm(
             try options.address(), target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: loop,
             script: script, seed: seed)
         book = CommitBook(rows: population.rows, inFlight: plan.inFlight)

@@ -1,15 +1,20 @@
 import CLinux
 import Glibc
+import Reactor
 
-/// A numeric IPv4 address and a port.
+/// A numeric IPv4 address and a port, in the clear or with TLS.
 struct HubAddress {
     let text: String
+    /// How TLS is spoken; nil: not at all.
+    var security: TLSClient.Manner?
     private let address: in_addr
     private let port: UInt16
 
-    /// - Throws: `Failure` where `text` is not like `127.0.0.1:6001`.
+    /// - Throws: `Failure` where `text` is not like `127.0.0.1:6001`, perhaps behind `ws://` or `wss://`.
     init(_ text: String) throws(Failure) {
         var address = in_addr()
+        if text.hasPrefix("wss://") { security = TLSClient.Manner() }
+        let text = text.split(separator: "//").last.map(String.init) ?? text
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let port = UInt16(parts[1]), inet_pton(AF_INET, String(parts[0]), &address) == 1 else {
             throw Failure("\(text): an address like 127.0.0.1:6001 is needed")

@@ -7,8 +7,17 @@ struct HubOptions: ParsableArguments {
     @Option(help: "Folder of `carillon dev`: address and database are read there.")
     var dir: String?
 
-    @Option(help: "Address of the hub, as 127.0.0.1:PORT.")
+    @Option(help: "Address of the hub, as 127.0.0.1:PORT, or wss://127.0.0.1:PORT for TLS.")
     var hub: String?
+
+    @Option(
+        help:
+            "PEM file of the roots that the hub's certificate is judged by, which must be for localhost; else it is not."
+    )
+    var caFile: String?
+
+    @Flag(help: "Resume one TLS session, that of the first connection, in all others.")
+    var resume = false
 
     @Option(help: "Connection string of the database's owner.")
     var database: String?
@@ -47,7 +56,12 @@ struct HubOptions: ParsableArguments {
 
     /// Where the hub listens.
     func address() throws -> HubAddress {
-        if let hub { return try HubAddress(hub) }
+        if let hub {
+            var address = try HubAddress(hub)
+            address.security?.rootsFile = caFile
+            address.security?.resumes = resume
+            return address
+        }
         guard let dir else { throw Failure("which hub? give --dir or --hub") }
         let file = "\(dir)/hub.json"
         guard let data = FileManager.default.contents(atPath: file),

@@ -16,16 +16,24 @@ struct IdleCommand: ParsableCommand {
     @Option(help: "Connections.")
     var connections = 10_000
 
+    @Option(help: "Connections opened before them and kept: the first of all cost more, for tables grow.")
+    var first = 0
+
+    @Option(help: "A shell command to run when those have subscribed.")
+    var onceFirst: String?
+
     func run() throws {
-        guard (1...Limits.connectionsMax).contains(connections) else {
-            throw Failure("--connections: from 1 to \(Limits.connectionsMax)")
+        guard connections > 0, first >= 0, first + connections <= Limits.connectionsMax else {
+            throw Failure("--connections and --first: up to \(Limits.connectionsMax) together")
         }
         let server = try server.map { try MeasuredServer($0) } ?? MeasuredServer(options)
         let swarm = try options.swarm(of: server)
+        try swarm.open(first, perUser: 1, topics: 2, progress: ProgressLine())
+        try options.run(onceFirst)
         let bytesBefore = server.meter?.residentBytes()
         let cpuBefore = server.meter?.cpuSeconds()
         let began = Instant.read()
-        try swarm.open(connections, perUser: 1, topics: 2, progress: ProgressLine())
+        try swarm.open(first + connections, perUser: 1, topics: 2, progress: ProgressLine())
         let seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         var figures = IdleFigures(connections: connections, seconds: seconds)
         if let bytesBefore, let bytes = server.meter?.residentBytes() {
@@ -34,6 +42,7 @@ struct IdleCommand: ParsableCommand {
         if let cpuBefore, let cpu = server.meter?.cpuSeconds() {
             figures.connectionsPerServerCPUSecond = Double(connections) / (cpu - cpuBefore)
         }
+        if swarm.address.security != nil { figures.resumed = swarm.resumedCount }
         figures.print()
         try write(figures, to: options.json)
         try options.run(options.onceOpen)
@@ -51,9 +60,12 @@ struct IdleFigures: Codable {
     var residentBytesPerConnection: Double?
     /// Accepted, upgraded, signed in and subscribed to two channels.
     var connectionsPerServerCPUSecond: Double?
+    /// Connections that resumed a TLS session; nil in the clear.
+    var resumed: Int?
 
     func print() {
         say("\(connections) connections, each its own user on two channels, in \(decimal(seconds, 1)) s")
+        if let resumed { say("with TLS, \(resumed) of them resumed") }
         if let residentBytesPerConnection {
             say("\(decimal(residentBytesPerConnection)) bytes of resident memory for each")
         }

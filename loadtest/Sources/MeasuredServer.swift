@@ -6,10 +6,17 @@ struct MeasuredServer {
         /// A hub: devices sign in and subscribe to channels of their user's. To send, one needs the control port of
         /// loadtest/Core.
         case hub
+        /// A hub, over TLS with a handshake in full for each connection; the certificate is not judged.
+        case tls
+        /// A hub, over TLS with the session of the first connection resumed in all others.
+        case resumed
         /// The bare sender of loadtest/Limit: the path names the channel.
         case bare
         /// nginx with Nchan, configured by loadtest/nchan.conf: the path names the channel.
         case nchan
+
+        var isHub: Bool { self == .hub || speaksTLS }
+        fileprivate var speaksTLS: Bool { self == .tls || self == .resumed }
     }
 
     /// In the tables.
@@ -21,7 +28,7 @@ struct MeasuredServer {
     /// Nil where it is not known which process it is.
     let meter: ProcessMeter?
 
-    /// From `NAME=KIND:PORT:PID`, or `NAME=hub:PORT:PID:CONTROL`, ports being of 127.0.0.1.
+    /// From `NAME=KIND:PORT:PID`, or `NAME=KIND:PORT:PID:CONTROL` for hubs, ports being of 127.0.0.1.
     init(_ text: String) throws(Failure) {
         let halves = text.split(separator: "=", maxSplits: 1)
         let parts = (halves.last ?? "").split(separator: ":").map(String.init)
@@ -33,8 +40,10 @@ struct MeasuredServer {
         }
         name = String(halves[0])
         self.kind = kind
-        address = try HubAddress("127.0.0.1:\(parts[1])")
-        if kind != .hub {
+        var address = try HubAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(parts[1])")
+        address.security?.resumes = kind == .resumed
+        self.address = address
+        if !kind.isHub {
             control = address
         } else if parts.count == 4 {
             control = try HubAddress("127.0.0.1:\(parts[3])")
@@ -56,7 +65,7 @@ struct MeasuredServer {
     /// Path and query of the upgrade, to which the number of the device's user is added where channels are so named.
     func target(appKey: String) -> (path: String, isNumbered: Bool) {
         switch kind {
-        case .hub: ("/app/\(appKey)?protocol=7&client=loadtest", false)
+        case .hub, .tls, .resumed: ("/app/\(appKey)?protocol=7&client=loadtest", false)
         case .bare: ("/receive/", true)
         case .nchan: ("/sub/", true)
         }
@@ -64,7 +73,7 @@ struct MeasuredServer {
 
     /// What its devices do until they are live.
     func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
-        kind == .hub ? HubScript(credentials, names) : ListeningScript()
+        kind.isHub ? HubScript(credentials, names) : ListeningScript()
     }
 }
 

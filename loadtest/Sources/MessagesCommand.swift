@@ -27,7 +27,7 @@ struct MessagesCommand: ParsableCommand {
         let seed = UInt64.random(in: 1...UInt64(UInt32.max))
         let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
         let script = AskingScript(HubScript(options.credentials, names), kind, names, messages: messages)
-        let swarm = Swarm(
+        let swarm = try Swarm(
             try options.address(), target: "/app/\(options.appKey)?protocol=7&client=loadtest", loop: try EventLoop(),
             script: script, seed: seed)
         try swarm.open(connections, perUser: 1, topics: 1, progress: ProgressLine())

@@ -74,7 +74,7 @@ final class Receivers {
         let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
         script = TallyScript(server.script(options.credentials, names))
         let target = server.target(appKey: options.appKey)
-        swarm = Swarm(server.address, target: target.path, loop: loop, script: script, seed: seed)
+        swarm = try Swarm(server.address, target: target.path, loop: loop, script: script, seed: seed)
         swarm.isTargetNumbered = target.isNumbered
         book = MessageBook(
             channels: shape.channels, perChannel: shape.perChannel, depth: shape.channels == 1 ? inFlight : Self.depth)

@@ -10,7 +10,7 @@ final class StalledReader {
     /// Subscribes to the topics of `drive`'s first user, on the loop of the others.
     init(beside drive: Drive, _ options: HubOptions, seed: UInt64) throws {
         script = HubScript(options.credentials, drive.population.names)
-        swarm = Swarm(
+        swarm = try Swarm(
             drive.swarm.address, target: drive.swarm.target, loop: drive.swarm.loop, script: script, seed: seed)
         script.arrived = { [unowned self] arrival, device in
             isInOrder = isInOrder && arrival.offset == device.recipient.offsets[arrival.topic] + 1

@@ -14,18 +14,25 @@ final class Swarm {
     /// Bytes are read here; shared by all devices.
     let buffer: UnsafeMutableRawBufferPointer
     let messageLimits: MessageLimits
+    /// Nil in the clear.
+    private let security: (client: TLSClient, wire: TLSWire)?
     var random: SeededGenerator
     /// When the bytes being looked at were read.
     private(set) var receivedAt = Instant(nanoseconds: 0)
     private(set) var receivedBytes = 0
     private(set) var devices: ContiguousArray<Device> = []
     private(set) var liveCount = 0
+    /// Connections whose TLS handshake took up an earlier session.
+    private(set) var resumedCount = 0
     private(set) var failureCount = 0
     private(set) var firstFailure: String?
 
     /// A swarm without devices.
-    init(_ address: HubAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) {
+    ///
+    /// - Throws: where the roots of TLS cannot be read.
+    init(_ address: HubAddress, target: String, loop: EventLoop, script: any DeviceScript, seed: UInt64) throws {
         self.address = address
+        security = try address.security.map { (try TLSClient($0), try TLSWire()) }
         self.target = target
         self.loop = loop
         self.script = script
@@ -41,13 +48,27 @@ final class Swarm {
         buffer.deallocate()
     }
 
+    /// TLS for a new connection; nil in the clear.
+    func newTLSSession() throws -> TLSSession? {
+        guard let security else { return nil }
+        return try security.client.session(host: "localhost", on: security.wire)
+    }
+
+    /// Connections that may be on their way: one, until there is a session to resume.
+    private var handshakesAtOnce: Int {
+        guard let security, address.security?.resumes == true, !security.client.canResume else {
+            return Limits.handshakesAtOnce
+        }
+        return 1
+    }
+
     /// Connects `count` devices, `perUser` to each user, and waits until all are live.
     func open(_ count: Int, perUser: Int, topics: Int, progress: ProgressLine) throws {
         devices.reserveCapacity(count)
         var watch = StallWatch()
         while liveCount < count {
             if let firstFailure { throw Failure("\(failureCount) connections failed; the first: \(firstFailure)") }
-            while devices.count < count, devices.count - liveCount < Limits.handshakesAtOnce {
+            while devices.count < count, devices.count - liveCount < handshakesAtOnce {
                 devices.append(
                     try Device(
                         Recipient(devices.count, user: devices.count / perUser, topics: topics), in: self))
@@ -80,6 +101,11 @@ final class Swarm {
     func receivedNow(_ count: Int) {
         receivedAt = Instant.read()
         receivedBytes += count
+    }
+
+    /// A device's TLS handshake is complete.
+    func isSecured(resumed: Bool) {
+        if resumed { resumedCount += 1 }
     }
 
     /// A device has subscribed to all it wants.

@@ -98,7 +98,10 @@ struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A server on this machine; again for each.",
-            discussion: "NAME=hub:PORT:PID[:CONTROL], NAME=bare:PORT:PID or NAME=nchan:PORT:PID."))
+            discussion: """
+                NAME=KIND:PORT:PID[:CONTROL], with a kind of hub, tls (a hub, by TLS), resumed (a hub, by TLS with the \
+                first connection's session resumed), bare or nchan.
+                """))
     var server: [String] = []
 
     /// Those named, at least one, of different names.

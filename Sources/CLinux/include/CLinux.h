@@ -21,6 +21,10 @@ int cl_epoll_remove(int epoll, int fd);
 
 /// accept4(2) with SOCK_NONBLOCK | SOCK_CLOEXEC.
 int cl_accept(int fd, struct sockaddr_storage *address);
+/// send(2) and sendmsg(2), but no points at which a thread may be cancelled, which none of ours ever is: glibc's
+/// bookkeeping for that costs more than the rest of the call.
+ssize_t cl_send(int fd, const void *bytes, size_t count, int flags);
+ssize_t cl_sendmsg(int fd, const struct msghdr *message, int flags);
 /// eventfd(2) with EFD_NONBLOCK | EFD_CLOEXEC.
 int cl_eventfd(void);
 /// A non-blocking, close-on-exec stream socket of the family.

@@ -25,6 +25,9 @@ struct CheckConfigCommand: ParsableCommand {
         for line in Self.lines(effective) { say(line) }
         let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        if let tls = try settings.tls?.server() {
+            for warning in tls.warnings() { complain("warning: \(warning)") }
+        }
         _ = try HubProcess.tokenVerifier(settings.jwt, logger)
     }
 

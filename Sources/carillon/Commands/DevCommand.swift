@@ -17,7 +17,8 @@ struct DevCommand: ParsableCommand {
     @OptionGroup var arguments: SettingsArguments
 
     func run() throws {
-        let stop = StopSignal.install()
+        let hangUp = HangUp()
+        let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
         guard settings.listen.contains(where: { $0.address != nil }) else {
@@ -45,7 +46,7 @@ struct DevCommand: ParsableCommand {
         if settings.jwt.secret == nil { settings.jwt.secret = try folder.secret() }
         let dose = demonstrationDose(cluster)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
             guard let clients = addresses.reachable else { return }
             try folder.writeHub(record(of: settings, at: clients, addresses.operations))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")

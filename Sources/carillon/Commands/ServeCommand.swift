@@ -9,7 +9,8 @@ struct ServeCommand: ParsableCommand {
     @OptionGroup var arguments: SettingsArguments
 
     func run() throws {
-        let stop = StopSignal.install()
+        let hangUp = HangUp()
+        let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         let settings = try Settings(arguments.effective(.serve))
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
@@ -20,7 +21,7 @@ struct ServeCommand: ParsableCommand {
                 user.… are ordinary public channels
                 """)
         }
-        try HubProcess.run(settings: settings, logger: logger, stop: stop) { addresses in
+        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
             var metadata: Logger.Metadata = [
                 "address": "\(addresses.clients.map(\.description).joined(separator: ","))"
             ]

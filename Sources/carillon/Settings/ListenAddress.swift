@@ -58,18 +58,20 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 
 /// One of the places of `listen`.
 enum Listener: Sendable, Hashable, CustomStringConvertible {
-    case address(ListenAddress)
+    /// `isPlain`: without TLS, though the hub has certificates.
+    case address(ListenAddress, isPlain: Bool = false)
     /// A unix-domain socket at that absolute path.
     case socket(path: String)
 
     /// Listeners one hub has at most.
     static let countMax = 16
 
-    /// Reads `unix:/run/carillon/hub.sock`, or an address.
+    /// Reads `unix:/run/carillon/hub.sock`, or an address, which `plain:` may precede.
     init(_ text: String) throws(BadValue) {
         guard text.hasPrefix("unix:") else {
+            let isPlain = text.hasPrefix("plain:")
             do throws(BadValue) {
-                self = .address(try ListenAddress(text))
+                self = .address(try ListenAddress(isPlain ? String(text.dropFirst(6)) : text), isPlain: isPlain)
             } catch {
                 throw BadValue("\(error.mustBe), or unix:/PATH; several separated by commas")
             }
@@ -94,20 +96,26 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .address(let address): address.description
+        case .address(let address, let isPlain): (isPlain ? "plain:" : "") + address.description
         case .socket(let path): "unix:\(path)"
         }
     }
 
     var address: ListenAddress? {
-        guard case .address(let address) = self else { return nil }
+        guard case .address(let address, _) = self else { return nil }
         return address
+    }
+
+    /// Whether it never speaks TLS: unix-domain sockets are for proxies.
+    var isPlain: Bool {
+        guard case .address(_, let isPlain) = self else { return true }
+        return isPlain
     }
 
     /// Whether one hub cannot listen at both.
     func collides(with other: Listener) -> Bool {
         switch (self, other) {
-        case (.address(let first), .address(let second)): first.collides(with: second, inOneList: true)
+        case (.address(let first, _), .address(let second, _)): first.collides(with: second, inOneList: true)
         case (.socket(let first), .socket(let second)): first == second
         default: false
         }

@@ -75,6 +75,14 @@ enum SettingValues {
         return text
     }
 
+    /// Paths of files, separated by commas.
+    static let paths: @Sendable (String) throws(BadValue) -> [String] = { text throws(BadValue) in
+        let paths = text.split(separator: ",", omittingEmptySubsequences: false)
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+        guard paths.allSatisfy({ !$0.isEmpty }) else { throw BadValue("paths of files, separated by commas") }
+        return paths
+    }
+
     /// `true` or `false`.
     static let flag: @Sendable (String) throws(BadValue) -> Bool = { text throws(BadValue) in
         switch text {

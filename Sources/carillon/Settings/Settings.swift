@@ -19,9 +19,12 @@ struct Settings: Sendable {
     var databaseApp: String?
     /// Lower-case origins; `*` is any.
     var allowedOrigins: [String]
+    /// Nil where no certificate is named.
+    var tls: TLSSettings?
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
     /// Where `/livez`, `/readyz` and `/metrics` are.
@@ -71,6 +74,8 @@ struct LimitSettings: Sendable, Hashable {
     /// 0 is no bound.
     var addressConnectsPerSecond: Int
     var addressConnectsBurst: Int
+    var tlsHandshakesMax: Int
+    var tlsHandshakesWaitingMax: Int
     var sendQueueBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
@@ -85,6 +90,15 @@ struct LimitSettings: Sendable, Hashable {
     /// 0 is no bound.
     var deviceActionsPerSecond: Int
     var deviceActionsBurst: Int
+}
+
+/// Which messages are compressed for clients that offer it, and how.
+struct MessageCompression: Sendable, Hashable {
+    var isOn: Bool
+    /// Bytes of the smallest.
+    var threshold: Int
+    /// zlib's, 1 to 9.
+    var level: Int
 }
 
 /// How actions are written to the database, and snapshots read.
@@ -117,6 +131,7 @@ extension Settings {
         databaseURL = try effective.value(SettingsTable.databaseURL)
         databaseApp = try effective.value(SettingsTable.databaseApp)
         allowedOrigins = try effective.required(SettingsTable.allowedOrigins)
+        tls = try TLSSettings(effective)
         jwt = try TokenSettings(effective)
         timeouts = TimeoutSettings(
             activity: try effective.required(SettingsTable.activityTimeout),
@@ -125,6 +140,10 @@ extension Settings {
             message: try effective.required(SettingsTable.messageTimeout),
             unacked: try effective.required(SettingsTable.unackedTimeout))
         limits = try LimitSettings(effective)
+        compression = MessageCompression(
+            isOn: try effective.required(SettingsTable.compression),
+            threshold: try effective.required(SettingsTable.compressionThreshold),
+            level: try effective.required(SettingsTable.compressionLevel))
         store = StoreSettings(
             connections: try effective.required(SettingsTable.storeConnections),
             queryConnections: try effective.required(SettingsTable.storeQueryConnections),
@@ -166,7 +185,7 @@ extension Settings {
         listen.map { listener in
             switch listener {
             case .socket(let path): return .unix(path: path, mode: unixSocketMode)
-            case .address(let address):
+            case .address(let address, _):
                 let hasIPv4 = listen.contains { $0.address.map { $0.port == address.port && !$0.isIPv6 } ?? false }
                 return .tcp(
                     host: address.host, port: address.port,
@@ -215,6 +234,8 @@ extension LimitSettings {
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
         addressConnectsPerSecond = try effective.required(SettingsTable.addressConnectsPerSecond)
         addressConnectsBurst = try effective.required(SettingsTable.addressConnectsBurst)
+        tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)
+        tlsHandshakesWaitingMax = try effective.required(SettingsTable.tlsHandshakesWaitingMax)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)

@@ -4,7 +4,7 @@
 enum SettingsTable {
     static let listen = Setting(
         "listen", takes: "HOST:PORT,…", fallback: "127.0.0.1:6001",
-        "Where clients connect: addresses with ports (IPv6 in brackets) and unix:/PATH, separated by commas.",
+        "Where clients connect: addresses with ports (IPv6 in brackets; plain: before one: no TLS) and unix:/PATH.",
         parse: Listener.list)
 
     static let unixSocketMode = Setting(
@@ -21,6 +21,34 @@ enum SettingsTable {
         "trustedProxies", takes: "addresses", fallback: "",
         "Proxies whose X-Forwarded-For is believed: addresses, ranges such as 10.0.0.0/8, and unix, separated by commas.",
         parse: SettingValues.peers)
+
+    static let tlsCertificateFiles = Setting(
+        "tls.certificateFiles", takes: "paths", fallback: nil,
+        "PEM files, each a certificate and those between it and its root, separated by commas; the first is for clients "
+            + "that name no host, or another. Read again on SIGHUP.", parse: SettingValues.paths)
+
+    static let tlsKeyFiles = Setting(
+        "tls.keyFiles", takes: "paths", fallback: nil,
+        "PEM files of their private keys, without passwords, in the same order.", parse: SettingValues.paths)
+
+    static let tlsTicketKeysFile = Setting(
+        "tls.ticketKeysFile", takes: "path", fallback: nil,
+        "Keys of session tickets that several hubs share, 80 random bytes each: the first seals, all open. Read again on "
+            + "SIGHUP; without one, keys are random and change every 12 hours.", parse: SettingValues.text)
+
+    static let tlsHandshakeTimeout = Setting(
+        "tls.handshakeTimeout", takes: "time", fallback: "10s",
+        "Time from a connection's accept to the end of its TLS handshake.",
+        parse: SettingValues.duration(.milliseconds(100) ... .seconds(300)))
+
+    static let tlsHandshakesMax = Setting(
+        "limits.tlsHandshakes", takes: "count", fallback: "1024",
+        "TLS handshakes under way; those of further connections wait their turn.",
+        parse: SettingValues.count(1...1_000_000))
+
+    static let tlsHandshakesWaitingMax = Setting(
+        "limits.tlsHandshakesWaiting", takes: "count", fallback: "16384",
+        "Connections that may wait so; further ones are closed.", parse: SettingValues.count(1...1_000_000))
 
     static let loops = Setting(
         "loops", takes: "count", fallback: "0", "Event loops, one thread each; 0 is one for each core.",
@@ -211,6 +239,18 @@ enum SettingsTable {
         "limits.deviceActionsBurst", takes: "count", fallback: "500",
         "Actions that one device may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
 
+    static let compression = Setting(
+        "websocket.compression", takes: "true or false", fallback: "true",
+        "Compress messages for clients that offer permessage-deflate, each by itself.", parse: SettingValues.flag)
+
+    static let compressionThreshold = Setting(
+        "websocket.compressionThreshold", takes: "bytes", fallback: "512",
+        "Smallest message that is compressed.", parse: SettingValues.bytes(0...(16 << 20)))
+
+    static let compressionLevel = Setting(
+        "websocket.compressionLevel", takes: "level", fallback: "2", "zlib's level: 1 is quick, 9 makes small.",
+        parse: SettingValues.count(1...9))
+
     static let storeConnections = Setting(
         "store.connections", takes: "count", fallback: "4",
         "Connections to the database on which actions are applied.", parse: SettingValues.count(1...64))
@@ -270,17 +310,18 @@ enum SettingsTable {
     /// All rows.
     static let rows: [SettingRow] = [
         listen.row, unixSocketMode.row, trustedProxies.row, loops.row, apps.row, databaseURL.row, databaseApp.row,
-        allowedOrigins.row,
+        allowedOrigins.row, tlsCertificateFiles.row, tlsKeyFiles.row, tlsTicketKeysFile.row, tlsHandshakeTimeout.row,
         jwtSecret.row, jwtKeysFile.row, jwtIssuer.row, jwtAudience.row, jwtLeeway.row,
         activityTimeout.row, pongTimeout.row, handshakeTimeout.row, messageTimeout.row, unackedTimeout.row,
         messageBytesMax.row, messageFragmentsMax.row, messagesPerSecond.row, messagesBurst.row,
         controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, requestBytesPerSecondMin.row,
         channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
-        addressConnectsBurst.row, sendQueueBytesMax.row,
+        addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
+        compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
         operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,

@@ -47,7 +47,7 @@ enum PusherProperties {
             try hold(!auth.isEmpty && auth.utf8.count <= limits.authBytes, "a long signature, or none")
             try hold(userData.utf8.count <= limits.userDataBytes, "long user data")
             try expect(event, "pusher:signin", [("auth", auth), ("user_data", userData)])
-            try checkAnswer(written { ServerEvent.signinSuccess(userData: userData, to: &$0) }, "user_data", userData)
+            try checkAnswer(written { succeed(userData, to: &$0) }, "user_data", userData)
         case .sync(let name, let data):
             try hold(name.utf8.count + 5 <= limits.eventNameBytes, "a long name")
             try hold(isObject(data), "the data of sync: is no object")
@@ -126,15 +126,25 @@ enum PusherProperties {
 
     // MARK: What the hub says
 
+    private static func succeed(_ userData: String, to writer: inout ByteWriter) {
+        var userData = userData
+        userData.withUTF8 { ServerEvent.signinSuccess(userData: UnsafeRawBufferPointer($0), to: &writer) }
+    }
+
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
-            data.withUnsafeBytes { ServerEvent.event(name, channel: channel.string, data: $0, to: &writer) }
+            data.withUnsafeBytes {
+                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: $0, to: &writer)
+            }
         }
         let members = try strings(text)
         try hold(members["event"] == [UInt8](name.utf8), "broadcast under another name")
         try hold(members["channel"] == [UInt8](channel.string.utf8), "broadcast on another channel")
         try hold(members["data"] == data, "broadcast with other data")
-        let succeeded = written { ServerEvent.subscriptionSucceeded(channel, epoch: name, offset: 7, to: &$0) }
+        let succeeded = written {
+            ServerEvent.subscriptionSucceeded(
+                channel: { $0.append(channel.string) }, epoch: name, offset: 7, to: &$0)
+        }
         let answer = try need(try strings(succeeded)["data"], "an answer without data")
         try hold(isObject(answer), "an answer whose data is no object")
     }

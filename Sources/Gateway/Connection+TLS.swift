@@ -1,0 +1,130 @@
+import Bytes
+import HTTP
+import Metrics
+import Reactor
+
+extension Connection {
+    /// Reads what has come, as plaintext.
+    @inline(__always)
+    func receive(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
+        guard let tls else { return Socket.receive(descriptor, into: room) }
+        return tls.receive(descriptor, into: room)
+    }
+
+    /// The client's first bytes are there: whether its handshake goes on now, or waits for its turn.
+    func mayHandshake() -> Bool {
+        if tls != nil { return true }
+        switch owner.handshakes.arrived(sessionID) {
+        case .begin: return beginHandshake()
+        case .wait:
+            owner.metrics.tls.delayed.add()
+            owner.loop.setInterest(self, [])
+            return false
+        case .shed:
+            handshakeFailed(.shed)
+            return false
+        }
+    }
+
+    /// Its turn has come.
+    func handshakeTurn() {
+        guard phase == .securing, tls == nil else { return }
+        owner.handshakes.begin()
+        guard beginHandshake() else { return }
+        updateInterest()
+        readable()
+    }
+
+    private func beginHandshake() -> Bool {
+        owner.metrics.tls.underWay.add(1)
+        owner.awaitHandshakeTick()
+        tls = owner.newTLSSession()
+        if tls != nil { return true }
+        // OpenSSL has no memory.
+        owner.handshakeEnded()
+        handshakeFailed(.shed)
+        return false
+    }
+
+    /// Bytes of the handshake were read: whether it is complete, so that what follows is HTTP.
+    func handshakeAdvanced(_ result: TransferResult) -> Bool {
+        guard let tls else { return false }
+        switch result {
+        case .endOfStream:
+            handshakeFailed(.closed)
+            return false
+        case .failed:
+            handshakeFailed(tls.failure ?? .closed)
+            return false
+        case .bytes, .wouldBlock: break
+        }
+        if !tls.isEstablished {
+            updateInterest()
+            return false
+        }
+        owner.handshakeEnded()
+        owner.metrics.tls.handshakes[tls.isResumed ? "resumed" : "full"].add()
+        if let conversation {
+            owner.metrics.tls.times.record(owner.loop.now.duration(since: conversation.startedAt))
+        }
+        phase = .http
+        conversation?.awaitedSince = owner.loop.now
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        updateInterest()
+        return true
+    }
+
+    /// The handshake comes to nothing. A client that speaks plain HTTP is told what it should do.
+    func handshakeFailed(_ reason: TLSFailure) {
+        guard phase == .securing else { return }
+        // Who says nothing at all and goes has not tried: a balancer that looks whether the port is open.
+        if reason != .closed || tls?.hasBegun == true { owner.metrics.tls.failures[reason.rawValue].add() }
+        guard reason == .plainHTTP else { return drop() }
+        if tls != nil { owner.handshakeEnded() }
+        tls = nil
+        phase = .http
+        answer(.problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false)
+    }
+
+    /// It goes away, whatever for: a handshake under way makes room for another one.
+    func leaveHandshake() {
+        if phase == .securing, tls != nil { owner.handshakeEnded() }
+    }
+}
+
+extension ClientLoop {
+    /// A session for a connection of a listener with TLS; nil where OpenSSL has no memory.
+    func newTLSSession() -> TLSSession? {
+        guard let server = configuration.tls else { return nil }
+        do throws(TLSError) {
+            let wire: TLSWire
+            if let own = self.wire { wire = own } else { wire = try TLSWire() }
+            self.wire = wire
+            return try server.session(on: wire)
+        } catch {
+            return nil
+        }
+    }
+
+    /// A handshake that had begun is at its end: the next one in line begins in the next tick.
+    func handshakeEnded() {
+        handshakes.ended()
+        metrics.tls.underWay.add(-1)
+        awaitHandshakeTick()
+    }
+
+    /// Has `handshakesDue` called in the next tick.
+    func awaitHandshakeTick() {
+        guard handshakes.awaitsTick, !awaitsHandshakeTick else { return }
+        awaitsHandshakeTick = true
+        handshakeAlarm?.set(after: .zero)
+    }
+
+    /// A new tick: those whose turn it is begin.
+    func handshakesDue() {
+        awaitsHandshakeTick = false
+        handshakes.tick()
+        while let id = handshakes.popReady() { connection(id)?.handshakeTurn() }
+        awaitHandshakeTick()
+    }
+}

@@ -1,0 +1,81 @@
+import Channels
+import Reactor
+
+/// The TLS handshakes of one loop. A whole one costs as much as some hundred deliveries, so that only a few begin in one
+/// tick, and whoever has a connection already is served between them; the others wait in line, in order.
+///
+/// Nothing is kept for a connection whose client has said nothing: it stands in no line.
+struct HandshakeLine {
+    /// What becomes of a connection whose client begins.
+    enum Turn {
+        case begin, wait
+        /// The line is as long as it may be.
+        case shed
+    }
+
+    private let underWayMax: Int
+    private let waitingMax: Int
+    private var waiting: ContiguousArray<SessionID> = []
+    private var next = 0
+    private var begun = 0
+    /// Begun and not complete.
+    private(set) var underWay = 0
+
+    /// Handshakes begun in one tick: about a millisecond and a half of whole ones.
+    static let beginsPerTickMax = 4
+
+    init(underWayMax: Int, waitingMax: Int) {
+        self.underWayMax = underWayMax
+        self.waitingMax = waitingMax
+    }
+
+    /// Connections in line; some may have gone meanwhile.
+    var waitingCount: Int { waiting.count - next }
+
+    private var hasPlace: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
+
+    /// Whether the next tick changes anything.
+    var awaitsTick: Bool { begun > 0 || (waitingCount > 0 && underWay < underWayMax) }
+
+    /// The first bytes of a connection's client are there.
+    mutating func arrived(_ id: SessionID) -> Turn {
+        if waitingCount == 0, hasPlace {
+            begin()
+            return .begin
+        }
+        guard waitingCount < waitingMax else { return .shed }
+        waiting.append(id)
+        return .wait
+    }
+
+    /// A new tick: others may begin.
+    mutating func tick() {
+        begun = 0
+    }
+
+    /// The connection whose turn it is, if there is a place; `begin` follows, unless that connection has gone.
+    mutating func popReady() -> SessionID? {
+        guard waitingCount > 0, hasPlace else { return nil }
+        let id = waiting[next]
+        next += 1
+        if next == waiting.count {
+            waiting = []
+            next = 0
+        } else if next >= 1024, next * 2 >= waiting.count {
+            waiting.removeFirst(next)
+            next = 0
+        }
+        return id
+    }
+
+    /// A handshake begins.
+    mutating func begin() {
+        begun += 1
+        underWay += 1
+    }
+
+    /// A handshake that had begun is complete, or has come to nothing.
+    mutating func ended() {
+        underWay -= 1
+    }
+}

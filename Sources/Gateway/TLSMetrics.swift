@@ -1,0 +1,37 @@
+import Metrics
+import Reactor
+
+/// The handshakes of all loops, and the certificates.
+package final class TLSMetrics: Sendable {
+    let handshakes = CounterTable("kind", ["full", "resumed"])
+    let failures = CounterTable("reason", TLSFailure.allCases.map(\.rawValue))
+    let delayed = Counter()
+    let underWay = Gauge()
+    let times = Histogram.times()
+    private let reloads = CounterTable("result", ["ok", "failed"])
+    private let server = Locked<TLSServer?>(nil)
+
+    /// Whose certificates are shown.
+    func serves(_ server: TLSServer) {
+        self.server.withLock { $0 = server }
+    }
+
+    /// The certificates were to be read anew.
+    package func reloaded(_ isDone: Bool) {
+        reloads[isDone ? "ok" : "failed"].add()
+    }
+
+    func append(to exposition: inout Exposition) {
+        guard let server = server.withLock({ $0 }) else { return }
+        exposition.counter("tls_handshakes_total", "TLS handshakes complete: full, or resumed by a ticket.", handshakes)
+        exposition.counter("tls_handshakes_failed_total", "TLS handshakes that came to nothing, by reason.", failures)
+        exposition.counter(
+            "tls_handshakes_delayed_total", "TLS handshakes that waited for others to go first.", delayed.count)
+        exposition.gauge("tls_handshakes_under_way", "TLS handshakes begun and not complete.", Double(underWay.level))
+        exposition.histogram("tls_handshake_seconds", "From a connection's accept to its TLS handshake's end.", times)
+        exposition.counter("tls_reloads_total", "Times that the certificates were read anew.", reloads)
+        exposition.gauge(
+            "tls_certificate_expiry_seconds", "When a certificate ends, in seconds since 1970.",
+            server.certificates.map { ([.init("file", $0.path)], Double($0.expiresAt)) })
+    }
+}

@@ -1,0 +1,103 @@
+import Bytes
+
+/// The messages that make up nearly all of what clients say, read where they lie: known by their first bytes, as
+/// pusher-js, whose key order other clients share, and this hub's own tools write them.
+///
+/// Only ever a quicker way to the same end: what is written any other way, however slightly, is nil here and read by
+/// `ClientEvent.decode`, and the tests hold the one against the other.
+package enum CommonEvent {
+    /// `pusher:ping`.
+    case ping
+    /// `pusher:pong`.
+    case pong
+    /// `pusher:subscribe` without a signature, to a name of channel characters.
+    case subscribe(channel: UnsafeRawBufferPointer)
+    /// `pusher:signin`; of the user's data the inside of its JSON string, whose only escapes are `\"`.
+    case signin(auth: UnsafeRawBufferPointer, userData: UnsafeRawBufferPointer)
+
+    private static let pingText: StaticString = #"{"event":"pusher:ping","data":{}}"#
+    private static let pongText: StaticString = #"{"event":"pusher:pong","data":{}}"#
+    private static let subscribePrefix: StaticString = #"{"event":"pusher:subscribe","data":{"auth":"","channel":""#
+    private static let signinPrefix: StaticString = #"{"event":"pusher:signin","data":{"auth":""#
+    private static let userDataPrefix: StaticString = #"","user_data":""#
+    private static let ending: StaticString = #""}}"#
+
+    /// Reads one text message, valid UTF-8; the event points into it.
+    package init?(_ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()) {
+        // `{"event":"pusher:` and the letter that tells the three apart.
+        guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
+        switch text[17] {
+        case UInt8(ascii: "p"):
+            if text.equals(Self.pingText) {
+                self = .ping
+            } else if text.equals(Self.pongText) {
+                self = .pong
+            } else {
+                return nil
+            }
+        case UInt8(ascii: "s"):
+            let body = text.count &- Self.ending.utf8CodeUnitCount
+            guard text.part(body..<text.count).equals(Self.ending) else { return nil }
+            if text.hasPrefix(Self.subscribePrefix), body > Self.subscribePrefix.utf8CodeUnitCount {
+                let channel = text.part(Self.subscribePrefix.utf8CodeUnitCount..<body)
+                guard channel.count <= ChannelName.maximumBytes else { return nil }
+                for byte in channel { guard byte.isChannelCharacter else { return nil } }
+                self = .subscribe(channel: channel)
+            } else if text.hasPrefix(Self.signinPrefix), body > Self.signinPrefix.utf8CodeUnitCount {
+                guard let event = Self.signin(text.part(Self.signinPrefix.utf8CodeUnitCount..<body), limits) else {
+                    return nil
+                }
+                self = event
+            } else {
+                return nil
+            }
+        default: return nil
+        }
+    }
+
+    /// What stands between the quotes around signature and user's data.
+    private static func signin(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> CommonEvent? {
+        var at = 0
+        while at < text.count, text[at].isPlainText { at &+= 1 }
+        let data = at &+ userDataPrefix.utf8CodeUnitCount
+        guard at > 0, at <= limits.authBytes, data < text.count, text.part(at..<data).equals(userDataPrefix),
+            text.count &- data <= limits.userDataBytes
+        else { return nil }
+        var next = data
+        while next < text.count {
+            if text[next].isPlainText {
+                next &+= 1
+            } else if text[next] == UInt8(ascii: "\\"), next &+ 1 < text.count, text[next &+ 1] == UInt8(ascii: "\"") {
+                next &+= 2
+            } else {
+                return nil
+            }
+        }
+        return .signin(auth: text.part(0..<at), userData: text.part(data..<text.count))
+    }
+
+    /// Calls `body` with what the inside of a JSON string stands for whose only escapes are `\"`.
+    package static func withUnescaped<Result>(
+        _ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 1) { room in
+            var count = 0
+            var at = 0
+            while at < text.count {
+                if text[at] == UInt8(ascii: "\\") { at &+= 1 }
+                guard at < text.count else { break }
+                room[count] = text[at]
+                count &+= 1
+                at &+= 1
+            }
+            return body(UnsafeRawBufferPointer(start: room.baseAddress, count: count))
+        }
+    }
+}
+
+extension UInt8 {
+    /// True for printable ASCII that means itself inside a JSON string.
+    @inline(__always) fileprivate var isPlainText: Bool {
+        self &- 0x20 < 0x5F && self != UInt8(ascii: "\"") && self != UInt8(ascii: "\\")
+    }
+}

@@ -1,0 +1,82 @@
+import COpenSSL
+import Glibc
+
+/// The client's side of TLS, for the hub's own tools. Belongs to one loop.
+package final class TLSClient {
+    /// How it goes about it.
+    package struct Manner {
+        /// PEM file of the roots that servers are judged by; nil: a server is not judged.
+        package var rootsFile: String?
+        /// Takes up earlier sessions.
+        package var resumes = false
+        /// The oldest and the newest version offered, by OpenSSL's numbers.
+        package var versions = TLS1_2_VERSION...TLS1_3_VERSION
+        /// Names of protocols offered (ALPN); none: no offer.
+        package var protocols = ["http/1.1"]
+        /// OpenSSL's names of the suites of TLS 1.2 offered; nil: its own choice.
+        package var suites: String?
+
+        package init() {}
+    }
+
+    private let context: OpaquePointer
+    private let manner: Manner
+    /// The newest session that a server gave a ticket for.
+    private var newest: OpaquePointer?
+
+    /// - Throws: where OpenSSL refuses the manner, or the roots cannot be read.
+    package init(_ manner: Manner = Manner()) throws(TLSError) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else { throw TLSError(openSSL: "no TLS") }
+        self.context = context
+        self.manner = manner
+        carillon_tls_mode(context)
+        _ = carillon_tls_versions(context, manner.versions.lowerBound, manner.versions.upperBound)
+        if let suites = manner.suites, SSL_CTX_set_cipher_list(context, suites) != 1 {
+            throw TLSError(openSSL: "these suites")
+        }
+        if let roots = manner.rootsFile {
+            guard SSL_CTX_load_verify_locations(context, roots, nil) == 1 else { throw TLSError(openSSL: roots) }
+            SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        } else {
+            SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nil)
+        }
+        let offer = manner.protocols.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
+        if !offer.isEmpty { SSL_CTX_set_alpn_protos(context, offer, UInt32(offer.count)) }
+        if manner.resumes {
+            carillon_tls_cache_mode(context, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
+            SSL_CTX_set_ex_data(context, 0, Unmanaged.passUnretained(self).toOpaque())
+            SSL_CTX_sess_set_new_cb(context) { ssl, session in
+                guard let ssl, let argument = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0) else { return 0 }
+                Unmanaged<TLSClient>.fromOpaque(argument).takeUnretainedValue().keep(session)
+                // The reference is ours.
+                return 1
+            }
+        }
+    }
+
+    deinit {
+        SSL_SESSION_free(newest)
+        SSL_CTX_free(context)
+    }
+
+    /// Whether there is a session to take up.
+    package var canResume: Bool { newest != nil }
+
+    private func keep(_ session: OpaquePointer?) {
+        SSL_SESSION_free(newest)
+        newest = session
+    }
+
+    /// A session with the server called `host`, to be begun with `TLSSession.start`.
+    package func session(host: String?, on wire: TLSWire) throws(TLSError) -> TLSSession {
+        let session = try TLSSession(context, of: self, .client, on: wire)
+        session.withOpenSSL { ssl in
+            if let host {
+                _ = carillon_tls_name(ssl, host)
+                SSL_set1_host(ssl, host)
+            }
+            if manner.resumes, let newest { SSL_set_session(ssl, newest) }
+        }
+        return session
+    }
+}

@@ -1,0 +1,51 @@
+import COpenSSL
+
+/// Why a handshake or a session failed: few enough to be counted by.
+package enum TLSFailure: String, CaseIterable, Sendable {
+    /// The peer speaks HTTP without TLS.
+    case plainHTTP = "plain_http"
+    /// What came first is no TLS.
+    case notTLS = "not_tls"
+    /// No version, cipher or group in common: SSL 3 to TLS 1.1, or suites that are weak.
+    case noneInCommon = "none_in_common"
+    /// ALPN: the client offers other protocols only.
+    case noProtocol = "no_protocol"
+    /// The client refused, most often because of the certificate.
+    case refusedByClient = "refused_by_client"
+    /// A message that TLS does not allow, or one that was changed on its way.
+    case malformed
+    /// It did not complete in time.
+    case timeout
+    /// The connection ended before it was complete.
+    case closed
+    /// The hub has as many handshakes under way and waiting as it may have.
+    case shed
+
+    /// What the first byte tells that comes from a client: a handshake record, or something else.
+    init?(firstByte: UInt8) {
+        switch firstByte {
+        case 0x16: return nil
+        // The first letter of every method of HTTP, and of PRI of HTTP/2.
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): self = .plainHTTP
+        default: self = .notTLS
+        }
+    }
+
+    /// From the newest code in OpenSSL's queue.
+    init(openSSL code: UInt) {
+        guard carillon_error_library(code) == ERR_LIB_SSL else {
+            self = .malformed
+            return
+        }
+        switch carillon_error_reason(code) {
+        case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_NO_SHARED_CIPHER, SSL_R_VERSION_TOO_LOW, SSL_R_WRONG_VERSION_NUMBER,
+            SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SHARED_GROUPS, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
+            SSL_R_NO_PROTOCOLS_AVAILABLE, SSL_R_INAPPROPRIATE_FALLBACK, SSL_R_UNKNOWN_PROTOCOL:
+            self = .noneInCommon
+        case SSL_R_NO_APPLICATION_PROTOCOL: self = .noProtocol
+        // The peer's alerts have numbers of their own, from SSL_AD_REASON_OFFSET on.
+        case 1000...1255: self = .refusedByClient
+        default: self = .malformed
+        }
+    }
+}

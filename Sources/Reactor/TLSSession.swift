@@ -1,0 +1,243 @@
+import COpenSSL
+import Glibc
+
+/// One connection's TLS: turns what its socket takes and gives into plaintext and back.
+///
+/// Belongs to its loop. It owns OpenSSL's state of the connection and, only while the socket is full, ciphertext that
+/// is still to be sent. The descriptor is the caller's.
+package final class TLSSession {
+    /// Which end of the handshake it is.
+    package enum Role {
+        case server, client
+    }
+
+    /// Ciphertext that one session may hold for a socket that takes none: what it seals at a time, twice over. A peer
+    /// may ask for answers without reading any (key updates, RFC 8446 §4.6.3); beyond this it is cut off.
+    package static let unsentBytesMax = 2 * TLSWire.sealedBytesMax
+
+    private let ssl: OpaquePointer
+    /// What OpenSSL's callbacks look into during the handshake; a newer one may have come since.
+    private let context: AnyObject
+    // A loop outlives its connections, which are the only ones to keep a session.
+    private unowned(unsafe) let wire: TLSWire
+    /// Ciphertext that the socket has not taken.
+    private var unsent: [UInt8] = []
+    private var unsentOffset = 0
+    /// The handshake is complete.
+    package private(set) var isEstablished = false
+    /// Whether anything has come from the peer.
+    package private(set) var hasBegun = false
+    /// Why the handshake, or the session, failed.
+    package private(set) var failure: TLSFailure?
+
+    /// A session that awaits, or begins, its handshake.
+    ///
+    /// - Parameter owner: keeps `context` and all that it points to.
+    init(_ context: OpaquePointer, of owner: AnyObject, _ role: Role, on wire: TLSWire) throws(TLSError) {
+        guard let ssl = SSL_new(context) else { throw TLSError(openSSL: "no TLS session") }
+        self.ssl = ssl
+        self.context = owner
+        self.wire = wire
+        carillon_tls_attach(ssl, wire.bio)
+        switch role {
+        case .server: SSL_set_accept_state(ssl)
+        case .client: SSL_set_connect_state(ssl)
+        }
+    }
+
+    deinit {
+        // A session that ends without a farewell would take its ticket with it (RFC 5246 §7.2.1), and phones end so.
+        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+        SSL_free(ssl)
+    }
+
+    // MARK: What was negotiated
+
+    /// Whether the handshake took up an earlier session, by its ticket.
+    package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+    /// Such as `TLSv1.3`.
+    package var version: String { String(cString: SSL_get_version(ssl)) }
+
+    /// OpenSSL's state, for a client's set-up.
+    func withOpenSSL<Result>(_ body: (OpaquePointer) -> Result) -> Result { body(ssl) }
+
+    // MARK: Reading
+
+    /// Reads what has come, goes on with the handshake where that is still under way, and fills `room` with plaintext.
+    ///
+    /// `room` must be larger than a record and its overhead. `.wouldBlock` may mean that bytes came and made no
+    /// plaintext yet. After `.failed` the reason is in `failure`, and the peer has been told.
+    package func receive(_ descriptor: Int32, into room: UnsafeMutableRawBufferPointer) -> TransferResult {
+        // All that comes must fit into `room` as plaintext, with a record that came in part before.
+        let spare = room.count &- TLSWire.recordBytes &- TLSWire.recordOverhead
+        guard spare > 0 else { return .failed(ENOBUFS) }
+        let received = UnsafeMutableRawBufferPointer(
+            rebasing: wire.received[0..<Swift.min(spare, wire.received.count)])
+        switch Socket.receive(descriptor, into: received) {
+        case .bytes(let count):
+            return opened(UnsafeRawBufferPointer(rebasing: received[0..<count]), descriptor, into: room)
+        case let other: return other
+        }
+    }
+
+    /// Takes ciphertext that has come, and fills `room` with plaintext.
+    private func opened(
+        _ ciphertext: UnsafeRawBufferPointer, _ descriptor: Int32, into room: UnsafeMutableRawBufferPointer
+    ) -> TransferResult {
+        if !hasBegun {
+            hasBegun = true
+            if SSL_is_server(ssl) == 1, let first = ciphertext.first, let stranger = TLSFailure(firstByte: first) {
+                failure = stranger
+                return .failed(EPROTO)
+            }
+        }
+        wire.ends.pointee.incoming = ciphertext.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        wire.ends.pointee.incoming_count = ciphertext.count
+        defer { wire.clear() }
+        var result = TransferResult.wouldBlock
+        if isEstablished || advance() { result = read(into: room) }
+        // Flights of the handshake, tickets, alerts.
+        let sent = sendSealed(descriptor)
+        if failure != nil { return .failed(EPROTO) }
+        if case .failed = sent { return sent }
+        return result
+    }
+
+    /// Goes on with the handshake, and says whether it is complete.
+    private func advance() -> Bool {
+        let code = SSL_do_handshake(ssl)
+        if code == 1 {
+            isEstablished = true
+            return true
+        }
+        // Only a flight longer than the wire wants to write, and there is room for the longest of ours.
+        if !wantsMore(code) && failure == nil { failure = .malformed }
+        return false
+    }
+
+    /// Reads every record that is there.
+    private func read(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
+        var filled = 0
+        while filled < room.count {
+            let count = SSL_read(ssl, room.baseAddress.map { $0 + filled }, Int32(clamping: room.count &- filled))
+            guard count > 0 else {
+                if SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 {
+                    OpenSSLErrors.clear()
+                    return filled > 0 ? .bytes(filled) : .endOfStream
+                }
+                _ = wantsMore(count)
+                break
+            }
+            filled &+= Int(count)
+            // The usual end, without another call to be told so.
+            if wire.ends.pointee.incoming_count == 0, SSL_pending(ssl) == 0 { break }
+        }
+        return filled > 0 ? .bytes(filled) : .wouldBlock
+    }
+
+    /// Whether a call that returned `code` only lacks bytes of the peer; `failure` says so where it failed.
+    private func wantsMore(_ code: Int32) -> Bool {
+        switch SSL_get_error(ssl, code) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
+        default:
+            failure = TLSFailure(openSSL: ERR_peek_last_error())
+            OpenSSLErrors.clear()
+            return false
+        }
+    }
+
+    // MARK: Writing
+
+    /// Ciphertext waits for the socket: until it is writable nothing more should be sealed.
+    package var hasUnsent: Bool { !unsent.isEmpty }
+
+    /// Makes a record of at most `TLSWire.recordBytes` bytes, and of more than none; it is sent by `send`.
+    ///
+    /// - Returns: false where the session is broken.
+    package func seal(_ plaintext: UnsafeRawBufferPointer) -> Bool {
+        let count = SSL_write(ssl, plaintext.baseAddress, Int32(clamping: plaintext.count))
+        if Int(count) == plaintext.count { return true }
+        _ = wantsMore(count)
+        if failure == nil { failure = .malformed }
+        return false
+    }
+
+    /// Whether what is sealed should be sent before more is.
+    package var isWireFull: Bool { !wire.hasRoom }
+
+    /// The loop's room to gather small frames into one record.
+    package var record: UnsafeMutableRawBufferPointer { wire.record }
+
+    /// What a `send` came to.
+    package enum Sent {
+        case all, blocked, broken
+    }
+
+    /// Sends what an earlier call has left, and all that is sealed.
+    package func send(_ descriptor: Int32) -> Sent {
+        if hasUnsent {
+            switch sendUnsent(descriptor) {
+            case .all: break
+            case let other: return other
+            }
+        }
+        let result = sendSealed(descriptor)
+        wire.ends.pointee.outgoing_count = 0
+        if case .failed = result { return .broken }
+        return hasUnsent ? .blocked : .all
+    }
+
+    private func sendUnsent(_ descriptor: Int32) -> Sent {
+        while unsentOffset < unsent.count {
+            let result = unsent.withUnsafeBytes {
+                Socket.send(descriptor, UnsafeRawBufferPointer(rebasing: $0[unsentOffset...]))
+            }
+            switch result {
+            case .bytes(let count): unsentOffset &+= count
+            case .wouldBlock: return .blocked
+            case .endOfStream, .failed: return .broken
+            }
+        }
+        unsent = []
+        unsentOffset = 0
+        return .all
+    }
+
+    /// Sends what is sealed; what the socket does not take is kept.
+    private func sendSealed(_ descriptor: Int32) -> TransferResult {
+        let sealed = wire.sealed
+        guard !sealed.isEmpty else { return .wouldBlock }
+        var taken = 0
+        if !hasUnsent {
+            switch Socket.send(descriptor, sealed) {
+            case .bytes(let count): taken = count
+            case .wouldBlock: break
+            case .endOfStream: return .failed(EPIPE)
+            case .failed(let code): return .failed(code)
+            }
+        }
+        guard taken < sealed.count else { return .bytes(taken) }
+        guard unsent.count &- unsentOffset &+ sealed.count &- taken <= Self.unsentBytesMax else {
+            return .failed(ENOBUFS)
+        }
+        unsent.append(contentsOf: sealed[taken...])
+        return .bytes(taken)
+    }
+
+    /// Tells the peer that no more will come (close_notify), and ends the stream. What the socket does not take is left.
+    package func finishSending(_ descriptor: Int32) {
+        if isEstablished, failure == nil {
+            _ = SSL_shutdown(ssl)
+            OpenSSLErrors.clear()
+            _ = send(descriptor)
+        }
+        Socket.finishSending(descriptor)
+    }
+
+    /// Begins a client's handshake: sends its hello.
+    package func start(_ descriptor: Int32) -> Sent {
+        _ = advance()
+        guard failure == nil else { return .broken }
+        return send(descriptor)
+    }
+}

@@ -1,0 +1,85 @@
+import Bytes
+import Pusher
+import TestSupport
+import Testing
+
+/// The quick reading of common messages says what the general one says, or nothing.
+@Suite(.timeLimit(.minutes(1))) struct CommonEventTests {
+    private static let messages = [
+        #"{"event":"pusher:ping","data":{}}"#, #"{"event":"pusher:pong","data":{}}"#,
+        #"{"event":"pusher:subscribe","data":{"auth":"","channel":"user.1.adherence"}}"#,
+        #"{"event":"pusher:subscribe","data":{"auth":"","channel":"private-x_y=@,.;-"}}"#,
+        #"{"event":"pusher:signin","data":{"auth":"key:abcdef","user_data":"{\"id\":\"u1\",\"user_info\":{}}"}}"#,
+    ]
+
+    /// What the quick reading found, as the general one would have it.
+    private func quick(_ text: [UInt8], _ limits: PusherLimits = PusherLimits()) -> ClientEvent? {
+        withBytes(text) { bytes in
+            switch CommonEvent(bytes, limits: limits) {
+            case nil: nil
+            case .ping: .ping
+            case .pong: .pong
+            case .subscribe(let channel): ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
+            case .signin(let auth, let userData):
+                .signin(auth: auth.string, userData: CommonEvent.withUnescaped(userData) { $0.string })
+            }
+        }
+    }
+
+    private func general(_ text: [UInt8], _ limits: PusherLimits = PusherLimits()) -> ClientEvent? {
+        withBytes(text) { try? ClientEvent.decode($0, limits: limits) }
+    }
+
+    @Test(arguments: messages) func readsWhatClientsWrite(message: String) throws {
+        #expect(try #require(quick(Array(message.utf8))) == general(Array(message.utf8)))
+    }
+
+    @Test(arguments: messages) func agreesOnEveryChange(message: String) {
+        var random = SeededRandom()
+        let bytes = Array(message.utf8)
+        let odd = Array(#""\{}[]:, u0n/#é"#.utf8) + [0x00, 0x1F, 0x7F, 0x80, 0xFF]
+        for _ in 0..<3_000 {
+            var changed = bytes
+            for _ in 0...Int.random(in: 0..<2, using: &random) {
+                let place = Int.random(in: changed.indices, using: &random)
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0: changed[place] = odd.randomElement(using: &random) ?? 0
+                case 1: changed.insert(odd.randomElement(using: &random) ?? 0, at: place)
+                case 2: changed.remove(at: place)
+                default: changed.removeSubrange(place...)
+                }
+                if changed.isEmpty { break }
+            }
+            guard let found = quick(changed) else { continue }
+            #expect(found == general(changed), "seed \(random.seed)")
+        }
+    }
+
+    /// Where the end overlaps the beginning.
+    @Test func takesWhatIsCutOff() {
+        for message in Self.messages {
+            for count in 0..<message.utf8.count {
+                for ending in ["", "}", "}}", "\"}}", "\"\"}}"] {
+                    let text = Array(message.utf8.prefix(count)) + Array(ending.utf8)
+                    if let found = quick(text) { #expect(found == general(text)) }
+                }
+            }
+        }
+    }
+
+    @Test func boundsAreTheGeneralOnes() throws {
+        let name = String(repeating: "a", count: ChannelName.maximumBytes)
+        let longest = Array(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(name)"}}"#.utf8)
+        #expect(try #require(quick(longest)) == general(longest))
+        #expect(quick(Array(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"\#(name)a"}}"#.utf8)) == nil)
+        var limits = PusherLimits()
+        limits.authBytes = 5
+        limits.userDataBytes = 4
+        let signin = { (auth: String, user: String) in
+            Array(#"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"\#(user)"}}"#.utf8)
+        }
+        #expect(try #require(quick(signin("12345", "1234"), limits)) == general(signin("12345", "1234"), limits))
+        #expect(quick(signin("123456", "1234"), limits) == nil)
+        #expect(quick(signin("12345", "12345"), limits) == nil)
+    }
+}

@@ -1,0 +1,229 @@
+import COpenSSL
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Reactor
+
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct TLSSessionTests {
+    private let folder: CertificateFolder
+    private let server: TLSServer
+    private let wires: (TLSWire, TLSWire)
+
+    init() throws {
+        folder = try CertificateFolder()
+        let pair = try folder.make("one", hosts: ["localhost"])
+        server = try TLSServer(.init(certificates: [.init(certificate: pair.certificate, key: pair.key)]))
+        wires = (try TLSWire(), try TLSWire())
+    }
+
+    private func world(_ change: (inout TLSClient.Manner) -> Void = { _ in }) throws -> TLSWorld {
+        var manner = TLSClient.Manner()
+        change(&manner)
+        return try TLSWorld(server, try TLSClient(manner), on: wires)
+    }
+
+    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    func bothVersionsCarryBytesBothWays(_ version: Int32) throws {
+        let world = try world { $0.versions = version...version }
+        world.settle()
+        #expect(world.server.isEstablished && world.client.isEstablished)
+        #expect(world.server.version == (version == TLS1_3_VERSION ? "TLSv1.3" : "TLSv1.2"))
+        #expect(!world.server.isResumed)
+        #expect(seal("ping", world.client) && world.client.send(world.clientSocket) == .all)
+        #expect(seal("pong", world.server) && world.server.send(world.serverSocket) == .all)
+        world.settle()
+        #expect(world.serverRead == Array("ping".utf8))
+        #expect(world.clientRead == Array("pong".utf8))
+    }
+
+    @Test func theServerIsJudgedByItsRoots() throws {
+        let good = try world { $0.rootsFile = folder.file("one.pem") }
+        good.settle()
+        #expect(good.client.isEstablished)
+        let other = try folder.make("other", hosts: ["localhost"])
+        let bad = try world { $0.rootsFile = other.certificate }
+        bad.settle()
+        #expect(!bad.client.isEstablished)
+        #expect(bad.server.failure == .refusedByClient)
+        #expect(ERR_peek_error() == 0, "nothing is left for the next connection")
+    }
+
+    /// Every place at which the client's flights can be cut in two, and every byte alone.
+    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
+    func flightsMayComeInPieces(_ version: Int32) throws {
+        let whole = try world { $0.versions = version...version }
+        _ = whole.client.start(whole.clientSocket)
+        let helloBytes = whole.sentByClient().count
+        for cut in 1..<helloBytes {
+            let world = try world { $0.versions = version...version }
+            _ = world.client.start(world.clientSocket)
+            let hello = world.sentByClient()
+            world.toServer(hello[..<min(cut, hello.count - 1)])
+            #expect(world.sentByServer().isEmpty)
+            #expect(world.serverResult == .wouldBlock)
+            world.toServer(hello[min(cut, hello.count - 1)...])
+            world.toClient(world.sentByServer()[...])
+            world.settle()
+            #expect(world.server.isEstablished, "cut at \(cut) of \(helloBytes)")
+        }
+        let dribbled = try world { $0.versions = version...version }
+        _ = dribbled.client.start(dribbled.clientSocket)
+        while !dribbled.server.isEstablished {
+            let flight = dribbled.sentByClient()
+            try #require(!flight.isEmpty)
+            for index in flight.indices { dribbled.toServer(flight[index...index]) }
+            let answer = dribbled.sentByServer()
+            for index in answer.indices { dribbled.toClient(answer[index...index]) }
+        }
+        #expect(seal("x", dribbled.client) && dribbled.client.send(dribbled.clientSocket) == .all)
+        for byte in dribbled.sentByClient() { dribbled.toServer([byte]) }
+        #expect(dribbled.serverRead == Array("x".utf8))
+    }
+
+    /// A record that comes in pieces, each of which brings no plaintext, and several records in one piece.
+    @Test func recordsMayComeInPieces() throws {
+        let world = try world()
+        world.settle()
+        for cut in 1..<40 {
+            #expect(seal("first\(cut)", world.client) && seal("second\(cut)", world.client))
+            #expect(world.client.send(world.clientSocket) == .all)
+            let bytes = world.sentByClient()
+            world.toServer(bytes[..<cut])
+            world.toServer(bytes[cut...])
+        }
+        #expect(String(decoding: world.serverRead, as: UTF8.self) == (1..<40).map { "first\($0)second\($0)" }.joined())
+    }
+
+    @Test(arguments: [("GET / HTTP/1.1\r\n\r\n", TLSFailure.plainHTTP), ("\u{1}\u{2}", .notTLS), ("ssh-2.0", .notTLS)])
+    func strangersAreTold(_ words: String, _ failure: TLSFailure) throws {
+        let world = try world()
+        world.toServer(Array(words.utf8)[...])
+        #expect(world.server.failure == failure)
+        #expect(world.serverResult == .failed(EPROTO))
+        #expect(world.sentByServer().isEmpty)
+    }
+
+    @Test(arguments: [
+        (TLS1_VERSION, TLS1_1_VERSION, "ALL:@SECLEVEL=0"), (TLS1_2_VERSION, TLS1_2_VERSION, "AES128-SHA:@SECLEVEL=0"),
+        (TLS1_2_VERSION, TLS1_2_VERSION, "ECDHE-ECDSA-AES128-SHA256:@SECLEVEL=0"),
+        (TLS1_2_VERSION, TLS1_2_VERSION, "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0"),
+        (TLS1_2_VERSION, TLS1_2_VERSION, "AECDH-AES128-SHA:@SECLEVEL=0"),
+    ])
+    func whatIsWeakIsRefused(_ least: Int32, _ most: Int32, _ suites: String) throws {
+        let world = try world {
+            $0.versions = least...most
+            $0.suites = suites
+        }
+        world.settle()
+        #expect(!world.server.isEstablished)
+        #expect(world.server.failure == .noneInCommon)
+        #expect(world.client.failure != nil, "it has been told by an alert")
+        #expect(ERR_peek_error() == 0)
+    }
+
+    @Test(arguments: [
+        ([], true), (["http/1.1"], true), (["h2", "http/1.1"], true), (["h2"], false), (["spdy/3", "h2"], false),
+        (["http/1.10"], false), (["http/1."], false),
+    ])
+    func onlyHTTPIsSpoken(_ offered: [String], _ isTaken: Bool) throws {
+        let world = try world { $0.protocols = offered }
+        world.settle()
+        #expect(world.server.isEstablished == isTaken)
+        #expect(world.server.failure == (isTaken ? nil : .noProtocol))
+        guard isTaken, !offered.isEmpty else { return }
+        let chosen = world.client.withOpenSSL { ssl -> String in
+            var name: UnsafePointer<UInt8>?
+            var count: UInt32 = 0
+            SSL_get0_alpn_selected(ssl, &name, &count)
+            return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+        }
+        #expect(chosen == "http/1.1")
+    }
+
+    /// A client of TLS 1.2 that wants another handshake gets none, and the session goes on or ends; it never begins one.
+    @Test func noHandshakeFollowsTheFirst() throws {
+        let world = try world { $0.versions = TLS1_2_VERSION...TLS1_2_VERSION }
+        world.settle()
+        world.client.withOpenSSL { ssl in
+            _ = SSL_renegotiate(ssl)
+            _ = SSL_do_handshake(ssl)
+        }
+        ERR_clear_error()
+        _ = world.client.send(world.clientSocket)
+        let hello = world.sentByClient()
+        #expect(!hello.isEmpty)
+        world.toServer(hello[...])
+        let answer = world.sentByServer()
+        #expect(answer.count < 100, "an alert, and no flight of a handshake")
+        #expect(answer.first == 0x15)
+    }
+
+    /// A peer may ask for new keys over and over, each time making us answer, and read nothing.
+    @Test func answersToKeyUpdatesAreBounded() throws {
+        let world = try world { $0.versions = TLS1_3_VERSION...TLS1_3_VERSION }
+        world.settle()
+        var small: Int32 = 1
+        setsockopt(world.serverSocket, SOL_SOCKET, SO_SNDBUF, &small, 4)
+        var rounds = 0
+        while world.server.failure == nil, case .wouldBlock = world.serverResult, rounds < 20_000 {
+            rounds += 1
+            world.client.withOpenSSL { ssl in
+                _ = SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED)
+                _ = SSL_do_handshake(ssl)
+            }
+            _ = world.client.send(world.clientSocket)
+            world.toServer(world.sentByClient()[...])
+        }
+        // OpenSSL counts key updates too, and gives up on its own after some.
+        #expect(rounds < 20_000)
+        #expect(ERR_peek_error() == 0)
+    }
+
+    @Test func aFarewellIsReadAsTheEnd() throws {
+        let world = try world()
+        world.settle()
+        #expect(seal("last", world.client) && world.client.send(world.clientSocket) == .all)
+        world.client.finishSending(world.clientSocket)
+        let bytes = world.sentByClient()
+        world.toServer(bytes[...])
+        #expect(world.serverRead == Array("last".utf8))
+        #expect(world.serverResult == .endOfStream)
+        world.server.finishSending(world.serverSocket)
+        world.toClient(world.sentByServer()[...])
+        #expect(world.clientResult == .endOfStream)
+    }
+
+    /// Ends of the stream, and changed bytes, at every state.
+    @Test func whatIsChangedOnItsWayEndsTheSession() throws {
+        var random = SeededRandom()
+        for _ in 0..<200 {
+            let world = try world {
+                $0.versions = Bool.random(using: &random) ? TLS1_2_VERSION...TLS1_2_VERSION : $0.versions
+            }
+            _ = world.client.start(world.clientSocket)
+            var flight = world.sentByClient()
+            let isFirst = Bool.random(using: &random)
+            if !isFirst {
+                world.toServer(flight[...])
+                world.toClient(world.sentByServer()[...])
+                flight = world.sentByClient()
+            }
+            guard !flight.isEmpty else { continue }
+            let place = Int.random(in: 0..<flight.count, using: &random)
+            flight[place] ^= UInt8.random(in: 1...255, using: &random)
+            world.toServer(flight[...])
+            world.toClient(world.sentByServer()[...])
+            world.toServer(world.sentByClient()[...])
+            // Some bytes of a hello are the client's to choose; then the client finds out.
+            #expect(
+                !(world.server.isEstablished && world.client.isEstablished && !isFirst) || world.server.failure == nil,
+                "seed \(random)")
+            #expect(ERR_peek_error() == 0)
+        }
+    }
+
+    private func seal(_ text: String, _ session: TLSSession) -> Bool {
+        Array(text.utf8).withUnsafeBytes { session.seal($0) }
+    }
+}

@@ -1,0 +1,48 @@
+import Sync
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct StreamTableTests {
+    /// Whatever is kept, changed and forgotten, the table says what a dictionary says.
+    @Test(arguments: 0..<10 as Range<UInt64>) func agreesWithADictionary(_ seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var table = StreamTable<Int>()
+        var model: [StreamID: Int] = [:]
+        let streams = (0..<300).map { StreamID(user: "u\($0 / 2)", topic: $0 % 2 == 0 ? "a" : "b") }
+        // More are kept than forgotten at first, then the other way round: it grows, and empties.
+        for step in 0..<6_000 {
+            let stream = streams[Int.random(in: streams.indices, using: &random)]
+            let keeps = Int.random(in: 0..<10, using: &random) < (step < 3_000 ? 7 : 2)
+            switch (keeps, table.place(of: stream)) {
+            case (true, let place?):
+                table[place] += 1
+                model[stream]? += 1
+            case (true, nil):
+                #expect(table[table.insert(step, for: stream)] == step, "seed \(seed)")
+                model[stream] = step
+            case (false, _):
+                #expect(table.remove(stream) == model.removeValue(forKey: stream), "seed \(seed)")
+            }
+            #expect(table.count == model.count, "seed \(seed)")
+            #expect(table[stream] == model[stream], "seed \(seed)")
+        }
+        for stream in streams { #expect(table[stream] == model[stream], "seed \(seed)") }
+        #expect(table.entries.allSatisfy { model[$0.stream] == $0.value }, "seed \(seed)")
+        for stream in streams { table[stream] = nil }
+        #expect(table.isEmpty && streams.allSatisfy { table[$0] == nil })
+    }
+
+    @Test func isEmptyAtFirst() {
+        var table = StreamTable<String>()
+        let stream = StreamID(user: "u", topic: "a")
+        #expect(table.place(of: stream) == nil)
+        #expect(table.remove(stream) == nil)
+        table[stream] = "x"
+        // Another reference to the same text.
+        let other = StreamID(user: "u", topic: "a")
+        #expect(table[other] == "x")
+        table[other] = "y"
+        #expect(table.count == 1)
+        #expect(table.stream(at: 0) == stream)
+    }
+}
