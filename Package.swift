@@ -154,9 +154,7 @@ let package = Package(
         layer(
             "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
             path: "Tests/Fuzz/Properties"),
-        .testTarget(
-            name: "FuzzTests", dependencies: ["FuzzProperties", "TestSupport"], path: "Tests/Fuzz/Replay",
-            swiftSettings: mixedSettings),
+        tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
         tests("BytesTests", ["Bytes", "TestSupport"]),
         tests("DigestsTests", ["Bytes", "Digests"]),
         tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),

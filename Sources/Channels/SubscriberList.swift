@@ -1,25 +1,26 @@
 /// Sessions of one channel, in no order. One, by far the most common number in a user's channel, needs no memory of its
 /// own.
 ///
-/// Invariant: `only` stands for nobody unless `many` is empty.
+/// Invariant: `single` stands for nobody unless `many` is empty.
 package struct SubscriberList {
-    /// The only session, where there is no other.
-    package private(set) var only = SessionID.nobody
+    private var single = SessionID.nobody
     /// All sessions, where there are two or more, or have been.
     package private(set) var many: ContiguousArray<SessionID> = []
 
+    /// The only session, where there is no other.
+    package var only: SessionID? { single == .nobody ? nil : single }
     /// How many there are.
-    package var count: Int { many.isEmpty ? (only == .nobody ? 0 : 1) : many.count }
-    package var isEmpty: Bool { many.isEmpty && only == .nobody }
+    package var count: Int { many.isEmpty ? (single == .nobody ? 0 : 1) : many.count }
+    package var isEmpty: Bool { many.isEmpty && single == .nobody }
 
     mutating func append(_ id: SessionID) {
         if !many.isEmpty {
             many.append(id)
-        } else if only == .nobody {
-            only = id
+        } else if single == .nobody {
+            single = id
         } else {
-            many = [only, id]
-            only = .nobody
+            many = [single, id]
+            single = .nobody
         }
     }
 
@@ -30,20 +31,14 @@ package struct SubscriberList {
             many[index] = last
             return last
         }
-        if index == 0 { only = .nobody }
+        if index == 0 { single = .nobody }
         return nil
-    }
-
-    /// Calls `body` with each.
-    package func forEach(_ body: (SessionID) -> Void) {
-        if only != .nobody { body(only) }
-        for id in many { body(id) }
     }
 }
 
 extension SubscriberList: Sequence {
     package func makeIterator() -> ContiguousArray<SessionID>.Iterator {
-        (many.isEmpty && only != .nobody ? [only] : many).makeIterator()
+        (single == .nobody ? many : [single]).makeIterator()
     }
 }
 

@@ -169,25 +169,10 @@ extension ClientLoop {
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
         guard let channel = hub.channel(name) else { return }
         var slow: [SessionID] = []
-        let (loop, limits) = (loop, limits)
         // A copy: one whose socket is found broken leaves the channel.
         let subscribers = channel.subscribers
-        subscribers.forEach { id in
-            // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation
-            // is compared although a session leaves its channels before its slot is free: what stands here is health
-            // data, and a slip in that bookkeeping must not hand it to a stranger.
-            guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
-            source._withUnsafeGuaranteedRef { source in
-                let connection = unsafeDowncast(source, to: Connection.self)
-                if connection.isCrowded(limits), connection.isSlow(limits) {
-                    slow.append(id)
-                } else if variants == nil {
-                    connection.queue(frame, on: loop)
-                } else {
-                    connection.queue(variant(of: frame, variants, for: connection), on: loop)
-                }
-            }
-        }
+        if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
+        for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
         // Before the channel moves on: what they were handed last is the event before this one.
         for id in slow {
             guard hub.fellBehind(id, in: channel), let connection = connection(id) else { continue }
@@ -198,9 +183,29 @@ extension ClientLoop {
         count(channel)
     }
 
+    @inline(__always)
+    private func deliver(
+        _ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID, _ slow: inout [SessionID]
+    ) {
+        // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation is
+        // compared although a session leaves its channels before its slot is free: what stands here is health data, and a
+        // slip in that bookkeeping must not hand it to a stranger.
+        guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+        source._withUnsafeGuaranteedRef { source in
+            let connection = unsafeDowncast(source, to: Connection.self)
+            if connection.isCrowded(limits), connection.isSlow(limits) {
+                slow.append(id)
+            } else if let variants {
+                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+            } else {
+                connection.queue(frame, on: loop)
+            }
+        }
+    }
+
     /// The frame as the connection wants it.
-    private func variant(of frame: SharedBytes, _ variants: FrameVariants?, for connection: Connection) -> SharedBytes {
-        guard let compression, let variants, let window = connection.deflateWindow else { return frame }
+    private func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return frame }
         return compression.frame(frame, variants, window)
     }
 
@@ -218,8 +223,7 @@ extension ClientLoop {
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
         guard let channel = hub.channel(name) else { return }
         let frame = hub.reset(channel, to: position, loss)
-        let subscribers = channel.subscribers
-        subscribers.forEach { connection($0)?.queue(frame) }
+        for id in channel.subscribers { connection(id)?.queue(frame) }
     }
 
     // MARK: Those who are behind
@@ -258,7 +262,7 @@ extension ClientLoop {
             } else if now.duration(since: progress.since) >= timeouts.stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
-                metrics.reached(.stalledTimeout)
+                metrics.overloads["stalled"].add()
                 connection.slow()
             }
         }

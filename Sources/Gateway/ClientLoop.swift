@@ -25,7 +25,10 @@ final class ClientLoop {
     /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
     let messageLimits: MessageLimits
-    let limits: GatewayLimits
+    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
+    var limits: GatewayLimits
+    /// What the connections hold together.
+    let holdings: Holdings
     let timeouts: GatewayTimeouts
     let trustedPeers: TrustedPeers
     let hasTrustedPeers: Bool
@@ -66,6 +69,8 @@ final class ClientLoop {
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
     static let effectsKept = 64
+    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
+    private static let pressedPart = 16
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
@@ -79,6 +84,7 @@ final class ClientLoop {
         metrics = context.metrics
         let configuration = context.configuration
         limits = configuration.limits
+        holdings = Holdings(on: loop, configuration, context.metrics)
         timeouts = configuration.timeouts
         trustedPeers = configuration.trustedPeers
         hasTrustedPeers = trustedPeers != TrustedPeers()
@@ -106,7 +112,11 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        holdings.pressureChanged = { [unowned self] isPressed in
+            limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
+        }
         do throws(ReactorError) {
+            try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
@@ -226,6 +236,7 @@ final class ClientLoop {
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.
+        loop.remove(holdings)
         if let sweep { loop.remove(sweep) }
         if let handshakeAlarm {
             loop.remove(handshakeAlarm)

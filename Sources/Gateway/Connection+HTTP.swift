@@ -97,7 +97,7 @@ extension Connection {
             var earned = dueAt
             let least = owner.limits.requestBytesPerSecondMin
             if least > 0 {
-                let bytes = Duration.nanoseconds(Int64(heldByteCount) * 1_000_000_000 / Int64(least))
+                let bytes = Duration.nanoseconds(Int64(leftover.count) * 1_000_000_000 / Int64(least))
                 earned = min(earned, begunAt.advanced(by: owner.timeouts.handshake / 2 + bytes))
             }
             if earned > now { return owner.loop.setDeadline(self, earned) }

@@ -190,7 +190,7 @@ extension Connection {
 
     /// What was read may have left a message unfinished, which has its own time.
     func watchMessage() {
-        guard heldByteCount > 0 || reader.holdsMessage else {
+        guard !leftover.isEmpty || reader.holdsMessage else {
             messageSince = Self.never
             return
         }

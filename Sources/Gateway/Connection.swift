@@ -68,7 +68,10 @@ final class Connection: EventSource {
     var isPulled = false
     private(set) var output = WriteQueue()
     /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    private var leftover: [UInt8] = []
+    var leftover: [UInt8] = []
+    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    var unfinishedHeld: UInt32 = 0
 
     static let never = Instant(nanoseconds: 0)
 
@@ -106,6 +109,7 @@ final class Connection: EventSource {
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
+            accountQueued()
         }
         if phase == .gone { return }
         if readiness.contains(.readable) {
@@ -119,7 +123,7 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { leftUnsent() }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
         if isPulled { pullIfDrained() }
     }
 
@@ -129,9 +133,10 @@ final class Connection: EventSource {
         let limits = owner.limits
         if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
         {
-            owner.metrics.reached(.sendQueue)
+            owner.metrics.overloads["send_queue_full"].add()
             slow()
         }
+        accountQueued()
     }
 
     override func deadlineReached() {
@@ -261,6 +266,7 @@ final class Connection: EventSource {
         leaveChannels()
         disconnected(1006)
         phase = .gone
+        accountNothing()
         owner.loop.remove(self)
         owner.left(self)
     }
@@ -313,6 +319,7 @@ final class Connection: EventSource {
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
+            if let tls, tls.hasEnded { drop() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }
@@ -337,10 +344,8 @@ final class Connection: EventSource {
             leftover = Array(bytes[consumed...])
         }
         if phase == .open { watchMessage() }
+        accountUnfinished()
     }
-
-    /// Bytes held of an unfinished request or frame header.
-    var heldByteCount: Int { leftover.count }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {

@@ -70,7 +70,7 @@ package final class Gateway: Sendable {
     /// Where clients connect, with the ports bound, in the order of the configuration.
     package let places: [ListenPlace]
     private let threads: [LoopThread]
-    private let context: HubContext
+    let context: HubContext
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
@@ -120,7 +120,7 @@ package final class Gateway: Sendable {
                     // operator must know.
                     do {
                         for (socket, listener) in zip(sockets, configuration.listeners) {
-                            try clients.listen(on: socket, usesTLS: configuration.tls != nil && !listener.isPlain)
+                            try clients.listen(on: socket, usesTLS: listener.usesTLS)
                         }
                     } catch {
                         preconditionFailure("a listening socket cannot be watched: \(error)")

@@ -30,20 +30,20 @@ package struct GatewayConfiguration: Sendable {
     package init() {}
 }
 
+/// Answers a message, text or else binary, by a frame. Called on a loop.
+package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
+
 /// One of the places where clients connect.
 package struct ListenerConfiguration: Sendable {
     package var place: ListenPlace
-    /// Speaks no TLS, though the hub has certificates.
-    package var isPlain: Bool
+    /// With the certificates of `GatewayConfiguration.tls`, which are there then.
+    package var usesTLS: Bool
 
-    package init(_ place: ListenPlace, isPlain: Bool = false) {
+    package init(_ place: ListenPlace, usesTLS: Bool = false) {
         self.place = place
-        self.isPlain = isPlain
+        self.usesTLS = usesTLS
     }
 }
-
-/// Answers a message, text or else binary, by a frame. Called on a loop.
-package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
 /// The gateway's bounds. Each is tested at the bound and one past it.
 package struct GatewayLimits: Sendable {
@@ -75,6 +75,17 @@ package struct GatewayLimits: Sendable {
     package var pullQueueBytesMax = 1 << 20
     /// Frames queued to one connection, likewise.
     package var pullQueueFramesMax = 4_096
+    /// Bytes queued to all connections together; above it the largest queues' connections are closed with 4100 until an
+    /// eighth is free again. From half of it on, streams of who does not keep up are fed by pages sooner.
+    ///
+    /// A frame for many counts for each of them, though it is held once: so the bound tells the most that the queues can
+    /// hold, and what is still to be sent, rather than what they do hold. Divided among the loops, and looked at when a
+    /// tick ends, as the bounds of one connection are; the kernel's buffers are none of it.
+    package var sendQueuesBytesMax = 256 << 20
+    /// Bytes held of messages and requests that have not come to their end, of all connections together; above it those
+    /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has
+    /// room for one message or request.
+    package var unfinishedBytesMax = 64 << 20
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000
     /// Connections from one address, or one network of IPv6 (/64); above it a request is answered with 429. Nil: no bound.

@@ -36,6 +36,12 @@ package final class GatewayMetrics: MetricSource {
     let latency = Histogram.times()
     /// Bytes that a socket did not take at once.
     let queued = Histogram(.count, bounds: [1, 4, 16, 64, 256, 1_024, 4_096, 8_192].map { $0 << 10 })
+    /// Bytes queued to all connections: what their sockets did not take, a frame for many counted for each.
+    let queuedBytes = Gauge()
+    /// Bytes held of messages and requests that are not finished.
+    let unfinishedBytes = Gauge()
+    /// Connections closed for what they, or all together, made the hub hold.
+    let overloads = CounterTable("reason", ["send_queue_full", "send_queues_full", "stalled", "unfinished_full"])
     /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
     let pullModeEntries = Counter()
     /// The feed's outputs that the loops have before them.
@@ -97,6 +103,16 @@ package final class GatewayMetrics: MetricSource {
             latency, label: .init("from", "commit"))
         exposition.histogram(
             "send_queue_bytes", "What a socket left of what it was offered, each time that it left anything.", queued)
+        exposition.gauge(
+            "send_queues_bytes", "Bytes queued to all connections, a frame for many counted for each.",
+            Double(queuedBytes.level))
+        exposition.gauge(
+            "unfinished_bytes", "Bytes held of messages and requests that have not come to their end.",
+            Double(unfinishedBytes.level))
+        exposition.counter(
+            "overload_closings_total",
+            "Connections closed for what the hub held for them, by the limit, of themselves or of all, that was reached.",
+            overloads)
         exposition.counter(
             "pull_mode_entries_total", "Connections taken off a live stream for being slow, and fed by pages.",
             pullModeEntries.count)

@@ -12,6 +12,9 @@ public final class ListeningSocket: Sendable {
 
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     public static let backlog: Int32 = 4096
+    /// Bytes of one TCP connection that the kernel takes beyond what it has sent, and the peer has still to acknowledge. Left
+    /// to itself it takes some megabytes for who does not read, out of sight of all bounds on queues.
+    public static let unsentBytes: Int32 = 128 << 10
 
     /// What an `accept` came to.
     public enum Accepted: Equatable {
@@ -73,6 +76,8 @@ public final class ListeningSocket: Sendable {
         let descriptor = cl_stream_socket(address.pointee.ai_family)
         guard descriptor >= 0 else { throw ListenError(place, errno) }
         _ = cl_set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+        // Connections get it from here, without a call for each.
+        _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
         if address.pointee.ai_family == AF_INET6 {
             _ = cl_set_option(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, isIPv6Only ? 1 : 0)
         }

@@ -64,8 +64,8 @@ package struct TLSCertificate: Sendable {
             var text = [CChar](repeating: 0, count: 256)
             let count = X509_NAME_get_text_by_NID(subject, NID_commonName, &text, Int32(text.count))
             if count > 0 {
-                found.append(
-                    String(decoding: text.prefix(Int(count)).map(UInt8.init(bitPattern:)), as: UTF8.self).lowercased())
+                let bytes = text.prefix(Int(count)).map(UInt8.init(bitPattern:))
+                found.append(String(decoding: bytes, as: UTF8.self).lowercased())
             }
         }
         OpenSSLErrors.clear()

@@ -1,6 +1,21 @@
 import COpenSSL
 import Glibc
 
+/// A version of TLS; what comes before 1.2 is for tests of its refusal.
+package enum TLSVersion: Sendable {
+    case tls10, tls11, tls12, tls13
+
+    /// As OpenSSL has it.
+    var number: Int32 {
+        switch self {
+        case .tls10: TLS1_VERSION
+        case .tls11: TLS1_1_VERSION
+        case .tls12: TLS1_2_VERSION
+        case .tls13: TLS1_3_VERSION
+        }
+    }
+}
+
 /// The client's side of TLS, for the hub's own tools. Belongs to one loop.
 package final class TLSClient {
     /// How it goes about it.
@@ -9,8 +24,10 @@ package final class TLSClient {
         package var rootsFile: String?
         /// Takes up earlier sessions.
         package var resumes = false
-        /// The oldest and the newest version offered, by OpenSSL's numbers.
-        package var versions = TLS1_2_VERSION...TLS1_3_VERSION
+        /// The oldest version offered.
+        package var oldest = TLSVersion.tls12
+        /// The newest.
+        package var newest = TLSVersion.tls13
         /// Names of protocols offered (ALPN); none: no offer.
         package var protocols = ["http/1.1"]
         /// OpenSSL's names of the suites of TLS 1.2 offered; nil: its own choice.
@@ -30,7 +47,7 @@ package final class TLSClient {
         self.context = context
         self.manner = manner
         carillon_tls_mode(context)
-        _ = carillon_tls_versions(context, manner.versions.lowerBound, manner.versions.upperBound)
+        _ = carillon_tls_versions(context, manner.oldest.number, manner.newest.number)
         if let suites = manner.suites, SSL_CTX_set_cipher_list(context, suites) != 1 {
             throw TLSError(openSSL: "these suites")
         }
@@ -62,7 +79,8 @@ package final class TLSClient {
     /// Whether there is a session to take up.
     package var canResume: Bool { newest != nil }
 
-    private func keep(_ session: OpaquePointer?) {
+    /// Takes over a reference to the session to resume next.
+    func keep(_ session: OpaquePointer?) {
         SSL_SESSION_free(newest)
         newest = session
     }

@@ -27,6 +27,8 @@ package final class TLSSession {
     package private(set) var isEstablished = false
     /// Whether anything has come from the peer.
     package private(set) var hasBegun = false
+    /// The peer has said that no more comes, which its socket may not show.
+    package private(set) var hasEnded = false
     /// Why the handshake, or the session, failed.
     package private(set) var failure: TLSFailure?
 
@@ -123,6 +125,7 @@ package final class TLSSession {
             guard count > 0 else {
                 if SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 {
                     OpenSSLErrors.clear()
+                    hasEnded = true
                     return filled > 0 ? .bytes(filled) : .endOfStream
                 }
                 _ = wantsMore(count)

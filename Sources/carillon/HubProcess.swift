@@ -44,7 +44,7 @@ enum HubProcess {
         }
         try onReady(
             HubAddresses(
-                clients: gateway.places,
+                clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
                 operations: settings.operations.address.flatMap { address in
                     operations.map { ListenAddress(host: address.host, port: $0.port) }
                 }))
@@ -157,13 +157,20 @@ enum HubProcess {
 /// Where a running hub is found; ports are those in use where 0 was asked for.
 struct HubAddresses {
     /// In the order of the setting; never empty.
-    let clients: [ListenPlace]
+    let clients: [(place: ListenPlace, usesTLS: Bool)]
     /// Nil where the operations listener is off.
     let operations: ListenAddress?
 
-    /// Where a client on this machine finds the hub by TCP; nil where it has unix-domain sockets only.
-    var reachable: ListenAddress? {
-        for case .tcp(let host, let port, _) in clients { return ListenAddress(host: host, port: port).reachable }
+    /// Where a client on this machine finds the hub by TCP in the clear; nil where it does not.
+    var reachable: ListenAddress? { first(usesTLS: false) }
+
+    /// The same with TLS.
+    var secured: ListenAddress? { first(usesTLS: true) }
+
+    private func first(usesTLS: Bool) -> ListenAddress? {
+        for case (.tcp(let host, let port, _), usesTLS) in clients {
+            return ListenAddress(host: host, port: port).reachable
+        }
         return nil
     }
 }
@@ -221,7 +228,9 @@ extension OperationsServer {
 extension GatewayConfiguration {
     init(_ settings: Settings) {
         self.init()
-        listeners = zip(settings.listenPlaces, settings.listen).map { ListenerConfiguration($0, isPlain: $1.isPlain) }
+        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
+            ListenerConfiguration(place, usesTLS: listener.usesTLS)
+        }
         trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
@@ -239,6 +248,8 @@ extension GatewayConfiguration {
         limits.controlFramesBurst = settings.limits.controlFramesBurst
         limits.requestBytesPerSecondMin = settings.limits.requestBytesPerSecondMin
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
+        limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
+        limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
         // A page comes on top of it, and must not be what closes the connection.
         limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
         limits.connectionsMax = settings.limits.connectionsMax

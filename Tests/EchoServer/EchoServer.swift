@@ -34,7 +34,8 @@ enum EchoServer {
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let gateway = try Gateway(
             .echo(port: port, loops: loops), verifier: verifier(), routes: NoRoutes(), startFeed: nil, startStore: nil)
-        print(gateway.port)
+        guard case .tcp(_, let bound, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        print(bound)
         fflush(nil)
         var number: Int32 = 0
         while sigwait(&signals, &number) != 0 {}

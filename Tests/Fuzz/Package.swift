@@ -17,12 +17,13 @@ func layer(_ name: String, _ dependencies: [Target.Dependency] = [], path: Strin
 let package = Package(
     name: "fuzz",
     targets: [
-        .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         layer("Bytes"),
         layer("Digests", ["Bytes", "COpenSSL"]),
         layer("JSON", ["Bytes"]),
         layer("HTTP", ["Bytes"]),
-        layer("WebSocket", ["Bytes", "Digests", "HTTP"]),
+        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
         layer("Pusher", ["Bytes", "JSON", "Digests"]),
         layer("Sync", ["Bytes", "JSON"]),
         layer(

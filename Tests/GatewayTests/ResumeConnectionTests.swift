@@ -1,11 +1,12 @@
 import Channels
 import Feed
-import Gateway
 import Postgres
 import Sync
 import TestDatabase
 import TestSupport
 import Testing
+
+@testable import Gateway
 
 /// Devices that come back, and devices that read slowly, over sockets and from a real log.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(6))) struct ResumeConnectionTests {
@@ -24,9 +25,11 @@ import Testing
         _ = try writer.query("SELECT sync.publish_changes('app.item', 'user_id', 'items', 'item')")
     }
 
-    private func fixture(_ change: (inout GatewayConfiguration) -> Void) async throws -> GatewayFixture {
+    private func fixture(
+        _ metrics: GatewayMetrics = GatewayMetrics(), _ change: (inout GatewayConfiguration) -> Void
+    ) async throws -> GatewayFixture {
         try await GatewayFixture(
-            ownsDatabase: true, feed: FeedConfiguration(connectionString: database.hub), change)
+            ownsDatabase: true, feed: FeedConfiguration(connectionString: database.hub), metrics: metrics, change)
     }
 
     /// Commits `count` events at once, of so many bytes each and some.
@@ -210,5 +213,46 @@ import Testing
             last = next
         }
         #expect(last < start + 10_000)
+    }
+
+    /// A thousand devices that read nothing, each of them within its own bounds, would together hold many times what the
+    /// hub may. Those with the most queued go, and who reads gets everything.
+    @Test func aThousandStalledReadersStayWithinTheHubsBound() async throws {
+        let metrics = GatewayMetrics()
+        let bound = 8 << 20
+        let fixture = try await fixture(metrics) {
+            $0.limits.connectionsPerAddressMax = nil
+            $0.limits.sendQueuesBytesMax = 2 * bound
+            $0.timeouts.stalled = .seconds(600)
+            $0.timeouts.activity = .seconds(600)
+        }
+        let healthy = [try await device(fixture), try await device(fixture)]
+        for client in healthy { try await subscribe(client) }
+        var start: Int64 = 0
+        for client in healthy { start = try await acknowledgement(client).offset }
+        let stalled = try StalledReaders(
+            1_000, port: fixture.port, token: try await GatewayFixture.token("u1"), channel: Self.channel)
+        // One event a tick: what a tick may add before it ends is one event for each.
+        let slack = 1_000 * 10_000
+        var most = 0
+        for offset in start..<start + 60 {
+            try commit(1, bytes: 9_000)
+            for client in healthy { try await readEvents(client, after: offset, upTo: offset + 1) }
+            most = max(most, metrics.queuedBytes.level)
+        }
+        #expect(most > bound, "they are stalled, and their queues grow")
+        #expect(most <= 2 * bound + slack)
+        #expect(metrics.overloads["send_queues_full"].count > 0)
+        #expect(metrics.overloads["send_queue_full"].count == 0, "none is beyond its own bound")
+        #expect(metrics.pullModeEntries.count > 0, "streams are fed by pages before anybody is closed")
+        // Those who were told to go are gone when they answer no close frame.
+        while fixture.gateway.connectionCount > 1_001 {
+            for client in healthy {
+                try await client.send(#"{"event":"pusher:ping"}"#)
+                #expect(try await text(client).contains("pusher:pong"))
+            }
+        }
+        #expect(metrics.queuedBytes.level <= 2 * bound)
+        withExtendedLifetime(stalled) {}
     }
 }

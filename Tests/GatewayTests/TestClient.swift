@@ -219,6 +219,19 @@ actor TestClient {
         }
     }
 
+    /// The next bytes, whatever they are; fewer at the end of the stream.
+    func read(_ count: Int) async throws -> [UInt8] {
+        while buffer.count < count { guard try await fill() else { break } }
+        let bytes = Array(buffer.prefix(count))
+        buffer.removeFirst(bytes.count)
+        return bytes
+    }
+
+    /// Waits for the end of the stream.
+    func readToEnd() async throws {
+        while try await fill() {}
+    }
+
     private func readHead() async throws -> String {
         while true {
             let text = String(decoding: buffer, as: UTF8.self)

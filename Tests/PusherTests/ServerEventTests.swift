@@ -62,8 +62,8 @@ import Testing
             data.append("}")
             let name = random.text(upTo: 10)
             let message = write { writer in
-                data.withUnsafeBytes {
-                    ServerEvent.event(name, channel: { $0.append("user.1.a") }, data: $0, to: &writer)
+                data.withUnsafeBytes { data in
+                    ServerEvent.event(name, channel: { $0.append("user.1.a") }, data: data, to: &writer)
                 }
             }
             let object = try JSONSerialization.jsonObject(with: Data(message.utf8)) as? [String: String]

@@ -62,8 +62,8 @@ import Testing
 
     // MARK: Tickets
 
-    @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
-    func sharedKeysResumeAtAnotherHubAndAfterRotation(_ version: Int32) throws {
+    @Test(arguments: [TLSVersion.tls12, .tls13])
+    func sharedKeysResumeAtAnotherHubAndAfterRotation(_ version: TLSVersion) throws {
         var random = SeededRandom()
         let (old, new, newer) = (random.bytes(80), random.bytes(80), random.bytes(80))
         let pair = files(try folder.make("one", hosts: ["localhost"]))
@@ -72,7 +72,7 @@ import Testing
         let there = try TLSServer(.init(certificates: [pair], ticketKeys: try ticketFile(old, name: "copy")))
         let stranger = try TLSServer(.init(certificates: [pair]))
         var manner = TLSClient.Manner()
-        manner.versions = version...version
+        (manner.oldest, manner.newest) = (version, version)
         manner.resumes = true
         let client = try TLSClient(manner)
         #expect(!client.canResume)
@@ -83,7 +83,10 @@ import Testing
         // The old key opens, the new one seals.
         _ = try ticketFile(new, old)
         try here.reload()
-        #expect(try connect(here, client).server.isResumed, "after a rotation")
+        let renewed = try connect(here, client)
+        #expect(renewed.server.isResumed, "after a rotation")
+        // OpenSSL's clients of TLS 1.2 do not tell of a ticket that comes with a resumption.
+        client.keep(renewed.client.withOpenSSL { SSL_get1_session($0) })
         _ = try ticketFile(newer, new)
         try here.reload()
         #expect(try connect(here, client).server.isResumed, "its ticket was renewed")
@@ -210,7 +213,12 @@ import Testing
         let tickets = try ticketFile([UInt8](repeating: 1, count: 80))
         for path in [soon.key, late.key, tickets] { chmod(path, 0o600) }
         let server = try TLSServer(.init(certificates: [files(soon), files(late)], ticketKeys: tickets))
-        #expect(server.warnings() == ["\(soon.certificate): this certificate expires in 2 days; put a new one there"])
+        // Three days less the time since, which may be none.
+        #expect(
+            (2...3).contains { days in
+                server.warnings()
+                    == ["\(soon.certificate): this certificate expires in \(days) days; put a new one there"]
+            })
         let certificate = server.certificates[1]
         let day: Int64 = 86_400
         #expect(abs(certificate.expiresAt - certificate.validFrom - 90 * day) <= 1)

@@ -14,10 +14,10 @@ from waiting import PATIENCE, eventually
 class Client:
     """Pysher with a list of what it heard: its own protocol as it passes by, and what its callbacks got."""
 
-    def __init__(self, hub, **options):
+    def __init__(self, hub, secure=False, **options):
         self.pusher = pysher.Pusher(
-            APP_KEY, custom_host="127.0.0.1", port=hub.port, secure=False, log_level=logging.CRITICAL,
-            reconnect_interval=0.2, daemon=True, **options)
+            APP_KEY, custom_host="127.0.0.1", port=hub.secure_port if secure else hub.port, secure=secure,
+            log_level=logging.CRITICAL, reconnect_interval=0.2, daemon=True, **options)
         self.heard = []
         #: Told of each event as it comes, on Pysher's thread.
         self.on_event = lambda event, data, channel: None

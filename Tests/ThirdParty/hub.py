@@ -151,6 +151,11 @@ class Hub:
         return urlsplit(self.record()["url"]).port
 
     @property
+    def secure_port(self):
+        """Of the listener with TLS."""
+        return urlsplit(self.record()["secureURL"]).port
+
+    @property
     def operations(self):
         """`http://host:port` of /livez, /readyz and /metrics."""
         return self.record()["operationsURL"]

@@ -60,7 +60,8 @@ import Reactor
         let gateway = try Gateway(
             configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
             startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
-        let line = "\(gateway.port) \(socket.port)\n"
+        guard case .tcp(_, let port, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
+        let line = "\(port) \(socket.port)\n"
         try FileHandle.standardOutput.write(contentsOf: Data(line.utf8))
         while true { try await Task.sleep(for: .seconds(3600)) }
     }

@@ -45,6 +45,10 @@ struct ConnectCommand: ParsableCommand {
         let began = Instant.read()
         try swarm.open(connections, perUser: 1, topics: RowKind.allCases.count, progress: ProgressLine())
         let cpu = (server.meter?.cpuSeconds() ?? 0) - cpuBefore
+        // All but the first, whose session it is.
+        guard server.kind != .resumed || swarm.resumedCount == connections - 1 else {
+            throw Failure("\(server.name): \(swarm.resumedCount) of \(connections) connections resumed a session")
+        }
         let seconds = Double(Instant.read().nanoseconds - began.nanoseconds) / 1e9
         swarm.closeAll()
         server.meter?.waitUntilIdle()

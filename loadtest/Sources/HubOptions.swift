@@ -10,14 +10,17 @@ struct HubOptions: ParsableArguments {
     @Option(help: "Address of the hub, as 127.0.0.1:PORT, or wss://127.0.0.1:PORT for TLS.")
     var hub: String?
 
-    @Option(
-        help:
-            "PEM file of the roots that the hub's certificate is judged by, which must be for localhost; else it is not."
-    )
+    @Flag(help: "With --dir: by TLS, where that hub has an address for it.")
+    var secure = false
+
+    @Option(help: "PEM file of the roots by which the hub's certificate, for localhost, is judged; else it is not.")
     var caFile: String?
 
     @Flag(help: "Resume one TLS session, that of the first connection, in all others.")
     var resume = false
+
+    @Option(help: "Newest version of TLS offered: 1.2 or 1.3.")
+    var tlsVersion = "1.3"
 
     @Option(help: "Connection string of the database's owner.")
     var database: String?
@@ -56,18 +59,27 @@ struct HubOptions: ParsableArguments {
 
     /// Where the hub listens.
     func address() throws -> HubAddress {
-        if let hub {
-            var address = try HubAddress(hub)
-            address.security?.rootsFile = caFile
-            address.security?.resumes = resume
-            return address
+        var address = try HubAddress(url())
+        address.security?.rootsFile = caFile
+        address.security?.resumes = resume
+        switch tlsVersion {
+        case "1.2": address.security?.newest = .tls12
+        case "1.3": address.security?.newest = .tls13
+        default: throw Failure("--tls-version: 1.2 or 1.3")
         }
+        return address
+    }
+
+    private func url() throws -> String {
+        if let hub { return hub }
         guard let dir else { throw Failure("which hub? give --dir or --hub") }
         let file = "\(dir)/hub.json"
         guard let data = FileManager.default.contents(atPath: file),
-            let record = try? JSONDecoder().decode(HubRecord.self, from: data), record.url.hasPrefix("ws://")
+            let record = try? JSONDecoder().decode(HubRecord.self, from: data)
         else { throw Failure("\(file): cannot be read; is `carillon dev --dir \(dir)` running?") }
-        return try HubAddress(String(record.url.dropFirst(5)))
+        guard secure else { return record.url }
+        guard let url = record.secureURL else { throw Failure("\(file): that hub has no address with TLS") }
+        return url
     }
 
     /// The database that the hub publishes.
@@ -90,4 +102,5 @@ struct HubOptions: ParsableArguments {
 /// What `carillon dev` leaves about its hub, as far as it matters here.
 private struct HubRecord: Decodable {
     let url: String
+    let secureURL: String?
 }

@@ -21,9 +21,9 @@ struct DevCommand: ParsableCommand {
         let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
-        guard settings.listen.contains(where: { $0.address != nil }) else {
+        guard settings.listen.contains(where: { $0.address != nil && !$0.usesTLS }) else {
             throw Failure(
-                "listen has unix-domain sockets only: carillon dev needs an address too, for tail and token to find it",
+                "listen needs an address without TLS: where carillon tail finds the hub of carillon dev",
                 status: .configuration)
         }
         try settings.checkFree()
@@ -48,8 +48,9 @@ struct DevCommand: ParsableCommand {
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
         try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
             guard let clients = addresses.reachable else { return }
-            try folder.writeHub(record(of: settings, at: clients, addresses.operations))
+            try folder.writeHub(record(of: settings, at: clients, addresses))
             say("ready on ws://\(clients) (app key \(databaseApp(of: settings)?.key ?? ""))")
+            if let secured = addresses.secured { say("  and on wss://\(secured)") }
             if let operations = addresses.operations {
                 say("  http://\(operations.reachable) has /livez, /readyz and /metrics")
             }
@@ -77,10 +78,11 @@ struct DevCommand: ParsableCommand {
     }
 
     private func record(
-        of settings: Settings, at clients: ListenAddress, _ operations: ListenAddress?
+        of settings: Settings, at clients: ListenAddress, _ addresses: HubAddresses
     ) -> HubRecord {
         HubRecord(
-            url: "ws://\(clients)", operationsURL: operations.map { "http://\($0.reachable)" },
+            url: "ws://\(clients)", secureURL: addresses.secured.map { "wss://\($0)" },
+            operationsURL: addresses.operations.map { "http://\($0.reachable)" },
             appKey: databaseApp(of: settings)?.key ?? "",
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }

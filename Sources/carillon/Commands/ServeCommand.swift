@@ -22,9 +22,8 @@ struct ServeCommand: ParsableCommand {
                 """)
         }
         try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
-            var metadata: Logger.Metadata = [
-                "address": "\(addresses.clients.map(\.description).joined(separator: ","))"
-            ]
+            let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
+            var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
             if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
             logger.info("ready", metadata: metadata)
         }

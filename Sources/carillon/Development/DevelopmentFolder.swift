@@ -101,6 +101,8 @@ struct DevelopmentFolder {
 struct HubRecord: Codable, Equatable {
     /// `ws://host:port`, without a path.
     var url: String
+    /// `wss://host:port` of the first listener with TLS; nil where there is none.
+    var secureURL: String?
     /// `http://host:port` of `/livez`, `/readyz` and `/metrics`; nil where that listener is off.
     var operationsURL: String?
     /// Key of the application whose users the database belongs to.

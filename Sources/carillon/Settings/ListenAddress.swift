@@ -58,22 +58,26 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 
 /// One of the places of `listen`.
 enum Listener: Sendable, Hashable, CustomStringConvertible {
-    /// `isPlain`: without TLS, though the hub has certificates.
-    case address(ListenAddress, isPlain: Bool = false)
+    case address(ListenAddress)
+    /// The same with TLS.
+    case secured(ListenAddress)
     /// A unix-domain socket at that absolute path.
     case socket(path: String)
 
     /// Listeners one hub has at most.
     static let countMax = 16
 
-    /// Reads `unix:/run/carillon/hub.sock`, or an address, which `plain:` may precede.
+    /// Reads `unix:/run/carillon/hub.sock`, `tls:0.0.0.0:443`, or an address.
     init(_ text: String) throws(BadValue) {
         guard text.hasPrefix("unix:") else {
-            let isPlain = text.hasPrefix("plain:")
             do throws(BadValue) {
-                self = .address(try ListenAddress(isPlain ? String(text.dropFirst(6)) : text), isPlain: isPlain)
+                if text.hasPrefix("tls:") {
+                    self = .secured(try ListenAddress(String(text.dropFirst(4))))
+                } else {
+                    self = .address(try ListenAddress(text))
+                }
             } catch {
-                throw BadValue("\(error.mustBe), or unix:/PATH; several separated by commas")
+                throw BadValue("\(error.mustBe), the same behind tls:, or unix:/PATH; several separated by commas")
             }
             return
         }
@@ -96,29 +100,29 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .address(let address, let isPlain): (isPlain ? "plain:" : "") + address.description
+        case .address(let address): address.description
+        case .secured(let address): "tls:\(address)"
         case .socket(let path): "unix:\(path)"
         }
     }
 
+    /// Of TCP, with TLS or without.
     var address: ListenAddress? {
-        guard case .address(let address, _) = self else { return nil }
-        return address
+        switch self {
+        case .address(let address), .secured(let address): address
+        case .socket: nil
+        }
     }
 
-    /// Whether it never speaks TLS: unix-domain sockets are for proxies.
-    var isPlain: Bool {
-        guard case .address(_, let isPlain) = self else { return true }
-        return isPlain
+    var usesTLS: Bool {
+        guard case .secured = self else { return false }
+        return true
     }
 
     /// Whether one hub cannot listen at both.
     func collides(with other: Listener) -> Bool {
-        switch (self, other) {
-        case (.address(let first, _), .address(let second, _)): first.collides(with: second, inOneList: true)
-        case (.socket(let first), .socket(let second)): first == second
-        default: false
-        }
+        if let first = address, let second = other.address { return first.collides(with: second, inOneList: true) }
+        return self == other
     }
 }
 

@@ -71,12 +71,14 @@ struct LimitSettings: Sendable, Hashable {
     var parkedSubscribesMax: Int
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
+    var tlsHandshakesMax: Int
+    var tlsHandshakesWaitingMax: Int
     /// 0 is no bound.
     var addressConnectsPerSecond: Int
     var addressConnectsBurst: Int
-    var tlsHandshakesMax: Int
-    var tlsHandshakesWaitingMax: Int
     var sendQueueBytesMax: Int
+    var sendQueuesBytesMax: Int
+    var unfinishedBytesMax: Int
     var pullQueueBytesMax: Int
     var stalledTimeout: Duration
     var replayEventsMax: Int
@@ -160,6 +162,20 @@ extension Settings {
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
         try checkApps(effective)
         try checkListeners(effective)
+        if tls == nil, let secured = listen.first(where: \.usesTLS) {
+            throw Failure(
+                """
+                \(effective.source(of: SettingsTable.listen)): listen names \(secured), and no tls.certificateFiles are \
+                given; name certificates and their tls.keyFiles, or leave tls: out
+                """, status: .configuration)
+        }
+        if tls != nil, !listen.contains(where: \.usesTLS) {
+            throw Failure(
+                """
+                \(effective.source(of: SettingsTable.tlsCertificateFiles)): tls.certificateFiles are given, and no address \
+                of listen uses them; write it as tls:ADDRESS
+                """, status: .configuration)
+        }
     }
 
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {
@@ -185,7 +201,7 @@ extension Settings {
         listen.map { listener in
             switch listener {
             case .socket(let path): return .unix(path: path, mode: unixSocketMode)
-            case .address(let address, _):
+            case .address(let address), .secured(let address):
                 let hasIPv4 = listen.contains { $0.address.map { $0.port == address.port && !$0.isIPv6 } ?? false }
                 return .tcp(
                     host: address.host, port: address.port,
@@ -232,11 +248,13 @@ extension LimitSettings {
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
-        addressConnectsPerSecond = try effective.required(SettingsTable.addressConnectsPerSecond)
-        addressConnectsBurst = try effective.required(SettingsTable.addressConnectsBurst)
         tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)
         tlsHandshakesWaitingMax = try effective.required(SettingsTable.tlsHandshakesWaitingMax)
+        addressConnectsPerSecond = try effective.required(SettingsTable.addressConnectsPerSecond)
+        addressConnectsBurst = try effective.required(SettingsTable.addressConnectsBurst)
         sendQueueBytesMax = try effective.required(SettingsTable.sendQueueBytesMax)
+        sendQueuesBytesMax = try effective.required(SettingsTable.sendQueuesBytesMax)
+        unfinishedBytesMax = try effective.required(SettingsTable.unfinishedBytesMax)
         pullQueueBytesMax = try effective.required(SettingsTable.pullQueueBytesMax)
         stalledTimeout = try effective.required(SettingsTable.stalledTimeout)
         replayEventsMax = try effective.required(SettingsTable.replayEventsMax)

@@ -4,7 +4,8 @@
 enum SettingsTable {
     static let listen = Setting(
         "listen", takes: "HOST:PORT,…", fallback: "127.0.0.1:6001",
-        "Where clients connect: addresses with ports (IPv6 in brackets; plain: before one: no TLS) and unix:/PATH.",
+        "Where clients connect: addresses with ports (IPv6 in brackets; tls: before it for TLS) and unix:/PATH, separated "
+            + "by commas.",
         parse: Listener.list)
 
     static let unixSocketMode = Setting(
@@ -188,6 +189,16 @@ enum SettingsTable {
         "Bytes that may wait for a slow client before it is closed.",
         parse: SettingValues.bytes((16 << 10)...(256 << 20)))
 
+    static let sendQueuesBytesMax = Setting(
+        "limits.sendQueuesBytes", takes: "bytes", fallback: "256MiB",
+        "Bytes that may wait for all clients together before those for whom most do are closed; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
+    static let unfinishedBytesMax = Setting(
+        "limits.unfinishedBytes", takes: "bytes", fallback: "64MiB",
+        "Bytes of messages and requests that have begun to come, of all clients; divided among the loops.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
     static let pullQueueBytesMax = Setting(
         "limits.pullQueueBytes", takes: "bytes", fallback: "1MiB",
         "Bytes that may wait for a slow client before it gets user channels by pages; half of sendQueueBytes at most.",
@@ -318,6 +329,7 @@ enum SettingsTable {
         channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
+        sendQueuesBytesMax.row, unfinishedBytesMax.row,
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,

@@ -18,6 +18,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
     case handshake
     case httpRequest = "http-request"
     case httpResponse = "http-response"
+    case inflate
     case json
     case pusher
     case streamName = "stream-name"
@@ -31,6 +32,7 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
         case .handshake: try HandshakeProperties.check(bytes)
         case .httpRequest: try RequestProperties.check(bytes)
         case .httpResponse: try ResponseProperties.check(bytes)
+        case .inflate: try InflateProperties.check(bytes)
         case .json: try JSONProperties.check(bytes)
         case .pusher: try PusherProperties.check(bytes)
         case .streamName: try StreamNameProperties.check(bytes)

@@ -20,7 +20,7 @@ enum HandshakeProperties {
 
     private static func checkAcceptance(of handshake: Handshake, _ request: Request) throws(Violation) {
         let key = try need(request.onlyField("sec-websocket-key"), "accepted without a key")
-        let response = written { handshake.accept(subprotocol: "pusher", to: &$0) }
+        let response = written { handshake.accept(subprotocol: "pusher", compresses: true, to: &$0) }
         let head = try head(of: response)
         try hold(head.statusCode == 101 && head.isUpgrade, "an acceptance that is none")
         try hold(head.consumed == response.count, "something behind the head of an acceptance")
@@ -28,6 +28,10 @@ enum HandshakeProperties {
         try hold(
             head.subprotocol == (handshake.offers("pusher") ? [UInt8]("pusher".utf8) : nil),
             "a subprotocol that was not offered, or none that was")
+        let agreed = [UInt8]("permessage-deflate; server_no_context_takeover; client_no_context_takeover".utf8)
+        try hold(
+            head.extensions?.starts(with: agreed) == (handshake.deflate == nil ? nil : true),
+            "an extension that was not offered, or none that was")
     }
 
     private struct Head {
@@ -36,6 +40,7 @@ enum HandshakeProperties {
         var isUpgrade: Bool
         var accept: [UInt8]?
         var subprotocol: [UInt8]?
+        var extensions: [UInt8]?
     }
 
     private static func head(of response: [UInt8]) throws(Violation) -> Head {
@@ -46,7 +51,8 @@ enum HandshakeProperties {
                         statusCode: head.statusCode, consumed: head.consumed,
                         isUpgrade: head.field("connection", contains: "upgrade"),
                         accept: head.field("sec-websocket-accept").map { [UInt8]($0) },
-                        subprotocol: head.field("sec-websocket-protocol").map { [UInt8]($0) })
+                        subprotocol: head.field("sec-websocket-protocol").map { [UInt8]($0) },
+                        extensions: head.field("sec-websocket-extensions").map { [UInt8]($0) })
                 }
             }
         }

@@ -47,7 +47,7 @@ enum PusherProperties {
             try hold(!auth.isEmpty && auth.utf8.count <= limits.authBytes, "a long signature, or none")
             try hold(userData.utf8.count <= limits.userDataBytes, "long user data")
             try expect(event, "pusher:signin", [("auth", auth), ("user_data", userData)])
-            try checkAnswer(written { succeed(userData, to: &$0) }, "user_data", userData)
+            try checkAnswer(written { appendSignin(userData, to: &$0) }, "user_data", userData)
         case .sync(let name, let data):
             try hold(name.utf8.count + 5 <= limits.eventNameBytes, "a long name")
             try hold(isObject(data), "the data of sync: is no object")
@@ -126,15 +126,15 @@ enum PusherProperties {
 
     // MARK: What the hub says
 
-    private static func succeed(_ userData: String, to writer: inout ByteWriter) {
+    private static func appendSignin(_ userData: String, to writer: inout ByteWriter) {
         var userData = userData
         userData.withUTF8 { ServerEvent.signinSuccess(userData: UnsafeRawBufferPointer($0), to: &writer) }
     }
 
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
-            data.withUnsafeBytes {
-                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: $0, to: &writer)
+            data.withUnsafeBytes { data in
+                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: data, to: &writer)
             }
         }
         let members = try strings(text)

@@ -13,28 +13,31 @@ enum WebSocketProperties {
         small.messageBytes = 40
         small.fragments = 3
         var draw = Draw(bytes)
+        let inflater = Inflater()
         for role in [MessageReader.Role.server, .client] {
-            let seen = try checkSplits(bytes, role, MessageLimits())
-            _ = try checkSplits(bytes, role, small)
-            try checkWriter(seen, &draw)
+            for inflater in [nil, inflater] {
+                let seen = try checkSplits(bytes, role, MessageLimits(), inflater)
+                _ = try checkSplits(bytes, role, small, inflater)
+                try checkWriter(seen, &draw)
+            }
         }
         try checkMasking(bytes)
         try checkBounds(bytes)
     }
 
     /// What was read, copied.
-    private enum Seen: Equatable {
+    enum Seen: Equatable {
         case text([UInt8]), binary([UInt8]), ping([UInt8]), pong([UInt8]), close(UInt16?), failed(WebSocketError)
     }
 
     // MARK: Reading
 
-    private static func checkSplits(
-        _ bytes: [UInt8], _ role: MessageReader.Role, _ limits: MessageLimits
+    static func checkSplits(
+        _ bytes: [UInt8], _ role: MessageReader.Role, _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(Violation) -> [Seen] {
-        let whole = try read(bytes, [], role, limits)
+        let whole = try read(bytes, [], role, limits, inflater)
         for splits in Splits.of(bytes) {
-            let pieces = try read(bytes, splits, role, limits)
+            let pieces = try read(bytes, splits, role, limits, inflater)
             try hold(pieces == whole, "cut at \(splits): \(pieces), whole: \(whole)")
         }
         for (index, event) in whole.enumerated() {
@@ -54,7 +57,7 @@ enum WebSocketProperties {
     }
 
     private static func read(
-        _ bytes: [UInt8], _ splits: [Int], _ role: MessageReader.Role, _ limits: MessageLimits
+        _ bytes: [UInt8], _ splits: [Int], _ role: MessageReader.Role, _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(Violation) -> [Seen] {
         var reader = MessageReader(role: role)
         var seen: [Seen] = []
@@ -67,7 +70,7 @@ enum WebSocketProperties {
                 var consumed = 0
                 defer { unread.removeFirst(consumed) }
                 do throws(WebSocketError) {
-                    while let event = try reader.read(buffer, consumed: &consumed, limits: limits) {
+                    while let event = try reader.read(buffer, consumed: &consumed, limits: limits, inflater: inflater) {
                         seen.append(copy(event, in: buffer))
                     }
                     return false
@@ -123,11 +126,11 @@ enum WebSocketProperties {
             case .failed: break
             }
         }
-        let again = try read(fromClient.array, [], .server, MessageLimits())
+        let again = try read(fromClient.array, [], .server, MessageLimits(), nil)
         try hold(again == messages, "a client's frames: \(again), read before: \(messages)")
         // A server writes no binary messages.
         guard isServersToo else { return }
-        let back = try read(fromServer.array, [], .client, MessageLimits())
+        let back = try read(fromServer.array, [], .client, MessageLimits(), nil)
         try hold(back == messages, "a server's frames: \(back), read before: \(messages)")
     }
 
@@ -143,7 +146,7 @@ enum WebSocketProperties {
     }
 
     /// Appends a client's message, a data message in one to three fragments.
-    private static func append(_ opcode: UInt8, _ payload: [UInt8], _ draw: inout Draw, _ writer: inout ByteWriter) {
+    static func append(_ opcode: UInt8, _ payload: [UInt8], _ draw: inout Draw, _ writer: inout ByteWriter) {
         let cuts = opcode & 8 != 0 ? 0 : Int.random(in: 0...2, using: &draw)
         let ends = (0..<cuts).map { _ in Int.random(in: 0...payload.count, using: &draw) }.sorted() + [payload.count]
         var start = 0

@@ -86,16 +86,6 @@ final class RawSocket {
             && errno == EAGAIN
     }
 
-    /// Segments with data that the kernel has got: `tcpi_data_segs_in` of `tcp_info` (linux/tcp.h), which Glibc's own
-    /// structure is too old to have.
-    var dataSegmentCount: Int {
-        var info = [UInt32](repeating: 0, count: 64)
-        var length = socklen_t(256)
-        let code = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_INFO, &info, &length)
-        guard code == 0, length >= 156 else { return -1 }
-        return Int(info[38])
-    }
-
     private func fill() throws -> Bool {
         let before = received.count
         received.reserveCapacity(before + 65_536)

@@ -1,0 +1,124 @@
+import HTTP
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// What all connections together may make a hub hold.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct HoldingsTests {
+    @Test func theLargestGoUntilAnEighthIsFree() {
+        var holding = Holding(bytesMax: 800)
+        for bytes in [100, 300, 200, 200] as [UInt32] { holding.moved(from: 0, to: bytes) }
+        #expect(holding.bytes == 800)
+        #expect(!holding.isExceeded, "at the bound")
+        holding.moved(from: 100, to: 101)
+        #expect(holding.isExceeded, "one past it")
+        let holders = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (200, "c"), (200, "d")]
+        #expect(holding.excess(of: holders).map(\.holder) == ["b"])
+        holding.moved(from: 200, to: 500)
+        // 1,101 are held, 700 may be kept.
+        let larger = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (200, "d")]
+        #expect(holding.excess(of: larger).map(\.holder) == ["c"])
+        holding.moved(from: 200, to: 600)
+        let largest = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (600, "d")]
+        #expect(holding.excess(of: largest).map(\.holder) == ["d", "c"])
+        #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
+    }
+
+    /// A client's text frame that is longer than what comes of it.
+    private func beginning(_ count: Int) -> [UInt8] {
+        [0x81, 0xFE, 0x7F, 0xFF, 0, 0, 0, 0] + [UInt8](repeating: 0x20, count: count)
+    }
+
+    private func ping(_ client: TestClient) async throws {
+        try await client.send(#"{"event":"pusher:ping"}"#)
+        #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
+    }
+
+    @Test func unfinishedMessagesAreBoundedInAll() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.limits.messageBytesMax = 32_767
+            $0.limits.unfinishedBytesMax = 300_000
+        }
+        let (healthy, _) = try await TestClient.opened(port: fixture.port)
+        var clients: [TestClient] = []
+        for _ in 0..<10 {
+            let (client, _) = try await TestClient.opened(port: fixture.port)
+            try await client.sendRaw(beginning(30_000))
+            clients.append(client)
+        }
+        // What was sent before the ping is read before it is answered.
+        try await ping(healthy)
+        #expect(metrics.unfinishedBytes.level == 300_000)
+        #expect(metrics.overloads["unfinished_full"].count == 0, "at the bound")
+        try await clients[3].sendRaw([0x20])
+        #expect(try await clients[3].next() == .close(4100), "one past it")
+        var others = clients
+        others.remove(at: 3)
+        try await ping(healthy)
+        // An eighth below the bound: the largest, and one of the others.
+        #expect(metrics.overloads["unfinished_full"].count == 2)
+        #expect(metrics.unfinishedBytes.level == 240_000)
+        var finished = 0
+        for client in others {
+            // Whoever was closed may have its socket closed under it.
+            try? await client.sendRaw([UInt8](repeating: 0x20, count: 2_767))
+            switch try await client.next() {
+            case .text(let answer):
+                #expect(answer.contains("Invalid JSON"))
+                finished += 1
+            case let other: #expect(other == .close(4100))
+            }
+        }
+        #expect(finished == 8)
+        try await ping(healthy)
+        #expect(metrics.unfinishedBytes.level == 0)
+    }
+
+    @Test func unfinishedRequestsAreToldToComeLater() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.limits.messageBytesMax = 100
+            $0.limits.unfinishedBytesMax = 1
+            $0.httpLimits.bodyBytes = 4_096
+        }
+        // A loop has room for one request, however small its share: this many are more.
+        let head = "POST /users/u1/adherence/actions HTTP/1.1\r\nHost: h\r\nContent-Length: 4096\r\n\r\n"
+        var limits = HTTPLimits()
+        limits.bodyBytes = 4_096
+        let room = limits.messageBytes
+        var clients: [TestClient] = []
+        for _ in 0...room / 4_096 {
+            let client = try TestClient(port: fixture.port)
+            try await client.sendRaw(head + String(repeating: "x", count: 4_095))
+            clients.append(client)
+        }
+        let (healthy, _) = try await TestClient.opened(port: fixture.port)
+        try await ping(healthy)
+        #expect(metrics.overloads["unfinished_full"].count > 0)
+        let refused = metrics.overloads["unfinished_full"].count
+        var answers = 0
+        for client in clients {
+            try? await client.sendRaw("x")
+            let (head, _) = try await client.response()
+            if head.hasPrefix("HTTP/1.1 503 "), head.contains("Retry-After: ") { answers += 1 }
+        }
+        #expect(answers == Int(refused))
+        #expect(metrics.unfinishedBytes.level == 0)
+    }
+
+    @Test func whatIsGoneHoldsNothing() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics)
+        let (healthy, _) = try await TestClient.opened(port: fixture.port)
+        var client: TestClient? = try await TestClient.opened(port: fixture.port).0
+        try await client?.sendRaw(beginning(1_000))
+        try await ping(healthy)
+        #expect(metrics.unfinishedBytes.level == 1_000)
+        client = nil
+        while fixture.gateway.connectionCount > 1 { try await ping(healthy) }
+        #expect(metrics.unfinishedBytes.level == 0)
+        #expect(metrics.queuedBytes.level == 0)
+    }
+}

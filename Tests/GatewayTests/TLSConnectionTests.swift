@@ -1,0 +1,290 @@
+import Bytes
+import Foundation
+import Glibc
+import Metrics
+import Reactor
+import TestSupport
+import Testing
+import WebSocket
+
+@testable import Gateway
+
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct TLSConnectionTests {
+    private let folder: CertificateFolder
+    private let server: TLSServer
+    private let metrics = GatewayMetrics()
+    private let wire: TLSWire
+
+    init() throws {
+        folder = try CertificateFolder()
+        let pair = try folder.make("one", hosts: ["localhost"])
+        server = try TLSServer(.init(certificates: [.init(certificate: pair.certificate, key: pair.key)]))
+        wire = try TLSWire()
+    }
+
+    /// A hub with one listener, with TLS.
+    private func hub(
+        loops: Int = 2, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws
+        -> GatewayFixture
+    {
+        try await GatewayFixture(loops: loops, metrics: metrics) {
+            $0.tls = server
+            $0.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0), usesTLS: true)]
+            $0.timeouts.tlsHandshake = .seconds(60)
+            change(&$0)
+        }
+    }
+
+    private func client(
+        _ hub: GatewayFixture, resumingBy client: TLSClient? = nil, receiveBuffer: Int32? = nil
+    ) throws -> SecureClient {
+        try SecureClient(port: hub.port, client ?? TLSClient(), on: wire, receiveBuffer: receiveBuffer)
+    }
+
+    private func wait(_ what: String, until condition: () -> Bool) throws {
+        let end = ContinuousClock.now + .seconds(30)
+        while !condition() {
+            guard ContinuousClock.now < end else { throw SecureClient.Failure(reason: "never: \(what)") }
+            usleep(2000)
+        }
+    }
+
+    private func failures(_ reason: TLSFailure) -> UInt64 { metrics.tls.failures[reason.rawValue].count }
+
+    private let ping = #"{"event":"pusher:ping","data":{}}"#
+    private let pong = #"{"event":"pusher:pong","data":"{}"}"#
+
+    @Test func greetsAnswersAndResumes() async throws {
+        let hub = try await hub()
+        var manner = TLSClient.Manner()
+        manner.resumes = true
+        manner.rootsFile = folder.file("one.pem")
+        let resuming = try TLSClient(manner)
+        for round in 0..<3 {
+            let client = try client(hub, resumingBy: resuming)
+            #expect(try client.handshake())
+            #expect(client.tls.isResumed == (round > 0))
+            try client.upgrade()
+            try client.send(text: ping)
+            #expect(try client.text() == pong)
+        }
+        #expect(metrics.tls.handshakes["full"].count == 1)
+        #expect(metrics.tls.handshakes["resumed"].count == 2)
+    }
+
+    @Test func plainHTTPIsToldWhatToDo() async throws {
+        let hub = try await hub()
+        let plain = try TestClient(port: hub.port)
+        try await plain.sendRaw("GET /app/key HTTP/1.1\r\nHost: h\r\n\r\n")
+        let answer = try await plain.response()
+        #expect(answer.head.hasPrefix("HTTP/1.1 400 "))
+        #expect(answer.body.contains("This port speaks TLS"))
+        #expect(try await plain.next() == .end)
+        let noise = try TestClient(port: hub.port)
+        try await noise.sendRaw([0, 1, 2, 3])
+        #expect(try await noise.next() == .end)
+        #expect(failures(.plainHTTP) == 1)
+        #expect(failures(.notTLS) == 1)
+    }
+
+    /// Answers that the client does not read go on where they stopped.
+    @Test func aSlowReaderGetsAll() async throws {
+        let hub = try await hub(loops: 1)
+        let client = try client(hub, receiveBuffer: 4096)
+        #expect(try client.handshake())
+        try client.upgrade()
+        let count = 12_000
+        var frames = ByteWriter()
+        for _ in 0..<count {
+            Array(ping.utf8).withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: 7, to: &frames) }
+        }
+        try client.send(frames.array)
+        try wait("the hub has read all") { metrics.messages.count == UInt64(count) }
+        for _ in 0..<count { #expect(try client.text() == pong) }
+    }
+
+    @Test func everyByteMayComeAlone() async throws {
+        let hub = try await hub(loops: 1)
+        let hello = try self.hello(hub)
+        let raw = try TestClient(port: hub.port)
+        try await raw.sendByteByByte(hello)
+        // The server's flight begins with a handshake record.
+        #expect(try await raw.read(1) == [0x16])
+    }
+
+    /// The bytes of a client's hello.
+    private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
+        var ends: [Int32] = [-1, -1]
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        defer { for end in ends { close(end) } }
+        let session = try TLSClient().session(host: "localhost", on: wire)
+        try #require(session.start(ends[0]) == .all)
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = recv(ends[1], &bytes, bytes.count, 0)
+        return Array(bytes[..<max(0, count)])
+    }
+
+    @Test func whoIsSlowInTheHandshakeIsClosed() async throws {
+        let hub = try await hub { $0.timeouts.tlsHandshake = .milliseconds(200) }
+        let hello = try hello(hub)
+        let silent = try TestClient(port: hub.port)
+        #expect(try await silent.next() == .end)
+        let half = try TestClient(port: hub.port)
+        try await half.sendRaw(Array(hello.dropLast(10)))
+        #expect(try await half.next() == .end)
+        let lazy = try TestClient(port: hub.port)
+        try await lazy.sendRaw(hello)
+        try await lazy.readToEnd()
+        #expect(failures(.timeout) == 3)
+        #expect(metrics.tls.underWay.level == 0)
+    }
+
+    @Test func handshakesAreBoundedInNumber() async throws {
+        let hub = try await hub(loops: 1) {
+            $0.limits.tlsHandshakesMax = 1
+            $0.limits.tlsHandshakesWaitingMax = 2
+        }
+        let hello = try hello(hub)
+        let first = try TestClient(port: hub.port)
+        try await first.sendRaw(Array(hello.dropLast(10)))
+        try wait("one is under way") { metrics.tls.underWay.level == 1 }
+        let waiting = try (0..<2).map { _ in try client(hub) }
+        try wait("two wait") { metrics.tls.delayed.count == 2 }
+        let shed = try client(hub)
+        #expect(!(try shed.handshake()))
+        #expect(failures(.shed) == 1)
+        try await first.sendRaw(Array(hello.suffix(10)))
+        first.abort()
+        for client in waiting {
+            #expect(try client.handshake())
+            try client.upgrade()
+        }
+        #expect(metrics.tls.underWay.level == 0)
+    }
+
+    /// More than may begin in one tick, at once: all get their turn, and who has a connection is served meanwhile.
+    @Test func aStormOfHandshakesIsServedInTurn() async throws {
+        let hub = try await hub(loops: 1)
+        let settled = try client(hub)
+        #expect(try settled.handshake())
+        try settled.upgrade()
+        let storm = try (0..<100).map { _ in try client(hub) }
+        try settled.send(text: ping)
+        #expect(try settled.text() == pong)
+        for client in storm {
+            #expect(try client.handshake())
+            try client.upgrade()
+        }
+        #expect(metrics.tls.handshakes["full"].count == 101)
+        #expect(metrics.tls.underWay.level == 0)
+    }
+
+    @Test func abruptEndsAtEveryStateLeaveNothing() async throws {
+        let hub = try await hub(loops: 1) {
+            $0.limits.tlsHandshakesMax = 2
+            $0.limits.tlsHandshakesWaitingMax = 1000
+        }
+        let hello = try hello(hub)
+        for round in 0..<5 {
+            for cut in [0, 1, 4, 5, 6, hello.count / 2, hello.count - 1, hello.count] {
+                let raw = try TestClient(port: hub.port)
+                try await raw.sendRaw(Array(hello[..<cut]))
+                if cut == hello.count, round % 2 == 0 { _ = try await raw.read(1) }
+                if round % 2 == 0 { raw.abort() }
+            }
+            let established = try client(hub)
+            #expect(try established.handshake())
+            if round % 2 == 0 { try established.upgrade() }
+        }
+        try wait("all are gone") { hub.gateway.connectionCount == 0 }
+        #expect(metrics.tls.underWay.level == 0)
+        let after = try client(hub)
+        #expect(try after.handshake())
+    }
+
+    @Test func reloadsUnderLoadLoseNoConnection() async throws {
+        let hub = try await hub()
+        let kept = try client(hub)
+        #expect(try kept.handshake())
+        try kept.upgrade()
+        let (isDone, hasEnded) = (Locked(false), Locked(false))
+        let server = server
+        let reloader = Thread {
+            defer { hasEnded.withLock { $0 = true } }
+            while !isDone.withLock({ $0 }) {
+                do throws(TLSError) {
+                    try server.reload()
+                } catch {
+                    Issue.record(error)
+                }
+            }
+        }
+        reloader.start()
+        for _ in 0..<60 {
+            let client = try client(hub)
+            #expect(try client.handshake())
+            try client.upgrade()
+        }
+        isDone.withLock { $0 = true }
+        try wait("no more reloads") { hasEnded.withLock { $0 } }
+        try kept.send(text: ping)
+        #expect(try kept.text() == pong)
+    }
+
+    @Test func theEndOfTheHubIsTold() async throws {
+        let hub = try await hub()
+        let client = try client(hub)
+        #expect(try client.handshake())
+        try client.upgrade()
+        let half = try SecureClient(port: hub.port, TLSClient(), on: wire)
+        let ended = hub.end()
+        #expect(try client.text() == nil)
+        while try half.fill() {}
+        await ended.value
+    }
+
+    @Test func bothKindsOfListenersServeBesideOneAnother() async throws {
+        let hub = try await hub {
+            $0.listeners.append(ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0)))
+        }
+        guard case .tcp(_, let plainPort, _) = hub.gateway.places[1] else {
+            Issue.record("no second listener")
+            return
+        }
+        let (plain, _) = try await TestClient.opened(port: plainPort)
+        try await plain.send(ping)
+        #expect(try await plain.next() == .text(pong))
+        let secure = try client(hub)
+        #expect(try secure.handshake())
+        try secure.upgrade()
+    }
+
+    /// Secrets and names of clients are in no metric.
+    @Test func theMetricsShowHandshakesAndCertificates() async throws {
+        let hub = try await hub()
+        let client = try client(hub)
+        #expect(try client.handshake())
+        try client.upgrade()
+        metrics.tls.reloaded(false)
+        var exposition = Exposition()
+        metrics.append(to: &exposition)
+        let text = String(decoding: exposition.bytes, as: UTF8.self)
+        #expect(text.contains("carillon_tls_handshakes_total{kind=\"full\"} 1\n"))
+        #expect(text.contains("carillon_tls_reloads_total{result=\"failed\"} 1\n"))
+        let expiry = server.certificates[0].expiresAt
+        #expect(text.contains("carillon_tls_certificate_expiry_seconds{file=\"\(folder.file("one.pem"))\"} \(expiry)"))
+    }
+}
+
+extension TestClient {
+    /// Closes the socket by a reset.
+    nonisolated func abort() {
+        var lingering = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
+        // connect(2) to no family ends the connection and keeps the descriptor for its owner to close.
+        var nowhere = sockaddr()
+        nowhere.sa_family = sa_family_t(AF_UNSPEC)
+        connect(descriptor, &nowhere, socklen_t(MemoryLayout<sockaddr>.size))
+    }
+}
