@@ -115,7 +115,7 @@ package final class Hub {
         case .pong: break
         case .subscribe(let name): return subscribe(ownStream: name, session, &effects)
         case .signin(let auth, let userData):
-            CommonEvent.withUnescaped(userData) { signin(auth, $0, session, &effects) }
+            CommonEvent.unescape(userData) { signin(auth, $0, session, &effects) }
         }
         return true
     }

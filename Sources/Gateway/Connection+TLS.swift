@@ -86,6 +86,14 @@ extension Connection {
         answer(.problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false)
     }
 
+    /// The peer has said that it sends no more, and what it said before has been looked at.
+    func farewell() {
+        // Whose answer is on its way gets it; the end of the stream follows.
+        if phase == .awaitingAnswer || phase == .awaitingToken { return }
+        tickEnded()
+        drop()
+    }
+
     /// It goes away, whatever for: a handshake under way makes room for another one.
     func leaveHandshake() {
         if phase == .securing, tls != nil { owner.handshakeEnded() }

@@ -319,7 +319,7 @@ final class Connection: EventSource {
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
-            if let tls, tls.hasEnded { drop() }
+            if let tls, tls.hasEnded { farewell() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }

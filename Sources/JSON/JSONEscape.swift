@@ -13,6 +13,27 @@ package enum JSONEscape {
         return (((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | control) & 0x8080_8080_8080_8080
     }
 
+    /// Where in `text` the first byte lies, from `start` on, that is a quote, a backslash, a control or not ASCII; behind its
+    /// end where there is none. Eight bytes a step.
+    package static func endOfPlain(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var at = start
+        let count = text.count
+        if let base = text.baseAddress {
+            while at &+ 8 <= count {
+                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+                let special = mask(word) | word & 0x8080_8080_8080_8080
+                if special != 0 { return at &+ special.trailingZeroBitCount / 8 }
+                at &+= 8
+            }
+        }
+        while at < count {
+            let byte = text[at]
+            if byte < 0x20 || byte >= 0x80 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return at }
+            at &+= 1
+        }
+        return at
+    }
+
     /// The last bytes of `text`, from `at` on, seven at most: the first is the lowest, and zeros fill the word.
     @inline(__always) static func lastWord(of text: UnsafeRawBufferPointer, from at: Int) -> UInt64 {
         if let base = text.baseAddress, text.count >= 8 {

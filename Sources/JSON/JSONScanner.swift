@@ -164,7 +164,7 @@ extension JSONScanner {
         try expect(UInt8(ascii: "\""))
         var hasEscapes = false
         while true {
-            position = endOfPlain()
+            position = JSONEscape.endOfPlain(bytes, from: position)
             guard let byte = current else { throw failure(.unexpectedEnd) }
             switch byte {
             case UInt8(ascii: "\""):
@@ -177,26 +177,6 @@ extension JSONScanner {
             default: throw failure(.controlByte)
             }
         }
-    }
-
-    /// Where the next byte is that is a quote, a backslash, a control or not ASCII: eight bytes a step.
-    @inline(__always) private func endOfPlain() -> Int {
-        var at = position
-        let count = bytes.count
-        if let base = bytes.baseAddress {
-            while at &+ 8 <= count {
-                let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
-                let special = JSONEscape.mask(word) | word & 0x8080_8080_8080_8080
-                if special != 0 { return at &+ special.trailingZeroBitCount / 8 }
-                at &+= 8
-            }
-        }
-        while at < count {
-            let byte = bytes[at]
-            if byte < 0x20 || byte >= 0x80 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { return at }
-            at &+= 1
-        }
-        return at
     }
 
     private mutating func skipNonASCII() throws(JSONError) {

@@ -1,4 +1,5 @@
 import Bytes
+import JSON
 
 /// The messages that make up nearly all of what clients say, read where they lie: known by their first bytes, as
 /// pusher-js, whose key order other clients share, and this hub's own tools write them.
@@ -57,47 +58,36 @@ package enum CommonEvent {
 
     /// What stands between the quotes around signature and user's data.
     private static func signin(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> CommonEvent? {
-        var at = 0
-        while at < text.count, text[at].isPlainText { at &+= 1 }
+        let at = JSONEscape.endOfPlain(text, from: 0)
         let data = at &+ userDataPrefix.utf8CodeUnitCount
         guard at > 0, at <= limits.authBytes, data < text.count, text.part(at..<data).equals(userDataPrefix),
             text.count &- data <= limits.userDataBytes
         else { return nil }
-        var next = data
+        var next = JSONEscape.endOfPlain(text, from: data)
         while next < text.count {
-            if text[next].isPlainText {
-                next &+= 1
-            } else if text[next] == UInt8(ascii: "\\"), next &+ 1 < text.count, text[next &+ 1] == UInt8(ascii: "\"") {
-                next &+= 2
-            } else {
+            guard text[next] == UInt8(ascii: "\\"), next &+ 1 < text.count, text[next &+ 1] == UInt8(ascii: "\"") else {
                 return nil
             }
+            next = JSONEscape.endOfPlain(text, from: next &+ 2)
         }
         return .signin(auth: text.part(0..<at), userData: text.part(data..<text.count))
     }
 
     /// Calls `body` with what the inside of a JSON string stands for whose only escapes are `\"`.
-    package static func withUnescaped<Result>(
-        _ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result
-    ) -> Result {
-        withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 1) { room in
+    package static func unescape(_ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
+        withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 8) { room in
             var count = 0
             var at = 0
             while at < text.count {
-                if text[at] == UInt8(ascii: "\\") { at &+= 1 }
-                guard at < text.count else { break }
-                room[count] = text[at]
+                let end = text.firstIndex(of: UInt8(ascii: "\\"), from: at) ?? text.count
+                UnsafeMutableRawBufferPointer(rebasing: room[count...]).copyMemory(from: text.part(at..<end))
+                count &+= end &- at
+                guard end &+ 1 < text.count else { break }
+                room[count] = text[end &+ 1]
                 count &+= 1
-                at &+= 1
+                at = end &+ 2
             }
-            return body(UnsafeRawBufferPointer(start: room.baseAddress, count: count))
+            body(UnsafeRawBufferPointer(rebasing: room[..<count]))
         }
-    }
-}
-
-extension UInt8 {
-    /// True for printable ASCII that means itself inside a JSON string.
-    @inline(__always) fileprivate var isPlainText: Bool {
-        self &- 0x20 < 0x5F && self != UInt8(ascii: "\"") && self != UInt8(ascii: "\\")
     }
 }
