@@ -20,8 +20,8 @@ final class HTTPConversation {
     var awaitedSince: Instant
     /// When the first bytes of an unfinished request came.
     var begunAt: Instant?
-    /// The next request waits for the loop's next turn, or until the answers have been read.
-    var isResting = false
+    /// What the next request waits for, though it may have come. Nothing is read meanwhile.
+    var rest = Rest.none
     /// The request being answered: whether another may follow, and whether it was a HEAD.
     var keepsAlive = true
     var omitsBody = false
@@ -36,6 +36,15 @@ final class HTTPConversation {
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
+}
+
+/// Why requests that have been sent ahead wait. Valid transitions: none → answersUnsent → turnComing → none.
+enum Rest {
+    case none
+    /// For the answers to be sent, all but a few.
+    case answersUnsent
+    /// For the loop's next turn.
+    case turnComing
 }
 
 /// An upgrade found good but for its token: the 101 response, ready, and the app.
@@ -116,7 +125,7 @@ extension Connection {
             return false
         }
         owner.metrics.reached(.pipelining)
-        conversation.isResting = true
+        conversation.rest = .answersUnsent
         // There are answers to be sent, so the tick's end comes by.
         updateInterest()
         return true
@@ -125,13 +134,14 @@ extension Connection {
     /// What could be sent has been.
     func restMayEnd(_ conversation: HTTPConversation) {
         guard output.byteCount <= owner.limits.answerBytesMax else { return }
-        conversation.isResting = false
+        conversation.rest = .turnComing
         owner.mailbox.post(.goOn(sessionID))
     }
 
     /// The connection's turn has come again.
     func goOn() {
-        guard phase == .http, conversation?.isResting == false else { return }
+        guard phase == .http, let conversation, conversation.rest == .turnComing else { return }
+        conversation.rest = .none
         resume()
     }
 

@@ -210,7 +210,7 @@ final class Connection: EventSource {
         case .blocked: break
         case .broken: return drop()
         }
-        if let conversation, conversation.isResting { restMayEnd(conversation) }
+        if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
         updateInterest()
     }
 
@@ -240,7 +240,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
-        case .http where conversation?.isResting == true: interest = []
+        case .http where conversation.map { $0.rest != .none } ?? false: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
         if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
