@@ -68,6 +68,7 @@ extension Connection {
             owner.metrics.tls.times.record(owner.loop.now.duration(since: conversation.startedAt))
         }
         phase = .http
+        conversation?.awaitedSince = owner.loop.now
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
         return true

@@ -29,13 +29,19 @@ public enum Socket {
     }
 
     /// Sends as much of `bytes` as there is room for.
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
-        while true {
+        let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
+        return count >= 0 ? .bytes(count) : sendAgain(descriptor, bytes)
+    }
+
+    /// A call has failed.
+    @usableFromInline static func sendAgain(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
+        while errno == EINTR {
             let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
             if count >= 0 { return .bytes(count) }
-            if errno != EINTR { return failure() }
         }
+        return failure()
     }
 
     /// Sends several buffers, in order, by one call.
@@ -51,6 +57,13 @@ public enum Socket {
         }
     }
 
+    /// The error that has broken the connection; 0 where none has. Told once.
+    public static func takeError(_ descriptor: Int32) -> Int32 {
+        var code: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : 0
+    }
+
     /// No more will be sent: the peer reads to the end, while we may still read.
     public static func finishSending(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_WR))
@@ -61,7 +74,7 @@ public enum Socket {
         _ = Glibc.close(descriptor)
     }
 
-    private static let noSignal = Int32(MSG_NOSIGNAL)
+    @inlinable static var noSignal: Int32 { Int32(MSG_NOSIGNAL) }
 
     private static func failure() -> TransferResult {
         let code = errno

@@ -158,7 +158,10 @@ final class Echo {
         fixture = try await GatewayFixture(loops: 1) { configuration in
             configuration.limits.messageBytesMax = 16 << 20
             configuration.limits.messageFragmentsMax = 1 << 17
+            configuration.limits.messagesPerSecond = 0
+            configuration.limits.controlFramesPerSecond = 0
             configuration.limits.sendQueueBytesMax = 64 << 20
+            configuration.limits.exemptsLoopback = true
             configuration.timeouts.close = .seconds(60)
             configuration.responder = { payload, isText in
                 FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
