@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 
 /// What a message and an event cost beyond instructions: calls into the kernel, crossings between loops, locks.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(5))) struct MessagePathTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct MessagePathTests {
     /// Answers with how many locks its thread has taken so far, which is the connection's loop.
     private struct LocksTaken: HTTPRoutes {
         func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {

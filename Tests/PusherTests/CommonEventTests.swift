@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The quick reading of common messages says what the general one says, or nothing.
-@Suite(.timeLimit(.minutes(1))) struct CommonEventTests {
+@Suite(.timeLimit(.minutes(15))) struct CommonEventTests {
     private static let messages = [
         #"{"event":"pusher:ping","data":{}}"#, #"{"event":"pusher:pong","data":{}}"#,
         #"{"event":"pusher:subscribe","data":{"auth":"","channel":"user.1.adherence"}}"#,

@@ -2,7 +2,7 @@ import Sync
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct StreamTableTests {
+@Suite(.timeLimit(.minutes(15))) struct StreamTableTests {
     /// Whatever is kept, changed and forgotten, the table says what a dictionary says.
     @Test(arguments: 0..<10 as Range<UInt64>) func agreesWithADictionary(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
