@@ -188,7 +188,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "CLockCount", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity", "Metrics",
+                "API", "Bytes", "CLockCount", "CZlib", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity",
+                "Metrics",
                 "Postgres",
                 "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",

@@ -30,6 +30,10 @@ final class ClientLoop {
     /// What the connections hold together.
     let holdings: Holdings
     let timeouts: GatewayTimeouts
+    let trustedPeers: TrustedPeers
+    let hasTrustedPeers: Bool
+    let messageRate: Rate
+    let controlRate: Rate
     // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
     let activityNanoseconds: UInt64
     let activitySeconds: Int
@@ -82,6 +86,10 @@ final class ClientLoop {
         limits = configuration.limits
         holdings = Holdings(on: loop, configuration, context.metrics)
         timeouts = configuration.timeouts
+        trustedPeers = configuration.trustedPeers
+        hasTrustedPeers = trustedPeers != TrustedPeers()
+        messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
+        controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
         activityNanoseconds = timeouts.activity.wholeNanoseconds
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
@@ -154,6 +162,7 @@ final class ClientLoop {
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
+        case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
     }

@@ -15,6 +15,13 @@ final class HTTPConversation {
     let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
     let startedAt: Instant
+    /// From when the time of the request runs: the first one's from the accept on or the end of the TLS handshake, a later
+    /// one's from its first byte.
+    var awaitedSince: Instant
+    /// When the first bytes of an unfinished request came.
+    var begunAt: Instant?
+    /// What the next request waits for, though it may have come. Nothing is read meanwhile.
+    var rest = Rest.none
     /// The request being answered: whether another may follow, and whether it was a HEAD.
     var keepsAlive = true
     var omitsBody = false
@@ -24,10 +31,20 @@ final class HTTPConversation {
 
     init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
         self.startedAt = startedAt
+        awaitedSince = startedAt
         self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
     }
+}
+
+/// Why requests that have been sent ahead wait. Valid transitions: none → answersUnsent → turnComing → none.
+enum Rest {
+    case none
+    /// For the answers to be sent, all but a few.
+    case answersUnsent
+    /// For the loop's next turn.
+    case turnComing
 }
 
 /// An upgrade found good but for its token: the 101 response, ready, and the app.
@@ -40,21 +57,25 @@ extension Connection {
     /// Reads one request; zero where it is not all there.
     func readRequest(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         guard let conversation else { return bytes.count }
-        if conversation.hasAnswered, conversation.parser.isIdle {
-            // The next request has begun: its time runs from here.
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
-        }
         do {
             guard let request = try conversation.parser.parse(bytes) else {
+                if conversation.begunAt == nil { begun(conversation) }
                 if conversation.parser.takeContinue() { queue(ClientLoop.continueResponse) }
                 return 0
             }
+            conversation.begunAt = nil
             let consumed = request.consumed
             conversation.keepsAlive = request.keepsAlive
             conversation.omitsBody = request.method == .head
             route(request, conversation)
             return consumed
         } catch {
+            owner.metrics.answered(error.status.code)
+            switch error {
+            case .headTooLarge, .tooManyFields, .targetTooLong: owner.metrics.reached(.headBytes)
+            case .bodyTooLarge: owner.metrics.reached(.bodyBytes)
+            default: break
+            }
             var writer = ByteWriter()
             writer.append(refusal: error)
             queue(writer.finish())
@@ -63,10 +84,65 @@ extension Connection {
         }
     }
 
-    /// The request's time is over.
+    /// The first bytes of a request are here, and not all. Its time runs from here, unless it is the first; it is looked at
+    /// when half of what a request has is over.
+    private func begun(_ conversation: HTTPConversation) {
+        let now = owner.loop.now
+        conversation.begunAt = now
+        if conversation.hasAnswered { conversation.awaitedSince = now }
+        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
+        owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
+    }
+
+    /// The request's time is over, or it is time to see whether it comes fast enough.
     func requestOverdue() {
-        guard let conversation, !conversation.parser.isIdle else { return drop() }
+        guard let conversation, !conversation.parser.isIdle, let begunAt = conversation.begunAt else {
+            if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout) }
+            return drop()
+        }
+        let now = owner.loop.now
+        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
+        if now < dueAt {
+            var earned = dueAt
+            let least = owner.limits.requestBytesPerSecondMin
+            if least > 0 {
+                let bytes = Duration.nanoseconds(Int64(leftover.count) * 1_000_000_000 / Int64(least))
+                earned = min(earned, begunAt.advanced(by: owner.timeouts.handshake / 2 + bytes))
+            }
+            if earned > now { return owner.loop.setDeadline(self, earned) }
+            owner.metrics.reached(.requestRate)
+        } else {
+            owner.metrics.reached(.handshakeTimeout)
+        }
         answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false)
+    }
+
+    // MARK: Requests sent ahead of their answers
+
+    /// Whether the next request has to wait: a client may send many ahead, and hold up neither its loop nor its own answers.
+    func rests(_ conversation: HTTPConversation, after requests: Int) -> Bool {
+        guard requests >= owner.limits.requestsPerTurnMax || output.byteCount > owner.limits.answerBytesMax else {
+            return false
+        }
+        owner.metrics.reached(.pipelining)
+        conversation.rest = .answersUnsent
+        // There are answers to be sent, so the tick's end comes by.
+        updateInterest()
+        return true
+    }
+
+    /// What could be sent has been.
+    func restMayEnd(_ conversation: HTTPConversation) {
+        guard output.byteCount <= owner.limits.answerBytesMax else { return }
+        conversation.rest = .turnComing
+        owner.mailbox.post(.goOn(sessionID))
+    }
+
+    /// The connection's turn has come again.
+    func goOn() {
+        guard phase == .http, let conversation, conversation.rest == .turnComing else { return }
+        conversation.rest = .none
+        resume()
     }
 
     /// The answer to the request did not come in time.
@@ -95,9 +171,8 @@ extension Connection {
 
     /// Whose request a trusted peer sends: why it is refused, if it is.
     private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
-        let trusted = owner.hubContext.configuration.trustedPeers
-        guard trusted.contains(peer) else { return nil }
-        return moved(to: trusted.client(of: request, from: peer))
+        guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return nil }
+        return moved(to: owner.trustedPeers.client(of: request, from: peer))
     }
 
     /// A route has answered later.

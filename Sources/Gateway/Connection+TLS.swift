@@ -68,6 +68,7 @@ extension Connection {
             owner.metrics.tls.times.record(owner.loop.now.duration(since: conversation.startedAt))
         }
         phase = .http
+        conversation?.awaitedSince = owner.loop.now
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
         return true
@@ -83,6 +84,14 @@ extension Connection {
         tls = nil
         phase = .http
         answer(.problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false)
+    }
+
+    /// The peer has said that it sends no more, and what it said before has been looked at.
+    func farewell() {
+        // Whose answer is on its way gets it; the end of the stream follows.
+        if phase == .awaitingAnswer || phase == .awaitingToken { return }
+        tickEnded()
+        drop()
     }
 
     /// It goes away, whatever for: a handshake under way makes room for another one.

@@ -47,9 +47,15 @@ extension Connection {
                 let event = try reader.read(
                     bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {
+                if !reader.holdsMessage { messageSince = Self.never }
                 received(event, in: bytes)
             }
         } catch {
+            switch error {
+            case .messageTooBig: owner.metrics.reached(.messageBytes)
+            case .tooManyFragments: owner.metrics.reached(.messageFragments)
+            default: break
+            }
             guard phase == .open else {
                 drop()
                 return bytes.count
@@ -69,18 +75,22 @@ extension Connection {
         }
         switch event {
         case .text(let payload):
+            guard messageAllowance.take(owner.messageRate, at: owner.loop.now) else {
+                return flooded(.messages, .tooManyMessages)
+            }
             payload.withUnsafeBytes(in: buffer) { message($0) }
         case .binary(let payload):
             guard session == nil else { return close(.unsupportedData, "text messages only") }
             payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
         case .ping(let payload):
+            guard takeControl() else { return }
             payload.withUnsafeBytes(in: buffer) { bytes in
                 var writer = ByteWriter(capacity: bytes.count + 2)
                 FrameWriter.append(control: Opcode.pong, bytes, to: &writer)
                 queue(writer.finish())
             }
         case .pong:
-            break
+            _ = takeControl()
         case .close(let code):
             leaveChannels()
             disconnected(code?.rawValue ?? 1005)
@@ -89,6 +99,20 @@ extension Connection {
             queue(writer.finish())
             finish()
         }
+    }
+
+    /// Whether the connection may send one more ping or pong; ended, where it may not.
+    private func takeControl() -> Bool {
+        if controlAllowance.take(owner.controlRate, at: owner.loop.now) { return true }
+        flooded(.controlFrames, .tooManyControlFrames)
+        return false
+    }
+
+    /// Ends with no further look at what comes.
+    private func flooded(_ limit: ReachedLimit, _ code: ErrorCode) {
+        owner.metrics.reached(limit)
+        close(code)
+        finish()
     }
 
     private func message(_ text: UnsafeRawBufferPointer) {
@@ -164,15 +188,41 @@ extension Connection {
 
     // MARK: Liveness and the close handshake
 
+    /// What was read may have left a message unfinished, which has its own time.
+    func watchMessage() {
+        guard !leftover.isEmpty || reader.holdsMessage else {
+            messageSince = Self.never
+            return
+        }
+        guard messageSince == Self.never else { return }
+        messageSince = owner.loop.now
+        if !awaitsPong { owner.loop.setDeadline(self, nextLook) }
+    }
+
+    /// When the connection is looked at next.
+    private var nextLook: Instant {
+        let quiet = lastInbound.advanced(by: owner.timeouts.activity)
+        return messageSince == Self.never ? quiet : min(quiet, messageSince.advanced(by: owner.timeouts.message))
+    }
+
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
     func checkLiveness() {
-        if awaitsPong { return close(.pongTimeout) }
+        if awaitsPong {
+            owner.metrics.reached(.pongTimeout)
+            return close(.pongTimeout)
+        }
+        if messageSince != Self.never, messageSince.advanced(by: owner.timeouts.message) <= owner.loop.now {
+            owner.metrics.reached(.messageTimeout)
+            close(.policyViolation, "message not finished in time")
+            return finish()
+        }
         // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
         // try again), and would hear nothing of its channels for ever.
         if phase == .open, session?.awaitsIdentity == true { return close(.reconnect) }
         let now = owner.loop.now
-        let due = lastInbound.advanced(by: owner.timeouts.activity)
-        guard due <= now else { return owner.loop.setDeadline(self, due) }
+        guard lastInbound.advanced(by: owner.timeouts.activity) <= now else {
+            return owner.loop.setDeadline(self, nextLook)
+        }
         awaitsPong = true
         queue(owner.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
@@ -182,7 +232,7 @@ extension Connection {
     func alive() {
         awaitsPong = false
         if phase == .open || phase == .awaitingToken {
-            owner.loop.setDeadline(self, lastInbound.advanced(by: owner.timeouts.activity))
+            owner.loop.setDeadline(self, nextLook)
         }
     }
 

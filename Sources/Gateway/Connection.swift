@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Glibc
 import HTTP
 import Metrics
 import Pusher
@@ -59,6 +60,10 @@ final class Connection: EventSource {
     var identityLook: Instant?
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// When the unfinished message began; `never` where there is none.
+    var messageSince = never
+    var messageAllowance = Allowance()
+    var controlAllowance = Allowance()
     /// Whether its session may be behind with a stream.
     var isPulled = false
     private(set) var output = WriteQueue()
@@ -67,6 +72,8 @@ final class Connection: EventSource {
     /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
     var queuedHeld: UInt32 = 0
     var unfinishedHeld: UInt32 = 0
+
+    static let never = Instant(nanoseconds: 0)
 
     init(
         _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
@@ -95,6 +102,10 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
+        if readiness.contains(.hangup), Socket.takeError(descriptor) == ETIMEDOUT {
+            owner.metrics.reached(.unackedTimeout)
+            return drop()
+        }
         if readiness.contains(.writable) {
             flush()
             pullIfDrained()
@@ -199,6 +210,7 @@ final class Connection: EventSource {
         case .blocked: break
         case .broken: return drop()
         }
+        if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
         updateInterest()
     }
 
@@ -228,6 +240,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
+        case .http where conversation.map { $0.rest != .none } ?? false: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
         if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
@@ -306,7 +319,7 @@ final class Connection: EventSource {
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
-            if let tls, tls.hasEnded { drop() }
+            if let tls, tls.hasEnded { farewell() }
         case .wouldBlock: break
         case .endOfStream, .failed: drop()
         }
@@ -330,13 +343,17 @@ final class Connection: EventSource {
         if consumed < bytes.count, phase != .gone, phase != .finishing {
             leftover = Array(bytes[consumed...])
         }
+        if phase == .open { watchMessage() }
         accountUnfinished()
     }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
+        var requests = 0
         while consumed < bytes.count {
+            if phase == .http, let conversation, requests > 0, rests(conversation, after: requests) { return consumed }
+            requests += 1
             let before = consumed
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
             switch phase {

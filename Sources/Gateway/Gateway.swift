@@ -15,8 +15,8 @@ import Synchronization
 //
 // Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
 // each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
-// The topic counters', at a channel's first event on a loop. None else on a loop: no message of a client and no delivery
-// to a subscriber takes one (MessagePathTests counts them).
+// TLS's certificates and ticket keys', at a handshake. The topic counters', at a channel's first event on a loop. None else on
+// a loop: no message of a client and no delivery to a subscriber takes one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {
@@ -89,7 +89,9 @@ package final class Gateway: Sendable {
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
-        let sockets = try configuration.listeners.map { try ListeningSocket($0.place) }
+        let sockets = try configuration.listeners.map {
+            try ListeningSocket($0.place, unacked: configuration.timeouts.unacked)
+        }
         places = sockets.map(\.place)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
@@ -129,6 +131,11 @@ package final class Gateway: Sendable {
         }
     }
 
+    /// The port of the first of them that has one, else 0.
+    package var port: UInt16 {
+        for case .tcp(_, let port, _) in places { return port }
+        return 0
+    }
     /// Connections at present.
     package var connectionCount: Int { context.census.total }
     /// The loops that serve clients.

@@ -36,7 +36,6 @@ package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ is
 /// One of the places where clients connect.
 package struct ListenerConfiguration: Sendable {
     package var place: ListenPlace
-
     /// With the certificates of `GatewayConfiguration.tls`, which are there then.
     package var usesTLS: Bool
 
@@ -50,8 +49,23 @@ package struct ListenerConfiguration: Sendable {
 package struct GatewayLimits: Sendable {
     /// Bytes of one WebSocket message; above it the connection is closed with 1009.
     package var messageBytesMax = 65_536
-    /// Fragments of one WebSocket message; above it the connection is closed with 1008.
+    /// Fragments of one message; above it the connection is closed with 1008.
     package var messageFragmentsMax = 1_024
+    /// Messages that one connection may send each second on the long run; above it, it is closed with 4100. 0: no bound.
+    package var messagesPerSecond = 200
+    /// Messages that one connection may send at once after a silence.
+    package var messagesBurst = 2_000
+    /// Pings and pongs of one connection, likewise. 0: no bound.
+    package var controlFramesPerSecond = 10
+    /// Pings and pongs at once after a silence.
+    package var controlFramesBurst = 100
+    /// Bytes each second that a begun request has to bring after half of `GatewayTimeouts.handshake`; below it, it is
+    /// answered with 408. 0: no bound.
+    package var requestBytesPerSecondMin = 500
+    /// Requests of one connection that are answered in one turn; what else it has sent waits for the next.
+    package var requestsPerTurnMax = 16
+    /// Bytes of answers queued to one connection above which its next request waits until it has read them.
+    package var answerBytesMax = 65_536
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
@@ -100,6 +114,10 @@ package struct GatewayTimeouts: Sendable {
     package var handshake: Duration = .seconds(10)
     /// From accept to the end of the TLS handshake, where there is one; the request's time runs from there.
     package var tlsHandshake: Duration = .seconds(10)
+    /// From the first byte of a WebSocket message to its last; beyond it the connection is closed with 1008.
+    package var message: Duration = .seconds(30)
+    /// How long the peer may leave what it was sent unacknowledged, or its window shut, before the connection is given up.
+    package var unacked: Duration = .seconds(60)
     /// A kept-alive HTTP connection between two requests.
     package var keepAlive: Duration = .seconds(60)
     /// Silence of a peer before it is sent a ping; told to clients as `activity_timeout`.

@@ -10,6 +10,7 @@ package final class GatewayMetrics: MetricSource {
     let webSockets = Gauge()
     let accepted = Counter()
     private let refusals = CounterTable("reason", ConnectionCensus.Refusal.allCases.map(\.rawValue))
+    private let limits = CounterTable("limit", ReachedLimit.allCases.map(\.rawValue))
     /// Of the refused, those who were not even told so.
     let shut = Counter()
     /// Times that accepting had to rest.
@@ -22,7 +23,11 @@ package final class GatewayMetrics: MetricSource {
     let handshakes = Histogram.times()
     private let responses = CounterTable(
         "status",
-        ["200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "415", "422", "429", "500", "503"])
+        [
+            "200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "413", "414", "415", "417", "422",
+            "426",
+            "429", "431", "500", "501", "503", "505",
+        ])
     let messages = Counter()
     let compression = CompressionMetrics()
     /// Devices that one loop sent one event to.
@@ -57,6 +62,11 @@ package final class GatewayMetrics: MetricSource {
         refusals[refusal.rawValue].add()
     }
 
+    /// A client has reached that limit.
+    func reached(_ limit: ReachedLimit) {
+        limits[limit.rawValue].add()
+    }
+
     /// An HTTP request was answered.
     func answered(_ status: Int) {
         responses[String(status)].add()
@@ -73,6 +83,10 @@ package final class GatewayMetrics: MetricSource {
         exposition.counter(
             "connections_shut_total", "Of the refused, those closed unheard: too many were being told already.",
             shut.count)
+        exposition.counter(
+            "limits_reached_total",
+            "Clients stopped, by the limit that they had reached; of connections see those refused.",
+            limits)
         exposition.counter(
             "accept_pauses_total", "Times that accepting rested, out of descriptors or memory.", exhaustions.count)
         exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)

@@ -33,6 +33,8 @@ enum LoopMessage: Sendable {
     case acted(SessionID, ActionAnswer)
     /// From a route: the answer to the request that the connection waits for.
     case answered(SessionID, HTTPResponse)
+    /// From the loop itself: the connection's turn has come again.
+    case goOn(SessionID)
     /// The hub ends: close every connection, then stop.
     case shutdown
 }

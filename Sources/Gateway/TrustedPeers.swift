@@ -26,7 +26,8 @@ package struct TrustedPeers: Sendable, Equatable {
     /// Whom a trusted peer sends this request for; the peer itself, where it does not say so, or not clearly.
     func client(of request: Request, from peer: PeerAddress) -> PeerAddress {
         var values: [UnsafeRawBufferPointer] = []
-        request.forEachField("x-forwarded-for") { values.append($0) }
+        var index = 0
+        while let value = request.field("x-forwarded-for", from: &index) { values.append(value) }
         return client(values, from: peer)
     }
 

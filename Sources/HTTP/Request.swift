@@ -51,12 +51,6 @@ package struct Request {
         fields.value(name, in: bytes, from: &index)
     }
 
-    /// Calls `body` with the value of each field called `name`, given in lower case, in their order.
-    package func forEachField(_ name: StaticString, _ body: (UnsafeRawBufferPointer) -> Void) {
-        var index = 0
-        while let value = fields.value(name, in: bytes, from: &index) { body(value) }
-    }
-
     /// The value of the only field called `name`, given in lower case; nil where there is none or more than one.
     package func onlyField(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var index = 0

@@ -51,6 +51,9 @@ package struct ErrorCode: Hashable, Sendable {
     /// Never sent: pusher-js would not come back after it, not even with a good token.
     package static let unauthorized = ErrorCode(4009, "Connection is unauthorized")
     package static let overCapacity = ErrorCode(4100, "Over capacity")
+    /// More messages than a client has a use for. As above: whoever comes back does so after a second.
+    package static let tooManyMessages = ErrorCode(4100, "Too many messages")
+    package static let tooManyControlFrames = ErrorCode(4100, "Too many control frames")
     /// The token that made the connection its user's has run out, and no other was shown in time.
     package static let tokenExpired = ErrorCode(4109, "Token expired")
     /// Too many tokens in a row were refused; as above, a new one is needed.

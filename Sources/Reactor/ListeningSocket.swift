@@ -26,12 +26,18 @@ public final class ListeningSocket: Sendable {
 
     /// Binds and listens.
     ///
+    /// - Parameter unacked: how long a TCP peer may leave what it was sent unacknowledged, or its window shut, before the
+    ///   connection fails with ETIMEDOUT (tcp(7), TCP_USER_TIMEOUT); zero leaves it to the kernel, a quarter of an hour.
     /// - Throws: `ListenError`, a sentence for the operator.
-    public init(_ place: ListenPlace) throws(ListenError) {
+    public init(_ place: ListenPlace, unacked: Duration = .zero) throws(ListenError) {
         switch place {
         case .tcp(let host, let port, let isIPv6Only):
             (descriptor, self.place) = try Self.listen(place, host, port, isIPv6Only: isIPv6Only)
             file = nil
+            // Connections get both from here, without a call for each.
+            _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+            let milliseconds = Int32(clamping: unacked.wholeNanoseconds / 1_000_000)
+            _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
         case .unix(let path, let mode):
             let made = try SocketFile.listen(place, path, mode)
             descriptor = made.descriptor
@@ -96,7 +102,6 @@ public final class ListeningSocket: Sendable {
             var address = sockaddr_storage()
             let connection = cl_accept(descriptor, &address)
             if connection >= 0 {
-                if file == nil { _ = cl_set_option(connection, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
                 return .connection(connection, PeerAddress(address))
             }
             if let outcome = Self.outcome(of: errno) { return outcome }

@@ -57,6 +57,13 @@ public enum Socket {
         }
     }
 
+    /// The error that has broken the connection; 0 where none has. Told once.
+    public static func takeError(_ descriptor: Int32) -> Int32 {
+        var code: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : 0
+    }
+
     /// No more will be sent: the peer reads to the end, while we may still read.
     public static func finishSending(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_WR))

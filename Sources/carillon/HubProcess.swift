@@ -241,6 +241,12 @@ extension GatewayConfiguration {
         }
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
+        limits.messageFragmentsMax = settings.limits.messageFragmentsMax
+        limits.messagesPerSecond = settings.limits.messagesPerSecond
+        limits.messagesBurst = settings.limits.messagesBurst
+        limits.controlFramesPerSecond = settings.limits.controlFramesPerSecond
+        limits.controlFramesBurst = settings.limits.controlFramesBurst
+        limits.requestBytesPerSecondMin = settings.limits.requestBytesPerSecondMin
         limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
         limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
         limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
@@ -263,6 +269,8 @@ extension GatewayConfiguration {
         limits.tlsHandshakesWaitingMax = settings.limits.tlsHandshakesWaitingMax
         timeouts.activity = settings.timeouts.activity
         timeouts.pong = settings.timeouts.pong
+        timeouts.message = settings.timeouts.message
+        timeouts.unacked = settings.timeouts.unacked
         timeouts.stalled = settings.limits.stalledTimeout
         // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
         // again and again.

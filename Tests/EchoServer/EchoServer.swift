@@ -66,6 +66,9 @@ extension GatewayConfiguration {
     static func echo(port: UInt16, loops: Int) -> GatewayConfiguration {
         var configuration = GatewayConfiguration()
         configuration.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: port))]
+        // The suites send as fast as they can.
+        configuration.limits.messagesPerSecond = 0
+        configuration.limits.controlFramesPerSecond = 0
         configuration.loops = loops
         configuration.limits.messageBytesMax = 32 << 20
         // 4 MiB in fragments of 64 bytes.

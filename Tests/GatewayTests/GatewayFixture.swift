@@ -22,13 +22,9 @@ final class GatewayFixture {
     let credentials = AppCredentials(key: "key", secret: "secret")
     static let tokenSecret = "a secret of thirty-two bytes, at least"
 
+    var port: UInt16 { gateway.port }
     /// Connections taken in so far.
     var accepted: UInt64 { metrics.accepted.count }
-    /// Of the first listener.
-    var port: UInt16 {
-        guard case .tcp(_, let port, _) = gateway.places[0] else { return 0 }
-        return port
-    }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
@@ -47,6 +43,9 @@ final class GatewayFixture {
         configuration.apps = [App(id: "1", credentials: credentials, index: 0, ownsDatabase: ownsDatabase)]
         // Clients that tests leave behind answer no close frame.
         configuration.timeouts.close = .milliseconds(200)
+        // Tests come, go and speak faster than people.
+        configuration.limits.addressConnectsPerSecond = 0
+        configuration.limits.messagesPerSecond = 0
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)

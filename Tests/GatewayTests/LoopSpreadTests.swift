@@ -69,17 +69,19 @@ import Testing
         let loops = Int.random(in: 1...64, using: &random)
         var limits = GatewayLimits()
         limits.connectionsPerAddressMax = nil
+        limits.addressConnectsPerSecond = 0
         let census = ConnectionCensus(loops: loops, limits: limits)
-        let address = PeerAddress(sockaddr_storage())
+        let address = PeerAddress.unix
+        let now = Instant(nanoseconds: 0)
         var counts = [Int](repeating: 0, count: loops)
         for _ in 0..<2000 {
             let occupied = counts.indices.filter { counts[$0] > 0 }
             if let loop = occupied.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
-                census.left(address, loop: loop)
+                census.left(address, loop: loop, wasRefused: false)
                 counts[loop] -= 1
                 continue
             }
-            guard case .welcome(let loop) = census.arrived(from: address) else {
+            guard case .welcome(let loop) = census.arrived(from: address, at: now) else {
                 Issue.record("refused, seed \(seed)")
                 return
             }

@@ -18,11 +18,11 @@ final class RecordSocket {
         _ = fcntl(pair[1], F_SETFL, O_NONBLOCK)
         var patience = timeval(tv_sec: 60, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        let address = PeerAddress(sockaddr_storage())
-        guard case .welcome = gateway.context.census.arrived(from: address) else {
+        let address = PeerAddress.unix
+        guard case .welcome = gateway.context.census.arrived(from: address, at: Instant.read()) else {
             throw RawSocket.Failure(reason: "not welcome")
         }
-        gateway.context.mailboxes[0].post(.accepted(pair[1], address, nil))
+        gateway.context.mailboxes[0].post(.accepted(pair[1], address, nil, usesTLS: false))
     }
 
     deinit {

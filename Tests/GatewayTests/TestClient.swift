@@ -207,6 +207,18 @@ actor TestClient {
         return (head, body)
     }
 
+    /// Reads so many bytes and forgets them.
+    func discard(_ count: Int) async throws {
+        var left = count
+        while true {
+            let taken = min(left, buffer.count)
+            buffer.removeFirst(taken)
+            left -= taken
+            if left == 0 { return }
+            guard try await fill() else { throw Failure(reason: "ended \(left) bytes early") }
+        }
+    }
+
     /// The next bytes, whatever they are; fewer at the end of the stream.
     func read(_ count: Int) async throws -> [UInt8] {
         while buffer.count < count { guard try await fill() else { break } }

@@ -150,6 +150,7 @@ import WebSocket
     @Test func aPeerThatDoesNotReadIsLetGo() async throws {
         let fixture = try await GatewayFixture(loops: 1) {
             $0.limits.sendQueueBytesMax = 100_000
+            $0.limits.controlFramesPerSecond = 0
             $0.timeouts.close = .milliseconds(200)
         }
         let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
@@ -169,7 +170,10 @@ import WebSocket
 
     /// An empty pong has two bytes on the wire, and many times that in memory.
     @Test func smallFramesAreBoundedByTheirNumber() async throws {
-        let fixture = try await GatewayFixture(loops: 1) { $0.limits.sendQueueFramesMax = 1_000 }
+        let fixture = try await GatewayFixture(loops: 1) {
+            $0.limits.sendQueueFramesMax = 1_000
+            $0.limits.controlFramesPerSecond = 0
+        }
         let client = try TestClient(port: fixture.port, receiveBuffer: 4_096)
         try await client.upgrade()
         var pings = ByteWriter()

@@ -132,6 +132,32 @@ import Testing
         #expect(six.place.description == "[::]:\(four.port)")
     }
 
+    /// Set once, on the listener, for each of its connections.
+    @Test func connectionsHaveTheirListenersOptions() throws {
+        let socket = try ListeningSocket(.tcp(host: "127.0.0.1", port: 0), unacked: .milliseconds(1_234))
+        let client = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(client) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = socket.port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                #expect(connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0)
+            }
+        }
+        guard case .connection(let accepted, let peer) = socket.accept() else {
+            Issue.record("nobody came")
+            return
+        }
+        defer { close(accepted) }
+        #expect(peer == PeerAddress("127.0.0.1"))
+        #expect(option(accepted, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT) == 1_234)
+        #expect(option(accepted, Int32(IPPROTO_TCP), TCP_NODELAY) != 0)
+        #expect(fcntl(accepted, F_GETFL) & O_NONBLOCK != 0)
+        #expect(Socket.takeError(accepted) == 0)
+    }
+
     private func option(_ descriptor: Int32, _ level: Int32, _ option: Int32) -> Int32? {
         var value: Int32 = -1
         var length = socklen_t(4)

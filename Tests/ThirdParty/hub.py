@@ -239,8 +239,14 @@ class Server:
                     if record.get("message") == "ready")
 
     @property
+    def address(self):
+        """Where it says that clients connect: the listeners, separated by commas."""
+        return self._ready()["address"]
+
+    @property
     def port(self):
-        return int(self._ready()["address"].rpartition(":")[2])
+        """Of the only listener."""
+        return int(self.address.rpartition(":")[2])
 
     @property
     def operations(self):

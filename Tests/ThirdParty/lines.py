@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import itertools
 import json
 from urllib.parse import quote
 
@@ -40,13 +41,17 @@ class Socket:
         self.lost = asyncio.get_running_loop().create_future()
         self._reader = asyncio.create_task(self._read())
 
+    #: Every second connection offers permessage-deflate.
+    _offers = itertools.cycle([None, "deflate"])
+
     @classmethod
     async def open(cls, port, on_frame, on_text, token=None):
         """`token`: sent with the upgrade."""
         headers = {"Authorization": f"Bearer {token}"} if token else None
         web_socket = await connect(
             f"ws://127.0.0.1:{port}/app/{APP_KEY}?protocol=7&client=storm&version=1", additional_headers=headers,
-            compression=None, ping_interval=None, max_size=None, open_timeout=PATIENCE, close_timeout=1, proxy=None)
+            compression=next(cls._offers), ping_interval=None, max_size=None, open_timeout=PATIENCE, close_timeout=1,
+            proxy=None)
         return cls(web_socket, on_frame, on_text)
 
     async def _read(self):

@@ -50,11 +50,22 @@ struct TimeoutSettings: Sendable, Hashable {
     var activity: Duration
     var pong: Duration
     var handshake: Duration
+    var message: Duration
+    var unacked: Duration
 }
 
 /// Bounds on what clients may use; each the largest number allowed.
 struct LimitSettings: Sendable, Hashable {
     var messageBytesMax: Int
+    var messageFragmentsMax: Int
+    /// 0 is no bound.
+    var messagesPerSecond: Int
+    var messagesBurst: Int
+    /// 0 is no bound.
+    var controlFramesPerSecond: Int
+    var controlFramesBurst: Int
+    /// 0 is no bound.
+    var requestBytesPerSecondMin: Int
     var headBytesMax: Int
     var channelsPerConnectionMax: Int
     var parkedSubscribesMax: Int
@@ -127,7 +138,9 @@ extension Settings {
         timeouts = TimeoutSettings(
             activity: try effective.required(SettingsTable.activityTimeout),
             pong: try effective.required(SettingsTable.pongTimeout),
-            handshake: try effective.required(SettingsTable.handshakeTimeout))
+            handshake: try effective.required(SettingsTable.handshakeTimeout),
+            message: try effective.required(SettingsTable.messageTimeout),
+            unacked: try effective.required(SettingsTable.unackedTimeout))
         limits = try LimitSettings(effective)
         compression = MessageCompression(
             isOn: try effective.required(SettingsTable.compression),
@@ -224,6 +237,12 @@ extension Settings {
 extension LimitSettings {
     init(_ effective: EffectiveSettings) throws(Failure) {
         messageBytesMax = try effective.required(SettingsTable.messageBytesMax)
+        messageFragmentsMax = try effective.required(SettingsTable.messageFragmentsMax)
+        messagesPerSecond = try effective.required(SettingsTable.messagesPerSecond)
+        messagesBurst = try effective.required(SettingsTable.messagesBurst)
+        controlFramesPerSecond = try effective.required(SettingsTable.controlFramesPerSecond)
+        controlFramesBurst = try effective.required(SettingsTable.controlFramesBurst)
+        requestBytesPerSecondMin = try effective.required(SettingsTable.requestBytesPerSecondMin)
         headBytesMax = try effective.required(SettingsTable.headBytesMax)
         channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)

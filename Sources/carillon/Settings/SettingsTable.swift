@@ -111,9 +111,46 @@ enum SettingsTable {
         "handshakeTimeout", takes: "time", fallback: "10s", "Time a new connection has to send its whole request.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(300)))
 
+    static let messageTimeout = Setting(
+        "messageTimeout", takes: "time", fallback: "30s",
+        "Time from the first byte of a WebSocket message to its last before its sender is closed.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(600)))
+
+    static let unackedTimeout = Setting(
+        "unackedTimeout", takes: "time", fallback: "60s",
+        "Time a client may leave what it was sent unacknowledged, or take nothing, before its connection is given up.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
+
     static let messageBytesMax = Setting(
         "limits.messageBytes", takes: "bytes", fallback: "64KiB", "Largest message a client may send.",
         parse: SettingValues.bytes(1024...(16 << 20)))
+
+    static let messageFragmentsMax = Setting(
+        "limits.messageFragments", takes: "count", fallback: "1024", "Fragments of one message.",
+        parse: SettingValues.count(1...1_000_000))
+
+    static let messagesPerSecond = Setting(
+        "limits.messagesPerSecond", takes: "count", fallback: "200",
+        "Messages that one connection may send each second on the long run before it is closed; 0 is no bound.",
+        parse: SettingValues.count(0...10_000))
+
+    static let messagesBurst = Setting(
+        "limits.messagesBurst", takes: "count", fallback: "2000",
+        "Messages that one connection may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
+
+    static let controlFramesPerSecond = Setting(
+        "limits.controlFramesPerSecond", takes: "count", fallback: "10",
+        "Pings and pongs of WebSocket, likewise; 0 is no bound.", parse: SettingValues.count(0...10_000))
+
+    static let controlFramesBurst = Setting(
+        "limits.controlFramesBurst", takes: "count", fallback: "100",
+        "Pings and pongs that one connection may send at once after a silence.",
+        parse: SettingValues.count(1...1_000_000))
+
+    static let requestBytesPerSecondMin = Setting(
+        "limits.requestBytesPerSecond", takes: "count", fallback: "500",
+        "Bytes a second that a begun request has to bring, once half of handshakeTimeout is over; 0 is no bound.",
+        parse: SettingValues.count(0...1_000_000))
 
     static let headBytesMax = Setting(
         "limits.headBytes", takes: "bytes", fallback: "8KiB", "Largest HTTP request head.",
@@ -284,11 +321,12 @@ enum SettingsTable {
     /// All rows.
     static let rows: [SettingRow] = [
         listen.row, unixSocketMode.row, trustedProxies.row, loops.row, apps.row, databaseURL.row, databaseApp.row,
-        allowedOrigins.row,
-        tlsCertificateFiles.row, tlsKeyFiles.row, tlsTicketKeysFile.row, tlsHandshakeTimeout.row,
+        allowedOrigins.row, tlsCertificateFiles.row, tlsKeyFiles.row, tlsTicketKeysFile.row, tlsHandshakeTimeout.row,
         jwtSecret.row, jwtKeysFile.row, jwtIssuer.row, jwtAudience.row, jwtLeeway.row,
-        activityTimeout.row, pongTimeout.row, handshakeTimeout.row,
-        messageBytesMax.row, headBytesMax.row, channelsPerConnectionMax.row, parkedSubscribesMax.row,
+        activityTimeout.row, pongTimeout.row, handshakeTimeout.row, messageTimeout.row, unackedTimeout.row,
+        messageBytesMax.row, messageFragmentsMax.row, messagesPerSecond.row, messagesBurst.row,
+        controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, requestBytesPerSecondMin.row,
+        channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
         sendQueuesBytesMax.row, unfinishedBytesMax.row,

@@ -5,6 +5,7 @@ import Pusher
 /// What clients say: events, and the names, ids and user data in them.
 ///
 /// - An event is within its limits, and said anew, its data as an object or as a string, it is the same event.
+/// - The quick reading of common messages finds what the general one finds, or nothing.
 /// - Names, ids and user data that are read are written as they came.
 /// - What the hub says with a client's words in it is JSON that says these words.
 enum PusherProperties {
@@ -15,6 +16,11 @@ enum PusherProperties {
         small.channelDataBytes = 12
         small.userDataBytes = 12
         for limits in [PusherLimits(), small] {
+            if let quick = quick(bytes, limits) {
+                guard case .success(let general) = decode(bytes, limits), general == quick else {
+                    throw Violation(message: "\(quick), read quickly, is something else to the general reader")
+                }
+            }
             switch decode(bytes, limits) {
             case .success(let event): try checkEvent(event, limits)
             case .failure(let error): try hold(!error.message.description.isEmpty, "an error without a line")
@@ -28,6 +34,23 @@ enum PusherProperties {
     private static func decode(_ bytes: [UInt8], _ limits: PusherLimits) -> Result<ClientEvent, ClientEventError> {
         withView(bytes) { text in
             Result { () throws(ClientEventError) in try ClientEvent.decode(text, limits: limits) }
+        }
+    }
+
+    /// What the quick reading of common messages finds, as the general one would have it.
+    private static func quick(_ bytes: [UInt8], _ limits: PusherLimits) -> ClientEvent? {
+        withView(bytes) { text in
+            switch CommonEvent(text, limits: limits) {
+            case nil: return nil
+            case .ping: return .ping
+            case .pong: return .pong
+            case .subscribe(let channel):
+                return ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
+            case .signin(let auth, let userData):
+                var plain = ""
+                CommonEvent.unescape(userData) { plain = $0.string }
+                return .signin(auth: auth.string, userData: plain)
+            }
         }
     }
 
@@ -47,7 +70,7 @@ enum PusherProperties {
             try hold(!auth.isEmpty && auth.utf8.count <= limits.authBytes, "a long signature, or none")
             try hold(userData.utf8.count <= limits.userDataBytes, "long user data")
             try expect(event, "pusher:signin", [("auth", auth), ("user_data", userData)])
-            try checkAnswer(written { appendSignin(userData, to: &$0) }, "user_data", userData)
+            try checkAnswer(written { appendSigninSuccess(userData, to: &$0) }, "user_data", userData)
         case .sync(let name, let data):
             try hold(name.utf8.count + 5 <= limits.eventNameBytes, "a long name")
             try hold(isObject(data), "the data of sync: is no object")
@@ -126,16 +149,14 @@ enum PusherProperties {
 
     // MARK: What the hub says
 
-    private static func appendSignin(_ userData: String, to writer: inout ByteWriter) {
+    private static func appendSigninSuccess(_ userData: String, to writer: inout ByteWriter) {
         var userData = userData
         userData.withUTF8 { ServerEvent.signinSuccess(userData: UnsafeRawBufferPointer($0), to: &writer) }
     }
 
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
-            data.withUnsafeBytes { data in
-                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: data, to: &writer)
-            }
+            data.withUnsafeBytes { ServerEvent.event(name, channel: { $0.append(channel.string) }, data: $0, to: &writer) }
         }
         let members = try strings(text)
         try hold(members["event"] == [UInt8](name.utf8), "broadcast under another name")

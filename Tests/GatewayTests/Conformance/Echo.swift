@@ -79,6 +79,11 @@ enum Answer: Equatable, CustomStringConvertible {
 /// A WebSocket, to the echo if nothing else is said.
 final class EchoClient {
     let socket: RawSocket
+    let responseHead: String
+    /// The server's window where compression was agreed to: what it sends may be compressed with that, and no larger.
+    var windowBits: Int32?
+    /// Messages that came compressed.
+    private(set) var compressedCount = 0
 
     /// - Parameter fields: of the request, beside those that every upgrade has; each with its line end.
     convenience init(port: UInt16, path: String = "/app/echo", fields: String = "") throws {
@@ -92,9 +97,9 @@ final class EchoClient {
                 ("GET \(path) HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                     + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(fields)\r\n").utf8)
         )
-        let head = try socket.readHead()
-        guard head.hasPrefix("HTTP/1.1 101 "), head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") else {
-            throw RawSocket.Failure(reason: head)
+        responseHead = try socket.readHead()
+        guard responseHead.hasPrefix("HTTP/1.1 101 "), responseHead.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") else {
+            throw RawSocket.Failure(reason: responseHead)
         }
     }
 
@@ -102,7 +107,10 @@ final class EchoClient {
     func next() throws -> Answer {
         guard let head = try socket.read(2) else { return .end }
         let (first, second) = (head[head.startIndex], head[head.startIndex + 1])
-        guard first & 0xF0 == 0x80, second & 0x80 == 0 else { return .wrong("header \(Array(head))") }
+        let isCompressed = first & 0xF0 == 0xC0 && first & 8 == 0 && windowBits != nil
+        guard first & 0xF0 == 0x80 || isCompressed, second & 0x80 == 0 else {
+            return .wrong("header \(Array(head))")
+        }
         var count = Int(second)
         if count >= 126 {
             guard let length = try socket.read(count == 126 ? 2 : 8) else { return .wrong("cut short") }
@@ -110,7 +118,11 @@ final class EchoClient {
             count = length.reduce(0) { $0 << 8 | Int($1) }
             if count < least { return .wrong("length \(count) not minimal") }
         }
-        guard let payload = try socket.read(count).map(Array.init) else { return .wrong("cut short") }
+        guard var payload = try socket.read(count).map(Array.init) else { return .wrong("cut short") }
+        if isCompressed, let windowBits {
+            payload = try Flate.inflate(payload, windowBits: windowBits)
+            compressedCount += 1
+        }
         switch first & 0xF {
         case 1: return .text(payload)
         case 2: return .binary(payload)
@@ -146,7 +158,10 @@ final class Echo {
         fixture = try await GatewayFixture(loops: 1) { configuration in
             configuration.limits.messageBytesMax = 16 << 20
             configuration.limits.messageFragmentsMax = 1 << 17
+            configuration.limits.messagesPerSecond = 0
+            configuration.limits.controlFramesPerSecond = 0
             configuration.limits.sendQueueBytesMax = 64 << 20
+            configuration.limits.exemptsLoopback = true
             configuration.timeouts.close = .seconds(60)
             configuration.responder = { payload, isText in
                 FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
@@ -173,8 +188,13 @@ final class Echo {
     }
 
     /// All that a new client gets which sends these pieces, each read before the next is sent.
-    func answers(to pieces: [ArraySlice<UInt8>], fields: String = "") throws -> [Answer] {
+    ///
+    /// - Parameter windowBits: the window agreed on by what `fields` offer.
+    func answers(
+        to pieces: [ArraySlice<UInt8>], fields: String = "", windowBits: Int32? = nil
+    ) throws -> [Answer] {
         let client = try client(fields: fields)
+        client.windowBits = windowBits
         for piece in pieces.dropLast() where !piece.isEmpty {
             client.socket.send(Array(piece))
             try settle()

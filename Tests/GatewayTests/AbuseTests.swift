@@ -1,0 +1,251 @@
+import Bytes
+import Gateway
+import Glibc
+import TestSupport
+import Testing
+import WebSocket
+
+/// What no client should do: each has a limit, and whoever reaches it is stopped and counted. At the bound nothing happens.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AbuseTests {
+    private static let ping = #"{"event":"pusher:ping","data":{}}"#
+    private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
+
+    private func frames(_ opcode: UInt8, _ payload: String, _ count: Int) -> [UInt8] {
+        var writer = ByteWriter()
+        for _ in 0..<count {
+            Array(payload.utf8).withUnsafeBytes {
+                FrameWriter.append(masked: opcode, $0, mask: 0x1234_5678, to: &writer)
+            }
+        }
+        return writer.array
+    }
+
+    private func reached(_ limit: String, _ metrics: GatewayMetrics) -> Int? {
+        let line = "carillon_limits_reached_total{limit=\"\(limit)\"} "
+        guard let start = metrics.text.range(of: line)?.upperBound else { return nil }
+        return Int(metrics.text[start...].prefix { $0.isNumber })
+    }
+
+    private func lives(_ client: TestClient) async throws {
+        try await client.send(Self.ping)
+        #expect(try await client.next() == Self.pong)
+    }
+
+    // MARK: Floods
+
+    @Test func messagesAreBoundedInTime() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.messagesBurst = 5
+        }
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        // In one write, and so in one turn of the loop, whose clock stands still.
+        try await client.sendRaw(frames(Opcode.text, Self.ping, 5))
+        for _ in 0..<5 { #expect(try await client.next() == Self.pong) }
+        #expect(reached("limits.messagesPerSecond", metrics) == 0)
+        try await client.sendRaw(frames(Opcode.text, Self.ping, 6))
+        var last = try await client.next()
+        while last == Self.pong { last = try await client.next() }
+        #expect(last == .close(4100))
+        #expect(reached("limits.messagesPerSecond", metrics) == 1)
+        try await lives(other)
+    }
+
+    @Test(arguments: [Opcode.ping, Opcode.pong]) func controlFramesAreBoundedInTime(_ opcode: UInt8) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.limits.controlFramesPerSecond = 1
+            $0.limits.controlFramesBurst = 5
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.sendRaw(frames(opcode, "x", 5))
+        if opcode == Opcode.ping { for _ in 0..<5 { #expect(try await client.next() == .pong("x")) } }
+        try await lives(client)
+        #expect(reached("limits.controlFramesPerSecond", metrics) == 0)
+        try await client.sendRaw(frames(opcode, "x", 6))
+        var last = try await client.next()
+        while last == .pong("x") { last = try await client.next() }
+        #expect(last == .close(4100))
+        #expect(reached("limits.controlFramesPerSecond", metrics) == 1)
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await lives(other)
+    }
+
+    /// Empty ones too: they need no memory, and never end.
+    @Test(arguments: ["", "a"]) func fragmentsAreCounted(_ fragment: String) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) { $0.limits.messageFragmentsMax = 3 }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        let piece = Array(fragment.utf8)
+        for isOver in [false, true] {
+            try await client.send(Opcode.text, piece, isFinal: false)
+            try await client.send(Opcode.continuation, piece, isFinal: false)
+            if isOver { try await client.send(Opcode.continuation, piece, isFinal: false) }
+            try await client.send(Opcode.continuation, piece, isFinal: true)
+            if isOver {
+                #expect(try await client.next() == .close(1008))
+            } else if case .text = try await client.next() {
+                #expect(reached("limits.messageFragments", metrics) == 0)
+            } else {
+                Issue.record("a message at the limit is read")
+            }
+        }
+        #expect(reached("limits.messageFragments", metrics) == 1)
+    }
+
+    @Test func connectsAreBoundedInTime() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            // One in a quarter of an hour: no machine is so busy.
+            $0.limits.addressConnectsPerSecond = 1
+            $0.limits.addressConnectsBurst = 3
+            $0.limits.refusalsPerAddressMax = 1
+        }
+        var clients: [TestClient] = []
+        var refusal: TestClient.Failure?
+        for _ in 0..<100 where refusal == nil {
+            let client = try TestClient(port: fixture.port)
+            do { try await client.upgrade() } catch let failure as TestClient.Failure { refusal = failure }
+            clients.append(client)
+        }
+        #expect(clients.count > 3)
+        #expect(refusal?.reason.hasPrefix("HTTP/1.1 429 ") == true)
+        #expect(refusal?.reason.contains("Retry-After: ") == true)
+        #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"address_fast\"} 1\n"))
+    }
+
+    // MARK: What never ends
+
+    @Test(
+        arguments: [
+            [0x81], [0x81, 0xFE, 0x10], [0x81, 0x85, 1, 2, 3, 4, 0x61], [0x01, 0x81, 0, 0, 0, 0, 0x61],
+            [0x01, 0x80, 0, 0, 0, 0, 0x00, 0x80, 0, 0, 0, 0], [0x89, 0x85, 1, 2, 3, 4],
+        ] as [[UInt8]])
+    func aMessageHasItsTime(_ beginning: [UInt8]) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) { $0.timeouts.message = .milliseconds(100) }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await lives(client)
+        try await client.sendRaw(beginning)
+        #expect(try await client.next() == .close(1008))
+        #expect(try await client.next() == .end)
+        #expect(reached("messageTimeout", metrics) == 1)
+    }
+
+    /// Whatever else the peer says meanwhile, and however little it leaves out.
+    @Test func pingsDoNotProlongAMessage() async throws {
+        let fixture = try await GatewayFixture {
+            $0.timeouts.message = .milliseconds(100)
+            $0.limits.controlFramesPerSecond = 0
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Opcode.text, [0x7B], isFinal: false)
+        var last = TestClient.Received.pong("x")
+        while last == .pong("x") {
+            try? await client.send(Opcode.ping, Array("x".utf8))
+            last = try await client.next()
+        }
+        #expect(last == .close(1008))
+    }
+
+    /// Its time is not that of the silence after it.
+    @Test func aMessageThatWasFinishedIsForgotten() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.timeouts.message = .seconds(5)
+            $0.timeouts.activity = .seconds(6)
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.sendByteByByte(frames(Opcode.text, Self.ping, 1))
+        #expect(try await client.next() == Self.pong)
+        #expect(try await client.next() == .ping, "a silent client is pinged, and no more")
+        #expect(reached("messageTimeout", metrics) == 0)
+    }
+
+    @Test(arguments: [(500, "limits.requestBytesPerSecond"), (0, "handshakeTimeout")])
+    func aSlowRequestIsCutOff(_ least: Int, _ limit: String) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.timeouts.handshake = .seconds(3)
+            $0.limits.requestBytesPerSecondMin = least
+        }
+        for beginning in ["GET / HTTP/1.1\r\nHost:", "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nabc"] {
+            let client = try TestClient(port: fixture.port)
+            try await client.sendRaw(beginning)
+            #expect(try await client.response().head.hasPrefix("HTTP/1.1 408 "))
+            #expect(try await client.next() == .end)
+        }
+        #expect(reached(limit, metrics) == 2)
+    }
+
+    @Test func whoSaysNothingIsCounted() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) { $0.timeouts.handshake = .milliseconds(50) }
+        let silent = try TestClient(port: fixture.port)
+        #expect(try await silent.next() == .end)
+        #expect(reached("handshakeTimeout", metrics) == 1)
+    }
+
+    /// It reads nothing, though its machine answers: the kernel gives it up.
+    @Test func whatIsNotTakenIsGivenUp() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) { $0.timeouts.unacked = .milliseconds(300) }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 2_048)
+        try await client.upgrade()
+        try await client.sendRaw(frames(Opcode.text, Self.ping, 1_500))
+        while reached("unackedTimeout", metrics) != 1 { await Task.yield() }
+        while fixture.gateway.connectionCount > 0 { await Task.yield() }
+    }
+
+    // MARK: Requests sent ahead
+
+    private static let request = "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+
+    @Test func requestsSentAheadTakeTurns() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) { $0.limits.requestsPerTurnMax = 4 }
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw(String(repeating: Self.request, count: 4))
+        for _ in 0..<4 { #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 ")) }
+        #expect(reached("pipelining", metrics) == 0)
+        try await client.sendRaw(String(repeating: Self.request, count: 400))
+        for _ in 0..<400 { #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 ")) }
+        #expect(try #require(reached("pipelining", metrics)) > 50)
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await lives(other)
+    }
+
+    /// Answers are not made for whoever does not read them; and none is lost when they are read after all.
+    @Test func requestsWaitForTheirAnswersToBeRead() async throws {
+        let fixture = try await GatewayFixture(loops: 1) {
+            $0.limits.answerBytesMax = 1_000
+            // A queue that does not stay small ends the connection.
+            $0.limits.sendQueueBytesMax = 20_000
+        }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 2_048)
+        let all = String(repeating: Self.request, count: 20_000)
+        let sending = Task { try await client.sendRaw(all) }
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        for _ in 0..<20 { try await lives(other) }
+        let (head, body) = try await client.response()
+        try await client.discard(19_998 * (head + body).utf8.count)
+        #expect(try await client.response().head == head)
+        try await sending.value
+    }
+
+    @Test(arguments: [
+        (String(repeating: "A: b\r\n", count: 65), 431, "limits.headBytes"),
+        ("Content-Length: 99999999\r\n", 413, "bodyBytes"),
+    ])
+    func largeRequestsAreCounted(_ fields: String, _ status: Int, _ limit: String) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics)
+        let client = try TestClient(port: fixture.port)
+        try await client.sendRaw("POST / HTTP/1.1\r\nHost: h\r\n\(fields)\r\n")
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 \(status) "))
+        #expect(reached(limit, metrics) == 1)
+        #expect(metrics.text.contains("carillon_http_responses_total{status=\"\(status)\"} 1\n"))
+    }
+}

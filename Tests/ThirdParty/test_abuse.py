@@ -1,0 +1,257 @@
+"""Clients that mean no good: while they try, a device hears of its doses, and afterwards the hub is as it was.
+
+Each is stopped by a limit that has a name, and counted under it: the README's table of limits.
+"""
+
+import contextlib
+import os
+import resource
+import threading
+import time
+
+import pytest
+
+import wire
+from doses import add_dose, hears, joined
+from hub import APP_KEY, Hub
+from test_operations import metrics
+from waiting import eventually
+from wire import CLOSE, PING, TEXT, Wire, frame, text
+
+#: Attackers at a time.
+MANY = 20
+#: Bytes that the hub may have gained by an attack: what allocators keep, and nothing for each attacker's tries.
+GROWTH = 24 << 20
+
+PING_MESSAGE = text({"event": "pusher:ping", "data": {}})
+
+
+@pytest.fixture(scope="module")
+def victim():
+    with Hub("--handshake-timeout", "2s", "--message-timeout", "1s", "--unacked-timeout", "2s",
+             "--limits-messages-per-second", "20", "--limits-messages-burst", "300",
+             "--trusted-proxies", "127.0.0.0/8", "--limits-connects-per-second", "1",
+             "--limits-connects-burst", "5") as running:
+        running.wait_until_listening()
+        yield running
+
+
+def limit(hub, name):
+    return metrics(hub)[f'carillon_limits_reached_total{{limit="{name}"}}']
+
+
+def head(hub, number):
+    """A head, a line now and then, and never the last."""
+    with Wire(hub) as peer:
+        peer.drip(b"GET / HTTP/1.1\r\nHost: h\r\n" + b"X: y\r\n" * 1_000, interval=0.02)
+        assert peer.response().status == 408
+        assert peer.rest() == b""
+
+
+def body(hub, number):
+    with Wire(hub) as peer:
+        peer.send(b"POST /pusher/auth HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n")
+        peer.drip(b"x" * 10_000, interval=0.02)
+        assert peer.response().status == 408
+        assert peer.rest() == b""
+
+
+def upgrade(hub, number):
+    """An upgrade whose head does not end."""
+    with Wire(hub) as peer:
+        peer.send(f"GET /app/{APP_KEY}?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
+        assert peer.response().status == 408
+
+
+def many_fields(hub, number):
+    with Wire(hub) as peer:
+        peer.send_if_open(b"GET / HTTP/1.1\r\nHost: h\r\n" + b"A: b\r\n" * 10_000)
+        assert peer.response().status == 431
+
+
+def unfinished_frame(hub, number):
+    """A frame that claims 60,000 bytes, of which a few come."""
+    with Wire(hub) as peer:
+        peer.opened()
+        peer.send(frame(TEXT, b"{" * 100, length=60_000))
+        assert peer.close_code() == 1008
+
+
+def unfinished_message(hub, number):
+    """Fragments, one now and then, and never the last."""
+    with Wire(hub) as peer:
+        peer.opened()
+        peer.send(frame(TEXT, b"{", final=False))
+        peer.drip(frame(0, b" ", final=False) * 500, interval=0.01)
+        assert peer.close_code() == 1008
+
+
+def empty_fragments(hub, number):
+    with Wire(hub) as peer:
+        peer.opened()
+        peer.send_if_open(frame(TEXT, b"", final=False) + frame(0, b"", final=False) * 5_000)
+        assert peer.close_code() == 1008
+
+
+def pings(hub, number):
+    """Whose answers are not read until the end."""
+    with Wire(hub) as peer:
+        peer.opened()
+        for _ in range(50):
+            peer.send_if_open(frame(PING, b"x" * 125) * 100)
+        closed_by(peer, 4100)
+
+
+def messages(hub, number):
+    with Wire(hub) as peer:
+        peer.opened()
+        for _ in range(50):
+            peer.send_if_open(PING_MESSAGE * 100)
+        closed_by(peer, 4100)
+
+
+def closed_by(peer, code):
+    """The close frame, where what was sent after it has not reset the connection first."""
+    with contextlib.suppress(EOFError):
+        assert peer.close_code(skipping=True) == code
+
+
+def shut_window(hub, number):
+    """It asks, and takes no answer; its machine answers for it."""
+    with Wire(hub, receive_buffer=2_048) as peer:
+        peer.opened()
+        peer.send(PING_MESSAGE * 280)
+        eventually(lambda: peer_is_gone(peer), "the hub gives the connection up")
+
+
+def peer_is_gone(peer):
+    """Whether a connection is closed at its other end: nothing is read, for that would open the window."""
+    try:
+        peer.socket.send(frame(wire.PONG))
+    except OSError:
+        return True
+    return False
+
+
+ATTACKS = {
+    head: "limits.requestBytesPerSecond", body: "limits.requestBytesPerSecond",
+    upgrade: "limits.requestBytesPerSecond", many_fields: "limits.headBytes",
+    unfinished_frame: "messageTimeout", unfinished_message: "messageTimeout",
+    empty_fragments: "limits.messageFragments", pings: "limits.controlFramesPerSecond",
+    messages: "limits.messagesPerSecond",
+}
+
+
+class Attackers:
+    """Many at once, each on a thread of its own; they end with the block, and so does the test where one is surprised."""
+
+    def __init__(self, hub, attack, count=MANY):
+        self._surprises = []
+        self._threads = [threading.Thread(target=self._run, args=[attack, hub, number], daemon=True)
+                         for number in range(count)]
+
+    def _run(self, attack, hub, number):
+        try:
+            attack(hub, number)
+        except BaseException as surprise:
+            self._surprises.append(surprise)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *failure):
+        for thread in self._threads:
+            thread.join()
+        if not any(failure) and self._surprises:
+            raise self._surprises[0]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_a_device_hears_of_its_doses_meanwhile(victim, user, attack, record_property):
+    name = ATTACKS[attack]
+    with joined(victim, user) as device:
+        # What the first of everything takes is not the attack's.
+        hears(device, user, add_dose(victim, user))
+        before, memory = limit(victim, name), victim.resident_bytes()
+        waits = []
+        with Attackers(victim, attack):
+            for _ in range(5):
+                begun = time.monotonic()
+                hears(device, user, add_dose(victim, user))
+                device.answered()
+                waits.append(time.monotonic() - begun)
+        assert limit(victim, name) >= before + MANY
+        assert victim.resident_bytes() < memory + GROWTH
+    record_property("report", f"doses heard of within {max(waits) * 1000:.0f} ms, psql's start included; memory "
+                    f"{(victim.resident_bytes() - memory) / 1024:+.0f} KiB")
+
+
+def test_a_window_that_stays_shut(victim, user):
+    with joined(victim, user) as device:
+        before = limit(victim, "unackedTimeout")
+        with Attackers(victim, shut_window, count=5):
+            hears(device, user, add_dose(victim, user))
+        eventually(lambda: limit(victim, "unackedTimeout") >= before + 5, "they are counted")
+        device.answered()
+
+
+def test_requests_sent_ahead_wait_for_their_answers_to_be_read(victim, user):
+    """Thousands, of which no answer is read, and then all."""
+    request = b"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+    with joined(victim, user) as device, Wire(victim, receive_buffer=4_096) as peer:
+        memory, before = victim.resident_bytes(), limit(victim, "pipelining")
+        sender = threading.Thread(target=peer.send, args=[request * 20_000], daemon=True)
+        sender.start()
+        eventually(lambda: limit(victim, "pipelining") > before, "the requests take turns")
+        for _ in range(5):
+            hears(device, user, add_dose(victim, user))
+        assert victim.resident_bytes() < memory + GROWTH
+        for _ in range(20_000):
+            assert peer.response().status == 404
+        sender.join()
+
+
+def test_connects_of_one_address(victim, user):
+    """Behind a trusted proxy, by X-Forwarded-For; this machine's own are exempt, so the device comes and goes."""
+    before = metrics(victim)['carillon_connections_refused_total{reason="address_fast"}']
+
+    def status(address):
+        with Wire(victim) as peer:
+            return peer.upgrade(**{"X-Forwarded-For": address}).status
+
+    begun = time.monotonic()
+    seen = [status("198.51.100.9, 192.0.2.1") for _ in range(50)]
+    allowed = 5 + (time.monotonic() - begun) + 1
+    assert seen[:5] == [101] * 5 and set(seen) == {101, 429}
+    assert seen.count(101) <= allowed
+    assert [status(f"2001:db8:0:1::{number:x}") for number in range(20)].count(429) > 0, "one network is one address"
+    assert status("192.0.2.2") == 101
+    assert [status("malformed") for _ in range(20)] == [101] * 20
+    with joined(victim, user) as device:
+        hears(device, user, add_dose(victim, user))
+    refused = metrics(victim)['carillon_connections_refused_total{reason="address_fast"}'] - before
+    assert refused >= seen.count(429)
+
+
+def test_out_of_descriptors(user):
+    """Those who are connected stay; those who come wait, and get in when there are descriptors again."""
+    with Hub() as hub, contextlib.ExitStack() as stack:
+        hub.wait_until_listening()
+        device = stack.enter_context(joined(hub, user))
+        before = metrics(hub)["carillon_accept_pauses_total"]
+        limits = resource.prlimit(hub.pid, resource.RLIMIT_NOFILE)
+        highest = max(int(name) for name in os.listdir(f"/proc/{hub.pid}/fd"))
+        begun = time.monotonic()
+        resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (highest + 6, limits[1]))
+        peers = [stack.enter_context(Wire(hub)) for _ in range(30)]
+        for _ in range(3):
+            hears(device, user, add_dose(hub, user))
+        # Long enough for some rests.
+        eventually(lambda: time.monotonic() > begun + 2, "time passes")
+        device.answered()
+        resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, limits)
+        for peer in peers:
+            peer.opened()
+        rests = metrics(hub)["carillon_accept_pauses_total"] - before
+        assert 3 <= rests <= 10 * (time.monotonic() - begun) + 2, "a tenth of a second each: nothing spins"

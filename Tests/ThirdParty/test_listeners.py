@@ -1,0 +1,60 @@
+"""Several listeners: IPv4, IPv6 and a unix-domain socket, whose file comes and goes with its hub."""
+
+import json
+import os
+import re
+import socket
+import stat
+
+from websockets.sync.client import connect, unix_connect
+
+from hub import Program, Server
+from waiting import PATIENCE, eventually
+
+APPS = '[{"id":"7","key":"key-of-7","secret":"secret-of-7"}]'
+
+
+def greeted(connection):
+    with connection:
+        return json.loads(connection.recv(PATIENCE))["event"] == "pusher:connection_established"
+
+
+def test_every_listener_serves(tmp_path):
+    path = tmp_path / "hub.sock"
+    listen = f"127.0.0.1:0,[::1]:0,unix:{path}"
+    with Server(CARILLON_APPS=APPS, CARILLON_LISTEN=listen, CARILLON_UNIX_SOCKET_MODE="0600") as server:
+        places = server.address.split(",")
+        for place in places[:2]:
+            assert greeted(connect(f"ws://{place}/app/key-of-7?protocol=7", open_timeout=PATIENCE, proxy=None)), place
+        assert places[2] == f"unix:{path}"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert greeted(unix_connect(str(path), uri="ws://hub/app/key-of-7?protocol=7", open_timeout=PATIENCE))
+    assert not path.exists()
+
+
+def test_both_families_on_one_port():
+    with Server(CARILLON_APPS=APPS, CARILLON_LISTEN="[::]:0") as server:
+        port = int(re.search(r"\d+$", server.address)[0])
+        for host in ("127.0.0.1", "[::1]"):
+            assert greeted(connect(f"ws://{host}:{port}/app/key-of-7?protocol=7", open_timeout=PATIENCE, proxy=None))
+
+
+def test_what_a_killed_hub_left_is_taken_over(tmp_path):
+    path = tmp_path / "hub.sock"
+    settings = {"CARILLON_APPS": APPS, "CARILLON_LISTEN": f"unix:{path}"}
+    with Server(**settings) as server:
+        second = Program("serve", environment=settings)
+        assert second.wait() == 1
+        eventually(lambda: not second.err.is_open, "its complaint")
+        assert f"cannot listen on unix:{path}: another program listens there" in second.err.text()
+        assert path.exists()
+        server.program.kill()
+    assert path.exists() and not reachable(path)
+    with Server(**settings):
+        assert reachable(path)
+    assert os.listdir(tmp_path) == []
+
+
+def reachable(path):
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
