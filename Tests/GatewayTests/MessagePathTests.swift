@@ -29,7 +29,7 @@ import Testing
     /// As many frames as one call gathers leave in one, and more in as few as may be.
     @Test(arguments: [(1, [1]), (2, [2]), (63, [63]), (64, [64]), (65, [64, 1]), (200, [64, 64, 64, 8])])
     func answersOfATickLeaveInOneCall(_ count: Int, _ calls: [Int]) async throws {
-        let fixture = try await GatewayFixture(loops: 1)
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.controlFramesBurst = 200 }
         let client = try RecordSocket(fixture.gateway)
         // The response and the greeting are of one tick too.
         let opening = try client.upgrade(path: "/app/key?protocol=7")
