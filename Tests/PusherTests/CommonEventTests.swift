@@ -16,12 +16,15 @@ import Testing
     private func quick(_ text: [UInt8], _ limits: PusherLimits = PusherLimits()) -> ClientEvent? {
         withBytes(text) { bytes in
             switch CommonEvent(bytes, limits: limits) {
-            case nil: nil
-            case .ping: .ping
-            case .pong: .pong
-            case .subscribe(let channel): ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
+            case nil: return nil
+            case .ping: return .ping
+            case .pong: return .pong
+            case .subscribe(let channel):
+                return ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
             case .signin(let auth, let userData):
-                .signin(auth: auth.string, userData: CommonEvent.withUnescaped(userData) { $0.string })
+                var text = ""
+                CommonEvent.unescape(userData) { text = $0.string }
+                return .signin(auth: auth.string, userData: text)
             }
         }
     }

@@ -41,12 +41,15 @@ enum PusherProperties {
     private static func quick(_ bytes: [UInt8], _ limits: PusherLimits) -> ClientEvent? {
         withView(bytes) { text in
             switch CommonEvent(text, limits: limits) {
-            case nil: nil
-            case .ping: .ping
-            case .pong: .pong
-            case .subscribe(let channel): ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
+            case nil: return nil
+            case .ping: return .ping
+            case .pong: return .pong
+            case .subscribe(let channel):
+                return ChannelName(channel).map { .subscribe($0, auth: nil, channelData: nil) }
             case .signin(let auth, let userData):
-                .signin(auth: auth.string, userData: CommonEvent.withUnescaped(userData) { $0.string })
+                var plain = ""
+                CommonEvent.unescape(userData) { plain = $0.string }
+                return .signin(auth: auth.string, userData: plain)
             }
         }
     }
