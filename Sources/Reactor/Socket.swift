@@ -29,13 +29,19 @@ public enum Socket {
     }
 
     /// Sends as much of `bytes` as there is room for.
-    @inline(__always)
+    @inlinable @inline(__always)
     public static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
-        while true {
+        let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
+        return count >= 0 ? .bytes(count) : sendAgain(descriptor, bytes)
+    }
+
+    /// A call has failed.
+    @usableFromInline static func sendAgain(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
+        while errno == EINTR {
             let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
             if count >= 0 { return .bytes(count) }
-            if errno != EINTR { return failure() }
         }
+        return failure()
     }
 
     /// Sends several buffers, in order, by one call.
@@ -68,7 +74,7 @@ public enum Socket {
         _ = Glibc.close(descriptor)
     }
 
-    private static let noSignal = Int32(MSG_NOSIGNAL)
+    @inlinable static var noSignal: Int32 { Int32(MSG_NOSIGNAL) }
 
     private static func failure() -> TransferResult {
         let code = errno

@@ -148,6 +148,57 @@ private final class Owner: EventSource {
         #expect(gone.seen.isEmpty)
     }
 
+    /// The loop's own references are bare: what is removed has to live until nothing of the tick can reach it.
+    @Test func whatIsRemovedEndsWithTheTick() throws {
+        let loop = try EventLoop()
+        let (ours, theirs) = makePair()
+        defer {
+            close(ours)
+            close(theirs)
+        }
+        let remover = Witness()
+        try loop.add(remover, descriptor: ours, interest: .readable)
+        var victim: Witness? = Witness()
+        weak let gone = victim
+        for _ in 0..<2 { try loop.add(Witness()) }
+        if let victim {
+            try loop.add(victim)
+            loop.setDeadline(victim, Instant(nanoseconds: 0))
+            loop.markDirty(victim)
+        }
+        remover.whenReady = { _ in
+            guard let doomed = victim else { return }
+            loop.remove(doomed)
+            victim = nil
+            loop.markDirty(doomed)
+            #expect(gone?.seen == [], "it is there until the tick ends, and hears nothing")
+        }
+        _ = write(theirs, "x", 1)
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(gone == nil)
+        #expect(loop.sourceCount == 3)
+    }
+
+    @Test func whatIsRemovedBetweenTicksEndsAtOnceUnlessItIsDirty() throws {
+        let loop = try EventLoop()
+        var (clean, dirty): (Witness?, Witness?) = (Witness(), Witness())
+        weak let goneClean = clean
+        weak let goneDirty = dirty
+        if let clean, let dirty {
+            try loop.add(clean)
+            try loop.add(dirty)
+            loop.setDeadline(clean, Instant(nanoseconds: 0))
+            loop.markDirty(dirty)
+            loop.remove(clean)
+            loop.remove(dirty)
+        }
+        (clean, dirty) = (nil, nil)
+        #expect(goneClean == nil)
+        #expect(goneDirty != nil)
+        loop.tick(waitingAtMost: .zero)
+        #expect(goneDirty == nil)
+    }
+
     @Test func messagesOfASenderKeepTheirOrder() throws {
         let handle = try LoopHandle()
         let mailbox = Mailbox<Int>(handle)

@@ -11,11 +11,14 @@ private let parser: FuzzedParser = {
     return parser
 }()
 
+// libFuzzer calls from one thread.
+nonisolated(unsafe) private let tools = FuzzTools()
+
 /// One input. A property that does not hold ends the process, which libFuzzer takes for a crash and keeps the input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     do throws(Violation) {
-        try parser.check([UInt8](UnsafeBufferPointer(start: start, count: count)))
+        try parser.check([UInt8](UnsafeBufferPointer(start: start, count: count)), tools)
     } catch {
         fatalError("\(parser.rawValue): \(error.message)")
     }

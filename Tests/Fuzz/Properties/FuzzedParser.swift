@@ -5,6 +5,16 @@
 // always tells the same; splits and keys are drawn from the input itself. No input may trap, nor be read beyond its end:
 // the sanitizers watch, for bytes are handed over in memory of exactly their size.
 
+import WebSocket
+
+/// What takes long to be made, made when it is needed first.
+package final class FuzzTools {
+    private(set) lazy var inflater = Inflater()
+    private(set) lazy var deflater = FrameDeflater(threshold: 0, level: 1)
+
+    package init() {}
+}
+
 /// A property that does not hold.
 package struct Violation: Error {
     /// What was found, in a line for the developer.
@@ -24,19 +34,19 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
     case streamName = "stream-name"
     case websocket
 
-    /// Holds the parser's properties against `bytes`.
-    package func check(_ bytes: [UInt8]) throws(Violation) {
+    /// Holds the parser's properties against `bytes`; `tools` may serve many inputs, one after the other.
+    package func check(_ bytes: [UInt8], _ tools: FuzzTools = FuzzTools()) throws(Violation) {
         switch self {
         case .action: try ActionProperties.check(bytes)
         case .form: try FormProperties.check(bytes)
         case .handshake: try HandshakeProperties.check(bytes)
         case .httpRequest: try RequestProperties.check(bytes)
         case .httpResponse: try ResponseProperties.check(bytes)
-        case .inflate: try InflateProperties.check(bytes)
+        case .inflate: try InflateProperties.check(bytes, tools)
         case .json: try JSONProperties.check(bytes)
         case .pusher: try PusherProperties.check(bytes)
         case .streamName: try StreamNameProperties.check(bytes)
-        case .websocket: try WebSocketProperties.check(bytes)
+        case .websocket: try WebSocketProperties.check(bytes, tools)
         }
     }
 }

@@ -8,8 +8,8 @@ import WebSocket
 /// - A compressed message in fragments, cut anywhere on its way, is read as it is decompressed.
 /// - What is compressed, with either window, is decompressed as it was.
 enum InflateProperties {
-    static func check(_ bytes: [UInt8]) throws(Violation) {
-        let inflater = Inflater()
+    static func check(_ bytes: [UInt8], _ tools: FuzzTools) throws(Violation) {
+        let inflater = tools.inflater
         let large = try inflated(bytes, limit: 1 << 16, inflater)
         for limit in [0, 1, 100, 1 << 12] {
             let small = try inflated(bytes, limit: limit, inflater)
@@ -25,7 +25,7 @@ enum InflateProperties {
         let again = try inflated(bytes, limit: 1 << 16, inflater)
         try hold(large == again, "an inflater that remembers")
         try checkFragments(bytes, large, inflater)
-        try checkRoundTrip(bytes, inflater)
+        try checkRoundTrip(bytes, tools)
     }
 
     private static func inflated(
@@ -55,14 +55,13 @@ enum InflateProperties {
         }
     }
 
-    private static func checkRoundTrip(_ bytes: [UInt8], _ inflater: Inflater) throws(Violation) {
+    private static func checkRoundTrip(_ bytes: [UInt8], _ tools: FuzzTools) throws(Violation) {
         let plain = bytes.withUnsafeBytes { FrameWriter.text($0) }
-        let deflater = FrameDeflater(threshold: 0, level: 1)
         for window in DeflateWindow.allCases {
-            let outcome = deflater.compress(plain, window)
+            let outcome = tools.deflater.compress(plain, window)
             guard let block = outcome.frames else { continue }
             try hold(block.count < plain.count, "larger compressed than plain")
-            let seen = try WebSocketProperties.checkSplits(block.array, .client, MessageLimits(), inflater)
+            let seen = try WebSocketProperties.checkSplits(block.array, .client, MessageLimits(), tools.inflater)
             try hold(
                 seen == (bytes.strictText == nil ? [.failed(.invalidUTF8)] : [.text(bytes)]),
                 "decompressed as another message than was compressed: \(seen)")

@@ -8,14 +8,13 @@ import WebSocket
 /// - Text is UTF-8, and nothing comes after a close or a failure.
 /// - What was read, written again in any fragments, is read the same.
 enum WebSocketProperties {
-    static func check(_ bytes: [UInt8]) throws(Violation) {
+    static func check(_ bytes: [UInt8], _ tools: FuzzTools) throws(Violation) {
         var small = MessageLimits()
         small.messageBytes = 40
         small.fragments = 3
         var draw = Draw(bytes)
-        let inflater = Inflater()
         for role in [MessageReader.Role.server, .client] {
-            for inflater in [nil, inflater] {
+            for inflater in [nil, tools.inflater] {
                 let seen = try checkSplits(bytes, role, MessageLimits(), inflater)
                 _ = try checkSplits(bytes, role, small, inflater)
                 try checkWriter(seen, &draw)
