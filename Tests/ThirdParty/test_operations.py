@@ -76,12 +76,10 @@ def test_the_example_leaves_the_container_as_it_is():
 
 
 def test_alerts_look_at_what_there_is(hub, user):
-    """Each metric that an alert names is one of the hub's; those of TLS are shown where there is TLS (test_tls.py)."""
+    """Each metric that an alert names is one of the hub's."""
     shown = set(re.findall(r"^# TYPE (\S+)", get(hub.operations + "/metrics")[1], re.MULTILINE))
     rules = (ROOT / "deploy/prometheus/alerts.yml").read_text()
     named = {re.sub(r"_bucket$", "", name) for name in re.findall(r"(?:carillon|process)_\w+", rules)}
-    assert {"carillon_tls_reloads_total", "carillon_tls_certificate_expiry_seconds"} <= named
-    named = {name for name in named if not name.startswith("carillon_tls_")}
     assert named and named <= shown, named - shown
 
 
@@ -109,8 +107,8 @@ def test_labels_are_few(hub):
         names.setdefault(key.partition("{")[0], []).append(key)
     assert all(len(of_one) <= 64 for of_one in names.values()), max(names.values(), key=len)
     labels = set(re.findall(r'[{,](\w+)="', "\n".join(series)))
-    assert labels <= {"choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "sqlstate_class", "state",
-                      "status", "topic", "type", "version"}
+    assert labels <= {"choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "sqlstate_class",
+                      "state", "status", "topic", "type", "version"}
 
 
 def test_what_happens_is_counted(hub, user):
