@@ -1,4 +1,5 @@
 import Bytes
+import Channels
 import HTTP
 import Metrics
 import Reactor
