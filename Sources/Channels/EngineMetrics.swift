@@ -8,6 +8,8 @@ package final class EngineMetrics: MetricSource {
 
     /// Credentials found bad, by the reason.
     let authFailures: CounterTable
+    /// Of them, subscribes to another user's channel: what a client can most easily send many of.
+    let otherUsers: Counter
     private let resumes = CounterTable(
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
     private let replayed = Histogram.sizes()
@@ -20,6 +22,7 @@ package final class EngineMetrics: MetricSource {
     /// - Parameter authFailures: the hub's, whose reasons include those named here.
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
         self.authFailures = authFailures
+        otherUsers = authFailures["other_user"]
     }
 
     /// A client's place was found, and so many events lie behind it.

@@ -30,15 +30,17 @@ extension ServerEvent {
     }
 
     static func refusedFrame(_ channel: ChannelName, _ refusal: SubscriptionRefusal) -> SharedBytes {
-        refusedFrame(named: channel.string, refusal)
+        refusedFrame(refusal) { $0.append(channel.string) }
     }
 
     static func refusedFrame(_ stream: StreamName, _ refusal: SubscriptionRefusal) -> SharedBytes {
-        refusedFrame(named: stream.format() ?? "", refusal)
+        refusedFrame(refusal) { _ = stream.append(to: &$0) }
     }
 
-    private static func refusedFrame(named channel: String, _ refusal: SubscriptionRefusal) -> SharedBytes {
-        FrameWriter.text(capacity: 384) {
+    private static func refusedFrame(
+        _ refusal: SubscriptionRefusal, _ channel: (inout ByteWriter) -> Void
+    ) -> SharedBytes {
+        FrameWriter.text(capacity: 320) {
             subscriptionError(
                 channel: channel, type: refusal.type, error: refusal.message, status: refusal.status, to: &$0)
         }

@@ -50,18 +50,21 @@ extension Hub {
         }
     }
 
-    /// `pusher:subscribe` to a stream of the session's own user, unsigned: what a signed-in client does. False where it is
-    /// anything else.
-    func subscribe(ownStream name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
+    /// `pusher:subscribe` to a user's stream, unsigned, when the session's user is known: what a signed-in client sends.
+    /// False where it is anything else.
+    func subscribe(unsigned name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
         guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
-            let stream = try? StreamName.parse(name), identity.owns(stream.stream)
+            let stream = try? StreamName.parse(name)
         else { return false }
         if let place = session.place(of: stream) {
             repeated(place, session, &effects)
-        } else if session.subscriptions.count < limits.subscriptionsPerSessionMax {
+        } else if session.subscriptions.count >= limits.subscriptionsPerSessionMax {
+            return false
+        } else if identity.owns(stream.stream) {
             enter(stream, session, &effects)
         } else {
-            return false
+            metrics.otherUsers.add()
+            effects.append(.send(ServerEvent.refusedFrame(stream, .otherUser)))
         }
         return true
     }

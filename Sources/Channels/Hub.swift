@@ -113,7 +113,7 @@ package final class Hub {
         switch event {
         case .ping: effects.append(.send(ServerEvent.pongFrame))
         case .pong: break
-        case .subscribe(let name): return subscribe(ownStream: name, session, &effects)
+        case .subscribe(let name): return subscribe(unsigned: name, session, &effects)
         case .signin(let auth, let userData):
             CommonEvent.unescape(userData) { signin(auth, $0, session, &effects) }
         }

@@ -52,15 +52,30 @@ package enum ServerEvent {
     package static func subscriptionError(
         channel: String, type: StaticString = "AuthError", error: StaticString, status: Int, to writer: inout ByteWriter
     ) {
-        var data = ByteWriter(capacity: 96)
-        data.append(#"{"type":"#)
-        data.append(jsonString: type.bytes)
-        data.append(#","error":"#)
-        data.append(jsonString: error.bytes)
-        data.append(#","status":"#)
-        data.append(decimal: status)
-        data.append("}")
-        data.withUnsafeBytes { event("pusher:subscription_error", channel: channel, data: $0, to: &writer) }
+        var channel = channel
+        channel.withUTF8 { channel in
+            subscriptionError(
+                channel: { $0.append(jsonEscaping: UnsafeRawBufferPointer(channel)) }, type: type, error: error,
+                status: status, to: &writer)
+        }
+    }
+
+    /// The same.
+    ///
+    /// - Parameter channel: appends the channel's name as the inside of a JSON string.
+    package static func subscriptionError(
+        channel: (inout ByteWriter) -> Void, type: StaticString, error: StaticString, status: Int,
+        to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":"pusher:subscription_error","channel":""#)
+        channel(&writer)
+        writer.append(#"","data":"{\"type\":\""#)
+        writer.append(jsonEscapingTwice: type.bytes)
+        writer.append(#"\",\"error\":\""#)
+        writer.append(jsonEscapingTwice: error.bytes)
+        writer.append(#"\",\"status\":"#)
+        writer.append(decimal: status)
+        writer.append(#"}"}"#)
     }
 
     /// `pusher:error` with a null code.

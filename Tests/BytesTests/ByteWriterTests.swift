@@ -2,7 +2,7 @@ import Bytes
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ByteWriterTests {
+@Suite(.timeLimit(.minutes(15))) struct ByteWriterTests {
     @Test func growsAndHandsOver() {
         var writer = ByteWriter(capacity: 0)
         var expected: [UInt8] = []

@@ -1,7 +1,7 @@
 import Care
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct AdherenceTests {
     @Test(arguments: [
         (0, 1, "0.0"), (1, 1, "100.0"), (1, 2, "50.0"), (1, 3, "33.3"), (2, 3, "66.7"), (1, 8, "12.5"), (1, 16, "6.3"),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Random histories are worth what they meet: every way in which an action can end is among them.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.timeLimit(.minutes(15)))
 struct CoverageTests {
     @Test func historiesMeetEveryOutcome() async throws {
         let outcomes = try await onOwnThread { try Self.outcomes() }

@@ -6,7 +6,7 @@ import Testing
 /// The model against the SQL functions, on random histories: the same answers, events and rows.
 ///
 /// A failure prints its seed and a short history that shows it.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct DifferentialTests {
     /// Actions of one run; `CARILLON_ACTIONS` asks for more or fewer.
     static let actions = Int(Environment.number("CARILLON_ACTIONS") ?? 100_000)

@@ -2,7 +2,7 @@ import Care
 import Testing
 
 /// What is wrong with an action is told by the first member that is.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct DoseActionTests {
     private static let now = Timestamp(microseconds: 1_763_125_200_000_000)  // 2025-11-14T13:00Z
 

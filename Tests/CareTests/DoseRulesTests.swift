@@ -2,7 +2,7 @@ import Care
 import Testing
 
 /// The table of transitions, every cell of it.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct DoseRulesTests {
     /// Rows: what the user wants; columns: what the server has. `.`: applied, `=`: noop, `!`: conflict state, `x`: gone,
     /// `#`: conflict late, `-`: not due.

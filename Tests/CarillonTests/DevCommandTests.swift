@@ -5,7 +5,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct DevCommandTests {
     @Test func endsSoonAfterSIGINTAndStartsAgain() throws {
         try withFolder { folder in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.ownThread, .timeLimit(.minutes(1)))
+@Suite(.ownThread, .timeLimit(.minutes(15)))
 struct DevelopmentFolderTests {
     @Test func keepsItsSecretToItself() throws {
         try withFolder { folder in

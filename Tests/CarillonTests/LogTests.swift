@@ -5,7 +5,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct LogTests {
     private final class Lines: Sendable {
         let all = Mutex<[String]>([])

@@ -6,7 +6,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct MigratorTests {
     /// Two migrations and a function, small enough to see through.
     private func files() throws -> SQLFileSet {

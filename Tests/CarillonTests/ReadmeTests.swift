@@ -5,7 +5,7 @@ import Testing
 @testable import carillon
 
 /// What the README tells people to type.
-@Suite(.ownThread, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .timeLimit(.minutes(15)))
 struct ReadmeTests {
     @Test func publishesATableOfItsOwn() throws {
         let place = try PrivateCluster()

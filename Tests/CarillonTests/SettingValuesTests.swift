@@ -2,7 +2,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct SettingValuesTests {
     @Test(
         arguments: [

@@ -3,7 +3,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct SettingsTableTests {
     @Test func namesAreDerivedAndUnique() {
         let rows = SettingsTable.rows

@@ -8,7 +8,7 @@ import Testing
 
 @testable import carillon
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(15)))
 struct SettingsTests {
     private let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
 

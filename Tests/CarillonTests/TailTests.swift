@@ -9,7 +9,7 @@ import WebSocket
 
 @testable import carillon
 
-@Suite(.ownThread, .timeLimit(.minutes(1)))
+@Suite(.ownThread, .timeLimit(.minutes(15)))
 struct TailTests {
     @Test(
         arguments: [

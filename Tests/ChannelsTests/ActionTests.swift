@@ -2,7 +2,7 @@ import Channels
 import Sync
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ActionTests {
+@Suite(.timeLimit(.minutes(15))) struct ActionTests {
     let engine = EngineFixture()
 
     /// The result that the frame carries, with its escapes taken off.

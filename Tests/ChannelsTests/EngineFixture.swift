@@ -10,6 +10,8 @@ struct EngineFixture {
     let otherApp = App(
         id: "2", credentials: AppCredentials(key: "other", secret: "else"), index: 1, ownsDatabase: false)
     let hub: Hub
+    /// Whether messages that are common are read as such, as by the gateway.
+    var readsCommonMessages = true
 
     init(
         limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
@@ -28,14 +30,19 @@ struct EngineFixture {
     func send(_ text: String, from session: Session, hasRoom: Bool = true) throws -> [Heard] {
         var effects = Hub.Effects()
         var text = text
-        let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
-        hub.received(event, from: session, hasRoom: hasRoom, &effects)
+        try text.withUTF8 { text in
+            let text = UnsafeRawBufferPointer(text)
+            if readsCommonMessages, let event = CommonEvent(text), hub.received(event, from: session, &effects) {
+                return
+            }
+            hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+        }
         return effects.flatMap(Heard.all)
     }
 
     func subscribe(_ channel: String, auth: String = "", from session: Session) throws -> [Heard] {
         try send(
-            #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"}}"#, from: session)
+            #"{"event":"pusher:subscribe","data":{"auth":"\#(auth)","channel":"\#(channel)"}}"#, from: session)
     }
 
     func unsubscribe(_ channel: String, from session: Session) throws -> [Heard] {

@@ -9,6 +9,36 @@ import Testing
 @Suite struct HubHistories {
     private static let names = ["news", "user.a.x", "private-user.a.x", "user.b.x", "private-user.b.x"]
 
+    /// What is read the quick way is answered as what is read the general way.
+    @Test(arguments: 0..<40 as Range<UInt64>) func commonMessagesAreAnsweredAsAll(_ seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var limits = ChannelLimits()
+        limits.subscriptionsPerSessionMax = 4
+        limits.parkedPerSessionMax = 2
+        let quick = EngineFixture(limits: limits)
+        var general = EngineFixture(limits: limits)
+        general.readsCommonMessages = false
+        let names = Self.names + ["user.a.y", "user.a", "user.=61.x", "private-x", "user.a.z", "private-user.a.z"]
+        let app = Bool.random(using: &random) ? (quick.app, general.app) : (quick.otherApp, general.otherApp)
+        let (one, other) = (quick.session(0, app: app.0), general.session(0, app: app.1))
+        for _ in 0..<60 {
+            let name = try #require(names.randomElement(using: &random))
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0..<4:
+                #expect(try quick.subscribe(name, from: one) == general.subscribe(name, from: other), "seed \(seed)")
+            case 4, 5:
+                #expect(
+                    try quick.unsubscribe(name, from: one) == general.unsubscribe(name, from: other), "seed \(seed)")
+            case 6:
+                let user = Bool.random(using: &random) ? "a" : "b"
+                #expect(try quick.signin(user, from: one) == general.signin(user, from: other), "seed \(seed)")
+            default:
+                let text = #"{"event":"pusher:ping","data":{}}"#
+                #expect(try quick.send(text, from: one) == general.send(text, from: other), "seed \(seed)")
+            }
+        }
+    }
+
     @Test(arguments: 0..<100 as Range<UInt64>)
     func aSessionStandsInAChannelOnceOrNotAtAll(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

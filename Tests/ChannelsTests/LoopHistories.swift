@@ -6,7 +6,7 @@ import Testing
 /// Random histories of several loops, their mailboxes, one home, a feed, a log with retention and resets, and devices that
 /// come and go, read slowly, lose what they had received and ask again: whatever the order, each device applies a stream's
 /// events one after the other, or is told that it cannot, and in the end has them all.
-@Suite(.timeLimit(.minutes(2))) struct LoopHistories {
+@Suite(.timeLimit(.minutes(15))) struct LoopHistories {
     private static let streams = [
         StreamID(user: "u", topic: "adherence"), StreamID(user: "u", topic: "reminders"),
     ]

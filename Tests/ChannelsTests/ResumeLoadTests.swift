@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// What clients can make a hub do by `sync:resume` and by leaving in the middle of one, and what they cannot.
-@Suite(.timeLimit(.minutes(1))) struct ResumeLoadTests {
+@Suite(.timeLimit(.minutes(15))) struct ResumeLoadTests {
     private let channel = "user.u.adherence"
 
     private func place(_ offset: Int64) -> StreamPosition { StreamPosition(epoch: "e", offset: offset) }

@@ -3,7 +3,7 @@ import Sync
 import Testing
 
 /// Worst interleavings of resumes, each by hand (issue 4), over two loops of which the first is the home of the stream.
-@Suite(.timeLimit(.minutes(1))) struct ResumeTests {
+@Suite(.timeLimit(.minutes(15))) struct ResumeTests {
     private let stream = StreamID(user: "u", topic: "adherence")
     private let channel = "user.u.adherence"
     private let world: LoopWorld

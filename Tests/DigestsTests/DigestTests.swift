@@ -2,7 +2,7 @@ import Bytes
 import Digests
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct DigestTests {
+@Suite(.timeLimit(.minutes(15))) struct DigestTests {
     private func withUTF8<Result>(_ text: String, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         Array(text.utf8).withUnsafeBytes { body($0) }
     }

@@ -10,7 +10,7 @@ import Testing
 @testable import Feed
 
 /// The feed against a real server: whatever writers, server and network do, each stream gets its log.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class FeedTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class FeedTests {
     let database: Database
     let writer: BlockingConnection
     private var recorders: [Recorder] = []

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The queue of reads: bounded, in order, lost reads first, each answered once.
-@Suite(.timeLimit(.minutes(1))) struct ReadQueueTests {
+@Suite(.timeLimit(.minutes(15))) struct ReadQueueTests {
     private func read(_ number: Int) -> StreamRead {
         StreamRead(
             stream: StreamID(user: "u\(number)", topic: "t"), watch: 1, epoch: "e", after: Int64(number), upTo: 1_000)
@@ -128,7 +128,7 @@ import Testing
 }
 
 /// When revocations are read, and from where.
-@Suite(.timeLimit(.minutes(1))) struct RevocationTailTests {
+@Suite(.timeLimit(.minutes(15))) struct RevocationTailTests {
     private func page(_ users: String...) -> [Revocation] { users.map { Revocation(userID: $0, before: 1) } }
 
     private func query(_ tail: inout RevocationTail) -> [String?]? {

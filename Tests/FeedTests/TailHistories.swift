@@ -10,7 +10,7 @@ import Testing
 /// The driver plays the database with the answers of a query computed at any time between sending and answering. It
 /// can also be wrong in the ways in which such a tail usually is; those must be found. To play a history again, set
 /// SWIFT_DETERMINISTIC_HASHING too: after a reconnect the streams are asked about in the order of a dictionary.
-@Suite(.timeLimit(.minutes(2))) struct TailHistories {
+@Suite(.timeLimit(.minutes(15))) struct TailHistories {
     @Test func everyWatcherGetsTheLog() {
         var random = SeededRandom()
         for _ in 0..<400 {

@@ -4,7 +4,7 @@ import Sync
 import Testing
 
 /// The tail machine's dialogue with the database, step by step, at the interleavings that matter.
-@Suite(.timeLimit(.minutes(1))) struct TailTranscripts {
+@Suite(.timeLimit(.minutes(15))) struct TailTranscripts {
     private let a = StreamID(user: "a", topic: "t")
     private let b = StreamID(user: "b", topic: "t")
 

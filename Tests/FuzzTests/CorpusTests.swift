@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What libFuzzer starts from, and what it has found, held against the parsers' properties without it.
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct CorpusTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct CorpusTests {
     /// Examples in all, in bytes: small enough for everybody's checkout.
     private static let corpusBytesMax = 300 << 10
 

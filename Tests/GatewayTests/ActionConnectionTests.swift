@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Actions from the socket to a real server and back.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ActionConnectionTests {
     private let toy: ToyActions
 
     init() throws {

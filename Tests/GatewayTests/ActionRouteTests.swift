@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The same actions by HTTP.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct ActionRouteTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ActionRouteTests {
     private let toy: ToyActions
 
     init() throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite(.timeLimit(.minutes(1))) struct AllowanceTests {
+@Suite(.timeLimit(.minutes(15))) struct AllowanceTests {
     private func taken(_ allowance: inout Allowance, _ rate: Rate, at now: Instant, tries: Int = 1_000) -> Int {
         var count = 0
         for _ in 0..<tries where allowance.take(rate, at: now) { count += 1 }

@@ -9,7 +9,7 @@ import WebSocket
 @testable import Gateway
 
 /// permessage-deflate (RFC 7692) on real sockets: what is agreed, what comes in and what goes out.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct CompressionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct CompressionTests {
     private static let chrome = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
     private static let narrow = "Sec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=9\r\n"
     private static let agreed =

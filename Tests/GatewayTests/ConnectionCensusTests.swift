@@ -3,7 +3,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite(.timeLimit(.minutes(1))) struct ConnectionCensusTests {
+@Suite(.timeLimit(.minutes(15))) struct ConnectionCensusTests {
     private let start = Instant(nanoseconds: 1_000_000_000_000)
 
     private func limits(_ change: (inout GatewayLimits) -> Void) -> GatewayLimits {
@@ -117,7 +117,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct AddressRatesTests {
+@Suite(.timeLimit(.minutes(15))) struct AddressRatesTests {
     /// However many addresses come, memory does not grow, and one that is not of the flood finds its way.
     @Test func aFloodOfAddressesHoldsUpFewOthers() throws {
         var rates = AddressRates(perSecond: 1, burst: 2)

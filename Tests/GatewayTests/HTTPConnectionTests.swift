@@ -4,7 +4,7 @@ import Pusher
 import TestSupport
 import Testing
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct HTTPConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct HTTPConnectionTests {
     private func post(_ path: String, _ body: String, token: String?, fields: String = "") -> String {
         let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
         return "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\n"

@@ -5,7 +5,7 @@ import Testing
 @testable import Gateway
 
 /// What all connections together may make a hub hold.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct HoldingsTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct HoldingsTests {
     @Test func theLargestGoUntilAnEighthIsFree() {
         var holding = Holding(bytesMax: 800)
         for bytes in [100, 300, 200, 200] as [UInt32] { holding.moved(from: 0, to: bytes) }

@@ -10,7 +10,7 @@ import WebSocket
 
 /// Identities over time, on real sockets. Tokens know whole seconds, and the machine may be busy: those of these tests
 /// end within four.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct IdentityConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct IdentityConnectionTests {
     private func fixture(loops: Int = 2, feed: FeedConfiguration? = nil) async throws -> GatewayFixture {
         try await GatewayFixture(loops: loops, ownsDatabase: true, feed: feed) {
             $0.timeouts.identity.grace = .milliseconds(300)

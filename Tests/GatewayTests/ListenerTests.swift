@@ -4,7 +4,7 @@ import Reactor
 import TestSupport
 import Testing
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct ListenerTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct ListenerTests {
     private static let ping = #"{"event":"pusher:ping","data":{}}"#
     private static let pong = TestClient.Received.text(#"{"event":"pusher:pong","data":"{}"}"#)
 

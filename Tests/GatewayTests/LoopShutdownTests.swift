@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// The end of a hub with several loops, under load. Each in a process of its own, whose descriptors and threads are all its own.
-@Suite(.timeLimit(.minutes(5))) struct LoopShutdownTests {
+@Suite(.timeLimit(.minutes(15))) struct LoopShutdownTests {
     @Test func everyConnectionIsToldAndNothingIsLeft() async {
         await #expect(processExitsWith: .success) { try await endUnderLoad(loops: 4, connections: 64, idle: 64) }
     }

@@ -8,7 +8,7 @@ import Testing
 @testable import Reactor
 
 /// Connections are spread evenly over the loops, also when many come at once and after many have left.
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct LoopSpreadTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct LoopSpreadTests {
     /// Answers with the name of the thread that it is called on: a connection's loop.
     private struct WhereAmI: HTTPRoutes {
         func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {

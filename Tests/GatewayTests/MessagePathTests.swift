@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 
 /// What a message and an event cost beyond instructions: calls into the kernel, crossings between loops, locks.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(5))) struct MessagePathTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct MessagePathTests {
     /// Answers with how many locks its thread has taken so far, which is the connection's loop.
     private struct LocksTaken: HTTPRoutes {
         func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
@@ -29,7 +29,7 @@ import Testing
     /// As many frames as one call gathers leave in one, and more in as few as may be.
     @Test(arguments: [(1, [1]), (2, [2]), (63, [63]), (64, [64]), (65, [64, 1]), (200, [64, 64, 64, 8])])
     func answersOfATickLeaveInOneCall(_ count: Int, _ calls: [Int]) async throws {
-        let fixture = try await GatewayFixture(loops: 1)
+        let fixture = try await GatewayFixture(loops: 1) { $0.limits.controlFramesBurst = 200 }
         let client = try RecordSocket(fixture.gateway)
         // The response and the greeting are of one tick too.
         let opening = try client.upgrade(path: "/app/key?protocol=7")

@@ -9,7 +9,7 @@ import Testing
 @testable import Gateway
 
 /// Devices that come back, and devices that read slowly, over sockets and from a real log.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(6))) struct ResumeConnectionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ResumeConnectionTests {
     private let database: Database
     private let writer: BlockingConnection
     private static let channel = "user.u1.items"

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Snapshots by HTTP, of a real database.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct SnapshotRouteTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct SnapshotRouteTests {
     private let database: Database
     private let owner: BlockingConnection
 

@@ -9,7 +9,7 @@ import WebSocket
 
 @testable import Gateway
 
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct TLSConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSConnectionTests {
     private let folder: CertificateFolder
     private let server: TLSServer
     private let metrics = GatewayMetrics()

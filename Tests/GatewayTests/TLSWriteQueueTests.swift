@@ -7,7 +7,7 @@ import Testing
 @testable import Gateway
 
 /// What a queue sends through TLS: the same bytes, in few records.
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct TLSWriteQueueTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSWriteQueueTests {
     private let wires: (TLSWire, TLSWire)
     private let session: TLSSession
     private let peer: TLSSession

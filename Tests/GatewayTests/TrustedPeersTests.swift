@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite(.timeLimit(.minutes(1))) struct TrustedPeersTests {
+@Suite(.timeLimit(.minutes(15))) struct TrustedPeersTests {
     private let trusted = TrustedPeers(
         ["10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }, includesUnix: true)
 

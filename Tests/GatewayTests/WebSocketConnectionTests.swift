@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct WebSocketConnectionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct WebSocketConnectionTests {
     @Test func greetsAndAnswersPings() async throws {
         let fixture = try await GatewayFixture()
         let (client, _) = try await TestClient.opened(port: fixture.port)

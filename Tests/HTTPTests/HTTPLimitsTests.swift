@@ -3,7 +3,7 @@ import HTTP
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct HTTPLimitsTests {
+@Suite(.timeLimit(.minutes(15))) struct HTTPLimitsTests {
     private func target(_ count: Int) -> String {
         "GET /" + String(repeating: "a", count: count - 16) + " HTTP/1.1\r\n"
     }

@@ -62,7 +62,7 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct RequestParserTests {
+@Suite(.timeLimit(.minutes(15))) struct RequestParserTests {
     static let upgrade = """
         GET /app/key?protocol=7&client=js HTTP/1.1\r\nHost: localhost:6001\r\nUpgrade: websocket\r\n\
         Connection: keep-alive, Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n

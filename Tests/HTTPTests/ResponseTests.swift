@@ -3,7 +3,7 @@ import HTTP
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ResponseTests {
+@Suite(.timeLimit(.minutes(15))) struct ResponseTests {
     @Test func writesAResponse() {
         var writer = ByteWriter()
         writer.append(response: .ok, keepsAlive: true, body: ("{}" as StaticString).bytes) { writer in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Identity
 
-@Suite(.timeLimit(.minutes(1))) struct TokenVerifierTests {
+@Suite(.timeLimit(.minutes(15))) struct TokenVerifierTests {
     private let folder = TemporaryFolder()
     private let secret = "a secret of thirty-two bytes, at least"
     private let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

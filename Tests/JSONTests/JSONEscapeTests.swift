@@ -4,7 +4,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct JSONEscapeTests {
+@Suite(.timeLimit(.minutes(15))) struct JSONEscapeTests {
     private func escaped(_ text: String) -> String {
         var writer = ByteWriter(capacity: 16)
         writer.append(jsonString: text)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Metrics
 
-@Suite(.timeLimit(.minutes(1))) struct ExpositionTests {
+@Suite(.timeLimit(.minutes(15))) struct ExpositionTests {
     private func text(_ body: (inout Exposition) -> Void) -> String {
         var exposition = Exposition()
         body(&exposition)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Operations
 
-@Suite(.timeLimit(.minutes(2))) struct OperationsTests {
+@Suite(.timeLimit(.minutes(15))) struct OperationsTests {
     /// A source with a text of any length.
     private struct Counted: MetricSource {
         var families = 1

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A server whose bytes stop being PostgreSQL's protocol. libpq closes the socket then, and no return code says so.
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct GarbledServerTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct GarbledServerTests {
     /// Whether it was carried out is unknown, and no refusal by the server.
     @Test(arguments: [1, 8]) func aGarbledAnswerIsALossAndNoRefusal(depth: Int) throws {
         let server = try GarbledServer()

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Statements sent ahead of the answers to those before them, against a real server.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct PipelineTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct PipelineTests {
     /// What became of a statement, in few words.
     private static func text(_ answer: Result<Rows, PostgresError>) -> String {
         switch answer {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The values around a connection, and the tools' connection.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(1))) struct ValueTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ValueTests {
     @Test(arguments: [
         ("08006", Advice.reconnect), ("57P01", .reconnect), ("57P02", .reconnect), ("57P03", .reconnect),
         ("53300", .reconnect), ("25006", .reconnect), ("40001", .retry), ("40P01", .retry), ("55P03", .retry),

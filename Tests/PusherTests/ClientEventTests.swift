@@ -4,7 +4,7 @@ import Pusher
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ClientEventTests {
+@Suite(.timeLimit(.minutes(15))) struct ClientEventTests {
     private func decode(_ text: String, limits: PusherLimits = PusherLimits()) throws -> ClientEvent {
         try withBytes(text) { bytes throws(ClientEventError) in try ClientEvent.decode(bytes, limits: limits) }
     }

@@ -3,7 +3,7 @@ import Pusher
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct NameTests {
+@Suite(.timeLimit(.minutes(15))) struct NameTests {
     @Test(
         arguments: [
             ("news", .public), ("user.1.adherence", .public), ("private-x", .private), ("private-user.1.a", .private),

@@ -5,7 +5,7 @@ import Pusher
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ServerEventTests {
+@Suite(.timeLimit(.minutes(15))) struct ServerEventTests {
     private func write(_ body: (inout ByteWriter) -> Void) -> String {
         var writer = ByteWriter(capacity: 16)
         body(&writer)

@@ -3,7 +3,7 @@ import Pusher
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SignatureTests {
+@Suite(.timeLimit(.minutes(15))) struct SignatureTests {
     private let app = AppCredentials(key: "278d425bdf160c739803", secret: "7ad3773142a6692b25b8")
 
     private func socket() throws -> SocketID { try #require(withBytes("1234.1234") { SocketID($0) }) }

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 
 /// Every close in this process, libraries' too, passes through the guard.
-@Suite(.timeLimit(.minutes(1))) struct DescriptorGuardTests {
+@Suite(.timeLimit(.minutes(15))) struct DescriptorGuardTests {
     @Test(.enabled(if: cd_is_guarding(), "ThreadSanitizer keeps its own close"))
     func aSecondCloseEndsTheTests() async {
         await #expect(processExitsWith: .signal(SIGABRT)) {

@@ -32,7 +32,7 @@ private final class Owner: EventSource {
     deinit { close(owned) }
 }
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct EventLoopTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct EventLoopTests {
     private func makePair() -> (Int32, Int32) {
         var ends: [Int32] = [-1, -1]
         let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Reactor
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct ListeningSocketTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct ListeningSocketTests {
     private func withFolder(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Reactor
 
-@Suite(.timeLimit(.minutes(1))) struct PeerAddressTests {
+@Suite(.timeLimit(.minutes(15))) struct PeerAddressTests {
     @Test func readsBothFamilies() throws {
         #expect(PeerAddress("1.2.3.4") == PeerAddress(high: 0, low: 0xffff_0102_0304))
         #expect(PeerAddress("::ffff:1.2.3.4") == PeerAddress("1.2.3.4"))

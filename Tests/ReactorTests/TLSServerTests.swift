@@ -5,7 +5,7 @@ import Testing
 
 @testable import Reactor
 
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct TLSServerTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSServerTests {
     private let folder: CertificateFolder
     private let wires: (TLSWire, TLSWire)
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Reactor
 
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct TLSSessionTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct TLSSessionTests {
     private let folder: CertificateFolder
     private let server: TLSServer
     private let wires: (TLSWire, TLSWire)

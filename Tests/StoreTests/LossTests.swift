@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// Connections and servers that end, at every moment of an action's life: exactly one application, or a retry.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class LossTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class LossTests {
     private var desks: [Desk] = []
 
     deinit {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// The store and the real `sync.apply`: doses, notes, events, summaries.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) final class RealActionTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class RealActionTests {
     private let database: Database
     private let admin: BlockingConnection
     private var desks: [Desk] = []

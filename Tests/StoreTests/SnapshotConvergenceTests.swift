@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// A snapshot at P and the events above P are what the rows say, whoever writes meanwhile.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(3))) struct SnapshotConvergenceTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct SnapshotConvergenceTests {
     private static let users = ["ann", "bob"]
     private static let subjects: [SnapshotSubject] = [
         .day("2025-11-20"), .day("2025-11-21"), .month(firstDay: "2025-11-01"), .reminders,

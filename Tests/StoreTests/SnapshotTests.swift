@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Snapshots, read beside writers, lost connections and databases that are away.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(6))) final class SnapshotTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class SnapshotTests {
     private var kiosks: [Kiosk] = []
 
     deinit {

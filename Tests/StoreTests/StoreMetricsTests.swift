@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite(.timeLimit(.minutes(1))) struct StoreMetricsTests {
+@Suite(.timeLimit(.minutes(15))) struct StoreMetricsTests {
     private func answered(
         _ metrics: StoreMetrics, _ type: String, _ json: String, _ status: ActionStatus, payload: String = "{}"
     ) {

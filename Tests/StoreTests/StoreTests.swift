@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// The store against a real server whose `sync.apply` does what a test wants to go wrong.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) final class StoreTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) final class StoreTests {
     private let database: Database
     private let admin: BlockingConnection
     private var desks: [Desk] = []

@@ -3,7 +3,7 @@ import Sync
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct ActionDecodingTests {
+@Suite(.timeLimit(.minutes(15))) struct ActionDecodingTests {
     private func read(
         _ text: String, plain: ActionShape = .envelope, keyField: String? = nil
     ) throws(ActionError) -> (envelope: ActionEnvelope, shape: ActionShape) {
@@ -224,7 +224,7 @@ import Testing
     private func kind(_ bytes: [UInt8]) -> JSONKind? { withBytes(bytes) { try? JSONValue.parse($0).kind } }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ActionAnswerTests {
+@Suite(.timeLimit(.minutes(15))) struct ActionAnswerTests {
     @Test func retriesSayWhenAndWhy() {
         let cases: [(RetryReason, String)] = [
             (.rateLimited, "busy"), (.busy, "busy"), (.unavailable, "unavailable"), (.outOfOrder, "out_of_order"),

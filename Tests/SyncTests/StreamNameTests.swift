@@ -3,7 +3,7 @@ import Sync
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct StreamNameTests {
+@Suite(.timeLimit(.minutes(15))) struct StreamNameTests {
     private func failure(_ name: [UInt8]) -> StreamNameError? {
         withBytes(name) { bytes in
             do throws(StreamNameError) {
@@ -134,7 +134,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct StreamEventTests {
+@Suite(.timeLimit(.minutes(15))) struct StreamEventTests {
     @Test func comparesEveryByte() {
         let stream = StreamID(user: "1", topic: "a")
         let event = StreamEvent(stream: stream, offset: 1, name: "n", data: SharedBytes.copy("{}"))

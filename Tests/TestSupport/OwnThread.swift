@@ -1,11 +1,16 @@
 import Foundation
+import Synchronization
 import Testing
 
-/// Runs the tests of a suite on threads of their own, for tests that wait by blocking.
+/// Runs the tests of a suite on threads of their own, some at a time, for tests that wait by blocking or compute for long.
 ///
 /// Swift's pool has a thread for each core, two on a small machine. A test that blocks keeps one of them, and what needs
 /// the pool to go on, such as the verification of a token, then waits for it as long as other suites' tests block.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
+    /// Cases that run at a time: all at once would leave the pool's two threads next to nothing of two cores, and each
+    /// other's clients and servers too little to keep any deadline.
+    private static let gate = Gate(places: 12)
+
     /// Every test of the suite.
     public var isRecursive: Bool { true }
 
@@ -13,6 +18,8 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
+        await Self.gate.enter()
+        defer { Self.gate.leave() }
         try await withTaskExecutorPreference(ThreadExecutor.shared) { try await function() }
     }
 }
@@ -20,6 +27,43 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
 extension Trait where Self == OwnThread {
     /// See `OwnThread`.
     public static var ownThread: OwnThread { OwnThread() }
+}
+
+/// Lets in so many at a time, in the order in which they came.
+private final class Gate: Sendable {
+    private struct State {
+        var places: Int
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state: Mutex<State>
+
+    init(places: Int) {
+        state = Mutex(State(places: places))
+    }
+
+    func enter() async {
+        await withCheckedContinuation { continuation in
+            let isIn = state.withLock { state in
+                guard state.places > 0 else {
+                    state.waiting.append(continuation)
+                    return false
+                }
+                state.places -= 1
+                return true
+            }
+            if isIn { continuation.resume() }
+        }
+    }
+
+    func leave() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
+            state.places += 1
+            return nil
+        }
+        next?.resume()
+    }
 }
 
 /// A new thread for each job.

@@ -4,7 +4,7 @@ import Testing
 import WebSocket
 
 /// Compressed messages as they come (RFC 7692 §6.2, §7.2.2).
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct CompressedMessageTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct CompressedMessageTests {
     /// A compressed message's first frame.
     private static func compressed(_ payload: [UInt8], _ opcode: UInt8 = 1, fin: Bool = true) -> [UInt8] {
         frame(opcode, payload, fin: fin, rsv: 4)

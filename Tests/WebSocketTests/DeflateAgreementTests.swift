@@ -5,7 +5,7 @@ import Testing
 import WebSocket
 
 /// What is offered, and what is agreed to (RFC 7692 §5, §7.1; RFC 6455 §9.1).
-@Suite(.timeLimit(.minutes(1))) struct DeflateAgreementTests {
+@Suite(.timeLimit(.minutes(15))) struct DeflateAgreementTests {
     private static let agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 
     enum Answer: Equatable {

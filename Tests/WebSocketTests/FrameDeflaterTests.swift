@@ -22,7 +22,7 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
 }
 
 /// Frames as they leave compressed (RFC 7692 §6.1).
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct FrameDeflaterTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct FrameDeflaterTests {
     private func frames(_ messages: [[UInt8]]) -> SharedBytes {
         var writer = ByteWriter()
         for message in messages { FrameWriter.appendText(to: &writer) { $0.append(message) } }

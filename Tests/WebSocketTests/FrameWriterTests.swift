@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite(.timeLimit(.minutes(1))) struct FrameWriterTests {
+@Suite(.timeLimit(.minutes(15))) struct FrameWriterTests {
     private static let sizes = [0, 1, 125, 126, 127, 65_535, 65_536, 70_000]
 
     @Test(arguments: sizes) func writesTextFrames(size: Int) {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite(.timeLimit(.minutes(1))) struct HandshakeTests {
+@Suite(.timeLimit(.minutes(15))) struct HandshakeTests {
     private static let fields: [(String, String)] = [
         ("Host", "h"), ("Upgrade", "websocket"), ("Connection", "keep-alive, Upgrade"),
         ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="), ("Sec-WebSocket-Version", "13"),

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite(.timeLimit(.minutes(2))) struct MessageReaderTests {
+@Suite(.timeLimit(.minutes(15))) struct MessageReaderTests {
     /// A hub holds one reader per connection: its size is part of the memory of an idle socket.
     @Test func staysSmall() { #expect(MemoryLayout<MessageReader>.size <= 48) }
 

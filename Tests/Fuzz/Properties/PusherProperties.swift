@@ -156,7 +156,9 @@ enum PusherProperties {
 
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
-            data.withUnsafeBytes { ServerEvent.event(name, channel: { $0.append(channel.string) }, data: $0, to: &writer) }
+            data.withUnsafeBytes { data in
+                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: data, to: &writer)
+            }
         }
         let members = try strings(text)
         try hold(members["event"] == [UInt8](name.utf8), "broadcast under another name")

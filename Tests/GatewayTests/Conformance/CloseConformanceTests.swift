@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("7 Closing", .ownThread, .timeLimit(.minutes(5))) struct CloseConformanceTests {
+@Suite("7 Closing", .ownThread, .timeLimit(.minutes(15))) struct CloseConformanceTests {
     /// What a client sends, its close frame among it, and what it gets; no more is said after the server's close frame.
     private func check(
         _ frames: [RawFrame], gets answers: [Answer], cuts: [Cut] = Cut.allCases, in echo: Echo

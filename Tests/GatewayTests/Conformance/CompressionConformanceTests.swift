@@ -95,7 +95,7 @@ private func exchange(
     try #require(isRight, "\(comment): \(answer)")
 }
 
-@Suite("12 Compression, payloads", .ownThread, .timeLimit(.minutes(5))) struct CompressedPayloadConformanceTests {
+@Suite("12 Compression, payloads", .ownThread, .timeLimit(.minutes(15))) struct CompressedPayloadConformanceTests {
     /// Sizes of messages, and of the fragments that they are sent in.
     private static let sizes: [(Int, Int?)] = [
         (0, nil), (1, nil), (16, nil), (64, nil), (256, nil), (1024, nil), (4096, nil), (8192, nil), (16_384, nil),
@@ -179,7 +179,7 @@ private func exchange(
     }
 }
 
-@Suite("13 Compression, parameters", .ownThread, .timeLimit(.minutes(5)))
+@Suite("13 Compression, parameters", .ownThread, .timeLimit(.minutes(15)))
 struct CompressionParameterConformanceTests {
     @Test(arguments: DeflateOffer.all) func offers(_ offer: DeflateOffer) async throws {
         let echo = try await Echo { $0.compression?.threshold = 0 }

@@ -35,7 +35,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-@Suite("1 Framing", .ownThread, .timeLimit(.minutes(5))) struct FramingConformanceTests {
+@Suite("1 Framing", .ownThread, .timeLimit(.minutes(15))) struct FramingConformanceTests {
     private static let sizes = [0, 1, 125, 126, 127, 128, 65_535, 65_536]
 
     @Test(arguments: sizes) func messagesOfEverySize(size: Int) async throws {
@@ -88,7 +88,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-@Suite("2 Pings and pongs", .ownThread, .timeLimit(.minutes(5))) struct PingConformanceTests {
+@Suite("2 Pings and pongs", .ownThread, .timeLimit(.minutes(15))) struct PingConformanceTests {
     private static let odd: [UInt8] = [0x00, 0xFF, 0xFE, 0xFD, 0xFC, 0xFB, 0x00, 0xFF]
     private static let longest = [UInt8](repeating: 0xFE, count: 125)
 
@@ -110,7 +110,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-@Suite("3 Reserved bits", .ownThread, .timeLimit(.minutes(5))) struct ReservedBitConformanceTests {
+@Suite("3 Reserved bits", .ownThread, .timeLimit(.minutes(15))) struct ReservedBitConformanceTests {
     /// No extension is negotiated here, so no bit means anything (RFC 6455 §5.2).
     @Test(arguments: 1...7 as ClosedRange<UInt8>) func reservedBits(_ bits: UInt8) async throws {
         let echo = try await Echo()
@@ -122,7 +122,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-@Suite("4 Opcodes", .ownThread, .timeLimit(.minutes(5))) struct OpcodeConformanceTests {
+@Suite("4 Opcodes", .ownThread, .timeLimit(.minutes(15))) struct OpcodeConformanceTests {
     @Test(arguments: [3, 4, 5, 6, 7, 11, 12, 13, 14, 15] as [UInt8]) func reservedOpcodes(_ opcode: UInt8) async throws
     {
         let echo = try await Echo()
@@ -148,7 +148,7 @@ struct EchoCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-@Suite("5 Fragmentation", .ownThread, .timeLimit(.minutes(5))) struct FragmentationConformanceTests {
+@Suite("5 Fragmentation", .ownThread, .timeLimit(.minutes(15))) struct FragmentationConformanceTests {
     private static let fragments: [RawFrame] = [.text("fragment1").open, .more("fragment2")]
     private static let whole = Answer.text("fragment1fragment2")
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("9 Limits", .ownThread, .serialized, .timeLimit(.minutes(10))) struct SizeConformanceTests {
+@Suite("9 Limits", .ownThread, .serialized, .timeLimit(.minutes(15))) struct SizeConformanceTests {
     /// A mask of zeros, which a client may draw like any other, spares the test work at such sizes.
     private func unmasked(_ frame: RawFrame) -> RawFrame {
         var frame = frame
@@ -99,7 +99,7 @@ import Testing
     }
 }
 
-@Suite("10 Auto-fragmentation", .ownThread, .timeLimit(.minutes(5))) struct AutoFragmentationConformanceTests {
+@Suite("10 Auto-fragmentation", .ownThread, .timeLimit(.minutes(15))) struct AutoFragmentationConformanceTests {
     /// What comes in fragments goes out in one frame: the echo is of the message (RFC 6455 §5.4).
     @Test(arguments: [1, 2, 1300, 65_535, 65_536]) func inFragmentsOf(size: Int) async throws {
         let echo = try await Echo()

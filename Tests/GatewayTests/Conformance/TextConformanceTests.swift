@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("6 UTF-8", .ownThread, .timeLimit(.minutes(5))) struct TextConformanceTests {
+@Suite("6 UTF-8", .ownThread, .timeLimit(.minutes(15))) struct TextConformanceTests {
     /// At the edges of what one to four bytes hold, and beside the surrogates (RFC 3629 §3); noncharacters are characters.
     private static let scalars: [UInt32] = [
         0x0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFF, 0x1000, 0xCFFF, 0xD000, 0xD7FF, 0xE000, 0xFDD0, 0xFFFD, 0xFFFE, 0xFFFF,
