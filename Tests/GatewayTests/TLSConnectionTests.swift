@@ -32,6 +32,7 @@ import WebSocket
             $0.tls = server
             $0.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0), usesTLS: true)]
             $0.timeouts.tlsHandshake = .seconds(60)
+            $0.timeouts.tlsTurn = .seconds(60)
             change(&$0)
         }
     }
@@ -144,7 +145,6 @@ import WebSocket
         let hub = try await hub(loops: 1) {
             $0.limits.tlsHandshakesMax = 1
             $0.limits.tlsHandshakesWaitingMax = 2
-            $0.timeouts.tlsTurn = .seconds(60)
         }
         let hello = try hello(hub)
         let first = try TestClient(port: hub.port)
