@@ -46,6 +46,7 @@ final class GatewayFixture {
         // Tests come, go and speak faster than people.
         configuration.limits.addressConnectsPerSecond = 0
         configuration.limits.messagesPerSecond = 0
+        configuration.limits.controlFramesPerSecond = 0
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)

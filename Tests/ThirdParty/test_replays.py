@@ -184,6 +184,8 @@ def test_a_locked_user_stalls_nobody(hub, user, record_property):
             for future in futures:
                 answer = await in_time(future, "an answer to the locked user")
                 assert (answer["status"], answer.get("code")) == ("retry", "busy"), answer
+            # As a client does; one that does not is closed for its messages.
+            await asyncio.sleep(answer["afterMs"] / 1000)
         await asyncio.gather(*acting)
         writer.rollback()
         for envelope in notes(30):
