@@ -18,10 +18,10 @@ struct Rate: Equatable, Sendable {
 
 /// What one peer has left of a rate, in four bytes: every connection has some.
 ///
-/// Ticks wrap after 78 hours. What was used up so long ago that it seems to be ahead again is told by being further ahead
-/// than is allowed.
+/// Ticks wrap after 78 hours: what was made up for so long ago seems to be ahead again, for as long as the window is. So
+/// `settle` has to be called now and then, more often than that.
 struct Allowance: Sendable {
-    /// When all that was taken will have been made up for.
+    /// When all that was taken will have been made up for; 0: it has been.
     private var madeUp: UInt32 = 0
 
     /// Of 2^16 nanoseconds.
@@ -33,9 +33,16 @@ struct Allowance: Sendable {
         if rate.interval == 0 { return true }
         let time = UInt32(truncatingIfNeeded: now.nanoseconds >> 16)
         let ahead = madeUp &- time
-        let start = ahead <= rate.window ? ahead : 0
+        let start = madeUp != 0 && ahead <= rate.window ? ahead : 0
         guard start &+ rate.interval <= rate.window else { return false }
-        madeUp = time &+ start &+ rate.interval
+        // A tick more, where that would say that nothing was taken.
+        madeUp = max(1, time &+ start &+ rate.interval)
         return true
+    }
+
+    /// Forgets what has been made up for, before it seems to be ahead again.
+    mutating func settle(_ rate: Rate, at now: Instant) {
+        let time = UInt32(truncatingIfNeeded: now.nanoseconds >> 16)
+        if madeUp &- time > rate.window { madeUp = 0 }
     }
 }

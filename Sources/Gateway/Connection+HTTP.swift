@@ -172,7 +172,8 @@ extension Connection {
     /// Whose request a trusted peer sends: why it is refused, if it is.
     private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
         guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return nil }
-        return moved(to: owner.trustedPeers.client(of: request, from: peer))
+        return moved(
+            to: owner.trustedPeers.client(of: request, from: peer), begins: request.path.hasPrefix("/app/"))
     }
 
     /// A route has answered later.

@@ -207,6 +207,8 @@ extension Connection {
 
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
     func checkLiveness() {
+        messageAllowance.settle(owner.messageRate, at: owner.loop.now)
+        controlAllowance.settle(owner.controlRate, at: owner.loop.now)
         if awaitsPong {
             owner.metrics.reached(.pongTimeout)
             return close(.pongTimeout)

@@ -272,9 +272,12 @@ final class Connection: EventSource {
     }
 
     /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
-    func moved(to client: PeerAddress) -> ConnectionCensus.Refusal? {
-        guard client.network != address.network else { return nil }
-        if let refusal = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now) {
+    ///
+    /// - Parameter begins: whether the client begins a connection with this.
+    func moved(to client: PeerAddress, begins: Bool) -> ConnectionCensus.Refusal? {
+        guard begins || client.network != address.network else { return nil }
+        let census = owner.hubContext.census
+        if let refusal = census.moved(from: address, to: client, at: owner.loop.now, begins: begins) {
             owner.metrics.refused(refusal)
             return refusal
         }

@@ -51,7 +51,8 @@ final class ConnectionCensus: Sendable {
         state.withLock { state in
             guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut(.hubFull) }
             var refusal = state.total < limits.connectionsMax ? nil : Refusal.hubFull
-            if refusal == nil { refusal = check(peer, at: now, &state) }
+            if refusal == nil, isFull(peer, state) { refusal = .addressFull }
+            if refusal == nil, isFast(peer, at: now, &state) { refusal = .addressFast }
             // Those who are only told that they are too many must not be so many themselves that they fill the hub.
             if let refusal, refusal != .hubFull,
                 state.perAddress[peer.network, default: Presence()].refused >= limits.refusalsPerAddressMax
@@ -69,9 +70,15 @@ final class ConnectionCensus: Sendable {
 
     /// A trusted peer has said for whom it speaks: the connection counts as that client's, unless there is a bound against
     /// it.
-    func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant) -> Refusal? {
+    ///
+    /// - Parameter begins: whether the client begins a connection with this, and not just a request: a proxy sends those of
+    ///   many over the connections that it keeps, each time for another.
+    func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant, begins: Bool) -> Refusal? {
         state.withLock { state in
-            if let refusal = check(client, at: now, &state) { return refusal }
+            let isCounted = peer.network == client.network
+            if !isCounted, isFull(client, state) { return .addressFull }
+            if begins, isFast(client, at: now, &state) { return .addressFast }
+            if isCounted { return nil }
             leave(peer, wasRefused: false, &state)
             enter(client, isRefused: false, &state)
             return nil
@@ -91,11 +98,16 @@ final class ConnectionCensus: Sendable {
         (limits.exemptsLoopback && peer.isOfThisMachine) || trusted.contains(peer)
     }
 
-    private func check(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Refusal? {
-        guard !isExempt(address) else { return nil }
+    /// Whether the address has as many connections as it may.
+    private func isFull(_ address: PeerAddress, _ state: State) -> Bool {
+        guard let most = limits.connectionsPerAddressMax, !isExempt(address) else { return false }
         let presence = state.perAddress[address.network] ?? Presence()
-        if let most = limits.connectionsPerAddressMax, presence.count - presence.refused >= most { return .addressFull }
-        return state.rates.take(address.network, at: now) ? nil : .addressFast
+        return presence.count - presence.refused >= most
+    }
+
+    /// Whether the address connects more often than it may; else it has done so once more.
+    private func isFast(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Bool {
+        !isExempt(address) && !state.rates.take(address.network, at: now)
     }
 
     private func enter(_ address: PeerAddress, isRefused: Bool, _ state: inout State) {

@@ -53,8 +53,10 @@ final class HubContext: Sendable {
         Self.home(of: stream, loops: mailboxes.count)
     }
 
+    /// By the highest bits of the code: tables find their entries by the lowest, and the streams of one home would else lie
+    /// in a few places of its table, all in a row.
     static func home(of stream: StreamID, loops: Int) -> Int {
-        Int(truncatingIfNeeded: stream.code) % loops
+        Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
     }
 
     /// Whether there is a feed, which tells who is revoked.

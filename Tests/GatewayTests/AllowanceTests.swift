@@ -47,6 +47,36 @@ import Testing
         #expect(Double(count) < Double(perSecond) * 16)
     }
 
+    /// Whoever has taken nothing yet has all of it, also while the machine's clock is about to wrap.
+    @Test func aNewOneIsWhole() {
+        let rate = Rate(perSecond: 10, burst: 100)
+        let wrap = Instant(nanoseconds: 1 << 48)
+        for before in stride(from: 0 as UInt64, through: 12_000, by: 500) {
+            var allowance = Allowance()
+            let now = Instant(nanoseconds: wrap.nanoseconds - before * 1_000_000)
+            let count = taken(&allowance, rate, at: now)
+            #expect(count == 100, "\(before) ms before")
+        }
+    }
+
+    /// Nor is anybody who was quiet for as long as it takes the clock to come round.
+    @Test func whatWasMadeUpForIsSettled() {
+        let rate = Rate(perSecond: 10, burst: 100)
+        var allowance = Allowance()
+        let start = Instant(nanoseconds: 1 << 50)
+        _ = taken(&allowance, rate, at: start)
+        // 1 << 48 nanoseconds later the ticks are the same again.
+        for hour in 1...77 as ClosedRange<Int64> {
+            allowance.settle(rate, at: start.advanced(by: .seconds(hour * 3_600)))
+        }
+        let count = taken(&allowance, rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
+        #expect(count == 100)
+        // What is not made up for yet is not forgotten.
+        allowance.settle(rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
+        let more = taken(&allowance, rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
+        #expect(more == 0)
+    }
+
     /// The ticks wrap after 78 hours, and nobody who is quiet for long is held up for it.
     @Test func aLongSilenceHoldsNobodyUp() {
         let rate = Rate(perSecond: 100, burst: 1_000)

@@ -104,15 +104,39 @@ import Testing
         let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
         let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
         for _ in 0..<3 { #expect(isWelcome(census.arrived(from: proxy, at: start))) }
-        #expect(census.moved(from: proxy, to: one, at: start) == nil)
-        #expect(census.moved(from: proxy, to: one, at: start) == .addressFull)
-        #expect(census.moved(from: proxy, to: two, at: start) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == .addressFull)
+        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == nil)
         // A kept connection of the proxy's, used for one client after the other, and then for none.
-        #expect(census.moved(from: two, to: proxy, at: start) == nil)
-        #expect(census.moved(from: proxy, to: two, at: start) == nil)
+        #expect(census.moved(from: two, to: proxy, at: start, begins: true) == nil)
+        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == nil)
         census.left(one, loop: 0, wasRefused: false)
-        #expect(census.moved(from: proxy, to: one, at: start) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == nil)
         for left in [one, two] { census.left(left, loop: 0, wasRefused: false) }
+        #expect(census.total == 0)
+    }
+
+    /// A proxy keeps its connections, and sends the requests of many over each: none of those is a connection.
+    @Test func requestsOverAProxysConnectionsAreNoConnects() throws {
+        let limits = limits {
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 2
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        #expect(isWelcome(census.arrived(from: proxy, at: start)))
+        #expect(census.moved(from: proxy, to: one, at: start, begins: false) == nil)
+        for _ in 0..<10 {
+            #expect(census.moved(from: one, to: two, at: start, begins: false) == nil)
+            #expect(census.moved(from: two, to: one, at: start, begins: false) == nil)
+        }
+        // An upgrade is one, also over the connection that had a request of the same client's.
+        for _ in 0..<2 { #expect(census.moved(from: one, to: one, at: start, begins: true) == nil) }
+        #expect(census.moved(from: one, to: one, at: start, begins: true) == .addressFast)
+        #expect(census.moved(from: one, to: two, at: start, begins: true) == nil, "others are not held up")
+        census.left(two, loop: 0, wasRefused: false)
         #expect(census.total == 0)
     }
 }

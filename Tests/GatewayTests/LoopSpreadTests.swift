@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import HTTP
+import Sync
 import TestSupport
 import Testing
 
@@ -61,6 +62,22 @@ import Testing
             let spread = [Int](repeating: most + 3, count: loops)
             #expect(counts(connections, loops: loops) == spread, "round \(round), seed \(random.seed)")
         }
+    }
+
+    /// A home's streams differ in the lowest bits of their codes, by which its tables find them: were they alike there, all
+    /// would lie in every so many-th place, with runs between.
+    @Test(arguments: [1, 2, 3, 8, 64]) func aHomesStreamsAreSpreadOverItsTables(_ loops: Int) {
+        var perHome = [Int](repeating: 0, count: loops)
+        var places = Set<UInt32>()
+        for number in 0..<64_000 {
+            let stream = StreamID(user: "u\(number)", topic: "items")
+            let home = HubContext.home(of: stream, loops: loops)
+            perHome[home] += 1
+            if home == 0, perHome[0] <= 640 { places.insert(stream.code & 63) }
+        }
+        let fair = 64_000 / loops
+        #expect(perHome.allSatisfy { $0 > fair * 3 / 4 && $0 < fair * 5 / 4 }, "\(perHome)")
+        #expect(places.count > 56)
     }
 
     /// The census alone, on random histories: who comes goes to a loop with the fewest, always.

@@ -1,0 +1,19 @@
+import Glibc
+
+/// What this machine's loopback interface can do; containers often have no IPv6.
+public enum Loopback {
+    /// Whether one can listen on `::1`.
+    public static let hasIPv6: Bool = {
+        let descriptor = socket(AF_INET6, Int32(SOCK_STREAM.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var address = sockaddr_in6()
+        address.sin6_family = sa_family_t(AF_INET6)
+        address.sin6_addr = in6addr_loopback
+        return withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in6>.size))
+            }
+        } == 0
+    }()
+}
