@@ -9,7 +9,8 @@ enum StopSignal {
     /// To be called first thing in `main`, before any other thread is there. The first signal sets the latch; the
     /// second ends the process at once, for someone who cannot wait.
     ///
-    /// - Parameter hangUp: what SIGHUP does, on that thread; nil: it ends the process, as ever.
+    /// - Parameter hangUp: what SIGHUP does, on that thread; nil: it ends the process, as ever. Where it does nothing,
+    ///   the terminal has closed, and SIGHUP is one more signal to end.
     static func install(hangUp: HangUp? = nil) -> Latch {
         let stop = Latch()
         var signals = sigset_t()
@@ -24,10 +25,7 @@ enum StopSignal {
             while true {
                 var number: Int32 = 0
                 guard sigwait(&waited, &number) == 0 else { continue }
-                if number == SIGHUP {
-                    hangUp?.received()
-                    continue
-                }
+                if number == SIGHUP, hangUp?.received() == true { continue }
                 if stop.isSet { _exit(128 + number) }
                 stop.set()
             }
@@ -42,7 +40,7 @@ enum StopSignal {
     }
 }
 
-/// What SIGHUP does, once there is something to do; nothing before.
+/// What SIGHUP does, once there is something to do.
 final class HangUp: Sendable {
     private let action = Locked<(@Sendable () -> Void)?>(nil)
 
@@ -51,8 +49,10 @@ final class HangUp: Sendable {
         self.action.withLock { $0 = action }
     }
 
-    /// The signal has come.
-    func received() {
-        action.withLock { $0 }?()
+    /// The signal has come. False where there is nothing to do.
+    func received() -> Bool {
+        guard let action = action.withLock({ $0 }) else { return false }
+        action()
+        return true
     }
 }

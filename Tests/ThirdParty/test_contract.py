@@ -1,6 +1,7 @@
 """What outside tests and people at a terminal rely on: the commands, what they print, and the files they leave."""
 
 import os
+import signal
 import socket
 import time
 
@@ -161,6 +162,10 @@ def test_serve_without_a_database():
             device.refused("private-news")
             device.authenticate("x.y.z")
             assert device.complaint().data["code"] is None
+            device.answered()
+            # What a service manager sends for a reload ends nobody.
+            server.program.process.send_signal(signal.SIGHUP)
+            server.program.err.wait_for(lambda line: "SIGHUP" in line, "that there is nothing to reload")
             device.answered()
             assert server.program.interrupt() == 0
             assert device.closed() == 4200

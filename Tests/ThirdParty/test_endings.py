@@ -36,7 +36,8 @@ def test_tail_comes_back_when_the_hub_does():
             assert tail.interrupt() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# A terminal that closes sends SIGHUP.
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ends_within_seconds_and_starts_in_seconds(number):
     with Hub() as hub:
         device = joined(hub, "demo")

@@ -14,6 +14,7 @@ struct ServeCommand: ParsableCommand {
         StopSignal.ignoreBrokenPipes()
         let settings = try Settings(arguments.effective(.serve))
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        hangUp.does { logger.notice("SIGHUP: without certificates there is nothing to read anew") }
         if settings.databaseURL == nil {
             logger.notice(
                 """
