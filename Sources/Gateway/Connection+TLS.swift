@@ -1,4 +1,5 @@
 import Bytes
+import Channels
 import HTTP
 import Metrics
 import Reactor
@@ -8,17 +9,21 @@ extension Connection {
     @inline(__always)
     func receive(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
         guard let tls else { return Socket.receive(descriptor, into: room) }
-        return tls.receive(descriptor, into: room)
+        let result = tls.receive(descriptor, into: room)
+        // TLS has answered by itself (a key update, RFC 8446 §4.6.3), and the socket has not taken it.
+        if tls.hasUnsent { owner.loop.markDirty(self) }
+        return result
     }
 
     /// The client's first bytes are there: whether its handshake goes on now, or waits for its turn.
     func mayHandshake() -> Bool {
         if tls != nil { return true }
-        switch owner.handshakes.arrived(sessionID) {
+        switch owner.handshakes.arrived(sessionID, at: owner.loop.now) {
         case .begin: return beginHandshake()
         case .wait:
             owner.metrics.tls.delayed.add()
             owner.loop.setInterest(self, [])
+            owner.awaitHandshakeTick()
             return false
         case .shed:
             handshakeFailed(.shed)
@@ -29,7 +34,7 @@ extension Connection {
     /// Its turn has come.
     func handshakeTurn() {
         guard phase == .securing, tls == nil else { return }
-        owner.handshakes.begin()
+        owner.handshakes.begin(sessionID, at: owner.loop.now)
         guard beginHandshake() else { return }
         updateInterest()
         readable()
@@ -121,17 +126,30 @@ extension ClientLoop {
         awaitHandshakeTick()
     }
 
-    /// Has `handshakesDue` called in the next tick.
+    /// Has `handshakesDue` called in the next tick, or when somebody has held up the others for too long.
     func awaitHandshakeTick() {
-        guard handshakes.awaitsTick, !awaitsHandshakeTick else { return }
-        awaitsHandshakeTick = true
-        handshakeAlarm?.set(after: .zero)
+        guard !awaitsHandshakeTick, let handshakeAlarm else { return }
+        if handshakes.awaitsTick {
+            awaitsHandshakeTick = true
+            handshakeAlarm.set(after: .zero)
+        } else if handshakes.isHeldUp, let longest = longestHandshake() {
+            loop.setDeadline(handshakeAlarm, longest.since.advanced(by: timeouts.tlsTurn))
+        }
     }
 
-    /// A new tick: those whose turn it is begin.
+    private func longestHandshake() -> (id: SessionID, since: Instant)? {
+        handshakes.longest { id in connection(id).map { $0.phase == .securing && $0.tls != nil } ?? false }
+    }
+
+    /// A new tick: those whose turn it is begin. Where all places are taken, the client that has kept its own for the longest
+    /// time loses it: or a thousand that send half a hello would keep out everybody else.
     func handshakesDue() {
         awaitsHandshakeTick = false
         handshakes.tick()
+        let longest = longestHandshake()
+        if handshakes.isHeldUp, let longest, longest.since.advanced(by: timeouts.tlsTurn) <= loop.now {
+            connection(longest.id)?.handshakeFailed(.shed)
+        }
         while let id = handshakes.popReady() { connection(id)?.handshakeTurn() }
         awaitHandshakeTick()
     }

@@ -123,7 +123,7 @@ final class Connection: EventSource {
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         flush()
-        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 { accountQueued() }
+        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
         if isPulled { pullIfDrained() }
     }
 

@@ -114,6 +114,9 @@ package struct GatewayTimeouts: Sendable {
     package var handshake: Duration = .seconds(10)
     /// From accept to the end of the TLS handshake, where there is one; the request's time runs from there.
     package var tlsHandshake: Duration = .seconds(10)
+    /// How long a TLS handshake may keep its place among `GatewayLimits.tlsHandshakesMax` while others wait for one: more
+    /// than a slow network's round trips take.
+    package var tlsTurn: Duration = .seconds(2)
     /// From the first byte of a WebSocket message to its last; beyond it the connection is closed with 1008.
     package var message: Duration = .seconds(30)
     /// How long the peer may leave what it was sent unacknowledged, or its window shut, before the connection is given up.

@@ -20,6 +20,9 @@ struct HandshakeLine {
     private var begun = 0
     /// Begun and not complete.
     private(set) var underWay = 0
+    /// When whose began, in order; some are at their end meanwhile.
+    private var places: ContiguousArray<(id: SessionID, since: Instant)> = []
+    private var firstPlace = 0
 
     /// Handshakes begun in one tick: about a millisecond and a half of whole ones.
     static let beginsPerTickMax = 4
@@ -37,10 +40,13 @@ struct HandshakeLine {
     /// Whether the next tick changes anything.
     var awaitsTick: Bool { begun > 0 || (waitingCount > 0 && underWay < underWayMax) }
 
+    /// Whether somebody waits for the end of another's handshake, and not just for the next tick.
+    var isHeldUp: Bool { waitingCount > 0 && underWay >= underWayMax }
+
     /// The first bytes of a connection's client are there.
-    mutating func arrived(_ id: SessionID) -> Turn {
+    mutating func arrived(_ id: SessionID, at now: Instant) -> Turn {
         if waitingCount == 0, hasPlace {
-            begin()
+            begin(id, at: now)
             return .begin
         }
         guard waitingCount < waitingMax else { return .shed }
@@ -69,9 +75,23 @@ struct HandshakeLine {
     }
 
     /// A handshake begins.
-    mutating func begin() {
+    mutating func begin(_ id: SessionID, at now: Instant) {
         begun += 1
         underWay += 1
+        places.append((id, now))
+    }
+
+    /// The handshake that has been under way for the longest time, and since when; `isUnderWay` tells those that are still.
+    mutating func longest(_ isUnderWay: (SessionID) -> Bool) -> (id: SessionID, since: Instant)? {
+        while firstPlace < places.count, !isUnderWay(places[firstPlace].id) { firstPlace += 1 }
+        if firstPlace == places.count {
+            places = []
+            firstPlace = 0
+        } else if firstPlace >= 1024, firstPlace * 2 >= places.count {
+            places.removeFirst(firstPlace)
+            firstPlace = 0
+        }
+        return places.isEmpty ? nil : places[firstPlace]
     }
 
     /// A handshake that had begun is complete, or has come to nothing.

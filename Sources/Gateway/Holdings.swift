@@ -117,7 +117,8 @@ final class Holdings: EventSource {
 extension Connection {
     /// Tells the loop what is queued now.
     func accountQueued() {
-        let bytes = UInt32(clamping: output.byteCount)
+        // Ciphertext that the socket has not taken is this connection's alone, whoever else gets the same events.
+        let bytes = UInt32(clamping: output.byteCount &+ (tls?.unsentBytes ?? 0))
         guard bytes != queuedHeld, phase != .gone else { return }
         owner.holdings.queuedMoved(from: queuedHeld, to: bytes)
         queuedHeld = bytes

@@ -18,7 +18,7 @@ package enum TLSFailure: String, CaseIterable, Sendable {
     case timeout
     /// The connection ended before it was complete.
     case closed
-    /// The hub has as many handshakes under way and waiting as it may have.
+    /// The hub has as many handshakes under way and waiting as it may have, or this one held up others for too long.
     case shed
 
     /// What the first byte tells that comes from a client: a handshake record, or something else.

@@ -110,6 +110,8 @@ package final class TLSSession {
         let code = SSL_do_handshake(ssl)
         if code == 1 {
             isEstablished = true
+            // What was tried on the way there, and given up.
+            OpenSSLErrors.clear()
             return true
         }
         // Only a flight longer than the wire wants to write, and there is room for the longest of ours.
@@ -154,15 +156,28 @@ package final class TLSSession {
     /// Ciphertext waits for the socket: until it is writable nothing more should be sealed.
     package var hasUnsent: Bool { !unsent.isEmpty }
 
-    /// Makes a record of at most `TLSWire.recordBytes` bytes, and of more than none; it is sent by `send`.
+    /// Bytes of it.
+    package var unsentBytes: Int { unsent.count &- unsentOffset }
+
+    /// Makes a record of at most `TLSWire.recordBytes` bytes, and of more than none; it is sent by `send`. Several
+    /// records, where the peer asked for smaller ones (`max_fragment_length`, RFC 6066 §4).
     ///
     /// - Returns: false where the session is broken.
     package func seal(_ plaintext: UnsafeRawBufferPointer) -> Bool {
-        let count = SSL_write(ssl, plaintext.baseAddress, Int32(clamping: plaintext.count))
-        if Int(count) == plaintext.count { return true }
-        _ = wantsMore(count)
-        if failure == nil { failure = .malformed }
-        return false
+        var sealed = 0
+        while sealed < plaintext.count {
+            let rest = UnsafeRawBufferPointer(rebasing: plaintext[sealed...])
+            let count = SSL_write(ssl, rest.baseAddress, Int32(clamping: rest.count))
+            guard count > 0 else {
+                _ = wantsMore(count)
+                if failure == nil { failure = .malformed }
+                // Or the loop's next session would send it.
+                wire.clear()
+                return false
+            }
+            sealed &+= Int(count)
+        }
+        return true
     }
 
     /// Whether what is sealed should be sent before more is.
@@ -178,15 +193,10 @@ package final class TLSSession {
 
     /// Sends what an earlier call has left, and all that is sealed.
     package func send(_ descriptor: Int32) -> Sent {
-        if hasUnsent {
-            switch sendUnsent(descriptor) {
-            case .all: break
-            case let other: return other
-            }
-        }
-        let result = sendSealed(descriptor)
-        wire.ends.pointee.outgoing_count = 0
-        if case .failed = result { return .broken }
+        // Whatever comes of it, or the loop's next session would send what is left.
+        defer { wire.clear() }
+        if hasUnsent, sendUnsent(descriptor) == .broken { return .broken }
+        if case .failed = sendSealed(descriptor) { return .broken }
         return hasUnsent ? .blocked : .all
     }
 
@@ -220,9 +230,12 @@ package final class TLSSession {
             }
         }
         guard taken < sealed.count else { return .bytes(taken) }
-        guard unsent.count &- unsentOffset &+ sealed.count &- taken <= Self.unsentBytesMax else {
+        guard unsentBytes &+ sealed.count &- taken <= Self.unsentBytesMax else {
             return .failed(ENOBUFS)
         }
+        // What is sent goes first: a peer that reads a little now and then, and asks on, would have it pile up.
+        unsent.removeFirst(unsentOffset)
+        unsentOffset = 0
         unsent.append(contentsOf: sealed[taken...])
         return .bytes(taken)
     }
@@ -240,7 +253,7 @@ package final class TLSSession {
     /// Begins a client's handshake: sends its hello.
     package func start(_ descriptor: Int32) -> Sent {
         _ = advance()
-        guard failure == nil else { return .broken }
-        return send(descriptor)
+        let sent = send(descriptor)
+        return failure == nil ? sent : .broken
     }
 }

@@ -15,13 +15,14 @@ import Glibc
 package final class TLSWire {
     /// The most bytes read from a socket at a time, and room for as many records to be sent.
     package static let receiveBytes = 64 << 10
-    /// Plaintext sealed before it is sent by one call: four records of the largest size.
+    /// Ciphertext from which on it is sent before more is sealed: four records of the largest size.
     package static let sealedBytesMax = 4 * TLSWire.recordBytes
     /// The most plaintext of one record (RFC 8446 §5.1).
     package static let recordBytes = 16 << 10
     /// Beside its plaintext, what a record may take: header, nonce, tag, type, padding.
     package static let recordOverhead = 512
-    /// Records sealed, and a server's whole flight with a long chain of certificates.
+    /// What is sealed before it is sent, with a record more, be it cut into 512 bytes each; and a server's whole flight with
+    /// a long chain of certificates.
     private static let outgoingCapacity = sealedBytesMax + 64 << 10
 
     /// What OpenSSL's end of the wire points to; it does not move.
@@ -70,10 +71,8 @@ package final class TLSWire {
         UnsafeRawBufferPointer(start: ends.pointee.outgoing, count: ends.pointee.outgoing_count)
     }
 
-    /// Whether another record of the largest size can be sealed before what is there is sent.
-    var hasRoom: Bool {
-        ends.pointee.outgoing_capacity &- ends.pointee.outgoing_count >= Self.recordBytes + Self.recordOverhead
-    }
+    /// Whether more may be sealed before what is there is sent.
+    var hasRoom: Bool { ends.pointee.outgoing_count < Self.sealedBytesMax }
 
     /// Forgets what is on the wire.
     func clear() {

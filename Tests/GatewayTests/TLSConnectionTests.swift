@@ -32,6 +32,7 @@ import WebSocket
             $0.tls = server
             $0.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0), usesTLS: true)]
             $0.timeouts.tlsHandshake = .seconds(60)
+            $0.timeouts.tlsTurn = .seconds(60)
             change(&$0)
         }
     }
@@ -161,6 +162,27 @@ import WebSocket
             try client.upgrade()
         }
         #expect(metrics.tls.underWay.level == 0)
+    }
+
+    /// Clients that begin and say no more keep their places while nobody wants them, and not for long otherwise.
+    @Test func whoHoldsUpOthersLosesItsPlace() async throws {
+        let hub = try await hub(loops: 1) {
+            $0.limits.tlsHandshakesMax = 3
+            $0.timeouts.tlsTurn = .milliseconds(100)
+        }
+        let hello = try hello(hub)
+        let stuck = try (0..<3).map { _ in try TestClient(port: hub.port) }
+        for client in stuck { try await client.sendRaw(Array(hello.dropLast(10))) }
+        try wait("all places are taken") { metrics.tls.underWay.level == 3 }
+        let waiting = try (0..<3).map { _ in try client(hub) }
+        for client in waiting {
+            #expect(try client.handshake())
+            try client.upgrade()
+        }
+        // As many as were needed; the others go on.
+        #expect((1...3).contains(failures(.shed)))
+        #expect(metrics.tls.underWay.level == 3 - Int(failures(.shed)))
+        #expect(try await stuck[0].next() == .end)
     }
 
     /// More than may begin in one tick, at once: all get their turn, and who has a connection is served meanwhile.

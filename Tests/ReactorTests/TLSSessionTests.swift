@@ -180,6 +180,76 @@ import Testing
         #expect(ERR_peek_error() == 0)
     }
 
+    /// A client of little memory asks for records of 512 bytes (RFC 6066 §4): it gets what others get, cut so.
+    @Test(arguments: [TLSVersion.tls12, .tls13])
+    func smallRecordsAreMadeForWhoAsksForThem(_ version: TLSVersion) throws {
+        let world = try world { ($0.oldest, $0.newest) = (version, version) }
+        world.client.withOpenSSL { _ = SSL_set_tlsext_max_fragment_length($0, UInt8(TLSEXT_max_fragment_length_512)) }
+        world.settle()
+        var random = SeededRandom()
+        var sent: [UInt8] = []
+        // As many as are sealed before they are sent.
+        while !world.server.isWireFull {
+            let bytes = random.bytes(TLSWire.recordBytes)
+            try #require(bytes.withUnsafeBytes { world.server.seal($0) })
+            sent += bytes
+        }
+        #expect(world.server.send(world.serverSocket) == .all)
+        let ciphertext = world.sentByServer()
+        #expect(Int(ciphertext[3]) << 8 | Int(ciphertext[4]) < 600)
+        for start in stride(from: 0, to: ciphertext.count, by: 40_000) {
+            world.toClient(ciphertext[start..<min(ciphertext.count, start + 40_000)])
+        }
+        #expect(world.clientRead == sent, "seed \(random.seed)")
+    }
+
+    /// All sessions of a loop share its wire: what one that breaks has sealed must not come to another's peer.
+    @Test func aBrokenSessionLeavesNothingToTheNext() throws {
+        let broken = try world()
+        broken.settle()
+        let other = try world()
+        other.settle()
+        #expect(seal("of the first", broken.server))
+        broken.server.withOpenSSL { SSL_set_shutdown($0, SSL_SENT_SHUTDOWN) }
+        #expect(!seal("more", broken.server))
+        #expect(seal("of the other", other.server) && other.server.send(other.serverSocket) == .all)
+        other.settle()
+        #expect(other.clientRead == Array("of the other".utf8))
+        #expect(ERR_peek_error() == 0)
+    }
+
+    @Test func aSocketThatTakesNothingLeavesNothingToTheNext() throws {
+        let blocked = try world()
+        blocked.settle()
+        let other = try world()
+        other.settle()
+        var small: Int32 = 1
+        setsockopt(blocked.serverSocket, SOL_SOCKET, SO_SNDBUF, &small, 4)
+        var sent: [UInt8] = []
+        var random = SeededRandom()
+        repeat {
+            let bytes = random.bytes(TLSWire.recordBytes)
+            try #require(bytes.withUnsafeBytes { blocked.server.seal($0) })
+            sent += bytes
+        } while blocked.server.send(blocked.serverSocket) == .all
+        let unsent = blocked.server.unsentBytes
+        #expect(unsent > 0)
+        // Sealed while something waits still, as a farewell is.
+        #expect(seal("last", blocked.server) && blocked.server.send(blocked.serverSocket) == .blocked)
+        #expect(blocked.server.unsentBytes > unsent)
+        sent += Array("last".utf8)
+        #expect(seal("of the other", other.server) && other.server.send(other.serverSocket) == .all)
+        other.settle()
+        #expect(other.clientRead == Array("of the other".utf8))
+        while blocked.server.hasUnsent {
+            blocked.toClient(blocked.sentByServer()[...])
+            _ = blocked.server.send(blocked.serverSocket)
+        }
+        blocked.toClient(blocked.sentByServer()[...])
+        #expect(blocked.server.unsentBytes == 0)
+        #expect(blocked.clientRead == sent, "seed \(random.seed)")
+    }
+
     @Test func aFarewellIsReadAsTheEnd() throws {
         let world = try world()
         world.settle()
