@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 import Testing
 
 /// Runs the tests of a suite on threads of their own, some at a time, for tests that wait by blocking or compute for long.
@@ -30,26 +29,25 @@ extension Trait where Self == OwnThread {
 }
 
 /// Lets in so many at a time, in the order in which they came.
-private final class Gate: Sendable {
-    private struct State {
-        var places: Int
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-
-    private let state: Mutex<State>
+///
+/// An `NSLock`, for the thread sanitizer does not know Swift's own mutex.
+private final class Gate: @unchecked Sendable {
+    private let lock = NSLock()
+    private var places: Int
+    private var waiting: [CheckedContinuation<Void, Never>] = []
 
     init(places: Int) {
-        state = Mutex(State(places: places))
+        self.places = places
     }
 
     func enter() async {
         await withCheckedContinuation { continuation in
-            let isIn = state.withLock { state in
-                guard state.places > 0 else {
-                    state.waiting.append(continuation)
+            let isIn = lock.withLock {
+                guard places > 0 else {
+                    waiting.append(continuation)
                     return false
                 }
-                state.places -= 1
+                places -= 1
                 return true
             }
             if isIn { continuation.resume() }
@@ -57,9 +55,9 @@ private final class Gate: Sendable {
     }
 
     func leave() {
-        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
-            state.places += 1
+        let next = lock.withLock { () -> CheckedContinuation<Void, Never>? in
+            guard waiting.isEmpty else { return waiting.removeFirst() }
+            places += 1
             return nil
         }
         next?.resume()
