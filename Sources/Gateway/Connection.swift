@@ -222,7 +222,7 @@ final class Connection: EventSource {
         flush()
     }
 
-    /// The user's access was revoked. What is unsent stays so: it is health data.
+    /// The user's access was revoked. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
     func revoked() {
         output.dropUnsent()
         close(.accessRevoked)
