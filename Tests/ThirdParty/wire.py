@@ -139,6 +139,10 @@ class Wire:
             length, = struct.unpack(">Q", self._take(8))
         return first & 0x0F, self._take(length)
 
+    def has_more(self):
+        """Whether a frame, or part of one, has come."""
+        return bool(self._held) or bool(select.select([self.socket], [], [], 0)[0])
+
     def event(self):
         opcode, payload = self.frame()
         assert opcode == TEXT, (opcode, payload)
