@@ -53,8 +53,8 @@ final class HubContext: Sendable {
         Self.home(of: stream, loops: mailboxes.count)
     }
 
-    /// By the highest bits of the code: tables find their entries by the lowest, and the streams of one home would else lie
-    /// in a few places of its table, all in a row.
+    /// By the highest bits of the code, without a division. The streams of one home so have those in common, which
+    /// `StreamTable` does not mind.
     static func home(of stream: StreamID, loops: Int) -> Int {
         Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
     }

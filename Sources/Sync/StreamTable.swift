@@ -100,7 +100,8 @@ public struct StreamTable<Value> {
 
     // MARK: The index
 
-    /// Not the code's own last bits: they are the same for all streams of one home loop, which would crowd a few slots.
+    /// By all of the code's bits: whichever the streams of one table have in common, as those of one home loop have some,
+    /// they crowd no slots.
     @inlinable @inline(__always) func home(of stream: StreamID) -> Int {
         Int(truncatingIfNeeded: (UInt64(stream.code) &* 0x9E37_79B9_7F4A_7C15) >> 32) & (index.count &- 1)
     }

@@ -64,8 +64,8 @@ import Testing
         }
     }
 
-    /// A home's streams differ in the lowest bits of their codes, by which its tables find them: were they alike there, all
-    /// would lie in every so many-th place, with runs between.
+    /// Homes have equal parts, and the streams of each differ in the lowest bits of their codes, by which a table might find
+    /// them: were they alike there, all would lie in every so many-th place, with runs between.
     @Test(arguments: [1, 2, 3, 8, 64]) func aHomesStreamsAreSpreadOverItsTables(_ loops: Int) {
         var perHome = [Int](repeating: 0, count: loops)
         var places = Set<UInt32>()

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// Who asks the operations listener: one connection, on threads of its own where it blocks. What does not come within half a
-/// minute does not come.
+/// Who asks the operations listener: one connection, on threads of its own where it blocks. What does not come within two
+/// minutes does not come.
 final class Visitor: Sendable {
     let descriptor: Int32
 
