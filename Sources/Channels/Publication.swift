@@ -1,0 +1,44 @@
+import Pusher
+
+/// An event that an app's backend publishes to one channel.
+package struct Publication: Sendable {
+    package let channel: ChannelName
+    package let event: String
+    /// What the publisher's `data` string holds; clients get the same.
+    package let data: [UInt8]
+    /// The connection that does not get it: the one on whose behalf the backend publishes.
+    package let except: SocketID?
+
+    package init(channel: ChannelName, event: String, data: [UInt8], except: SocketID? = nil) {
+        self.channel = channel
+        self.event = event
+        self.data = data
+        self.except = except
+    }
+}
+
+/// What the hub knows of one channel, over all loops.
+package struct ChannelFacts: Sendable, Equatable {
+    /// Connections that are in it; it is occupied where there is one.
+    package var subscriptionCount = 0
+    /// Users in it; nil but for presence channels.
+    package var userCount: Int?
+    /// The last event of a cache channel; nil where there is none.
+    package var cached: CachedEvent?
+
+    package init() {}
+}
+
+/// The last event of a cache channel.
+package struct CachedEvent: Sendable, Equatable {
+    package let name: String
+    package let data: [UInt8]
+    /// Whole seconds, at least one.
+    package let secondsLeft: Int
+
+    package init(name: String, data: [UInt8], secondsLeft: Int) {
+        self.name = name
+        self.data = data
+        self.secondsLeft = secondsLeft
+    }
+}
