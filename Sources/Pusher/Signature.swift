@@ -3,16 +3,19 @@ import Digests
 
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
-/// The secret is kept as prepared hash states only; nothing here can print it.
+/// While the secret is rotated there are two: what either has signed is good, and what is signed here is by the new one.
+/// Secrets are kept as prepared hash states only; nothing here can print them.
 package struct AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
+    private let previousSecret: HMACSHA256?
 
-    /// Prepares `secret`.
-    package init(key: String, secret: String) {
+    /// Prepares the secrets; `previousSecret` is the one that `secret` takes the place of, as long as it is still good.
+    package init(key: String, secret: String, previousSecret: String? = nil) {
         self.key = key
         self.secret = HMACSHA256(key: secret)
+        self.previousSecret = previousSecret.map { HMACSHA256(key: $0) }
     }
 
     /// True when `other` is this app's key.
@@ -41,7 +44,7 @@ package struct AppCredentials: Sendable {
     package func verify(_ auth: String, of subject: Subject, socketID: SocketID) -> Bool {
         var auth = auth
         return auth.withUTF8 { auth in
-            verify(UnsafeRawBufferPointer(auth)) { code(of: .subject(subject), socketID: socketID) }
+            verify(UnsafeRawBufferPointer(auth)) { code(of: .subject(subject), socketID: socketID, by: $0) }
         }
     }
 
@@ -49,7 +52,7 @@ package struct AppCredentials: Sendable {
     package func verify(
         _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
     ) -> Bool {
-        verify(auth) {
+        verify(auth) { secret in
             var hash = secret.begin()
             socketID.withText { hash.update($0) }
             hash.update(("::user::" as StaticString).bytes)
@@ -59,11 +62,19 @@ package struct AppCredentials: Sendable {
     }
 
     @inline(__always)
-    private func verify(_ auth: UnsafeRawBufferPointer, _ code: () -> SHA256Digest) -> Bool {
+    private func verify(_ auth: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
         // A key holds no colon, and 64 digits follow it.
         let keyCount = auth.count - 65
         guard keyCount > 0, auth[keyCount] == UInt8(ascii: ":"), isKey(auth.part(0..<keyCount)) else { return false }
-        return code().matches(hex: auth.part(keyCount + 1..<auth.count))
+        return isCode(auth.part(keyCount + 1..<auth.count), code)
+    }
+
+    /// True when `digits` are, in hexadecimal, the code that one of the secrets makes.
+    @inline(__always)
+    func isCode(_ digits: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
+        if code(secret).matches(hex: digits) { return true }
+        guard let previousSecret else { return false }
+        return code(previousSecret).matches(hex: digits)
     }
 
     /// Appends `KEY:hex` for `subject` on the connection `socketID`.
@@ -80,7 +91,10 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
-    func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
+    /// The code by the secret that signs.
+    func code(of signed: Message, socketID: SocketID) -> SHA256Digest { code(of: signed, socketID: socketID, by: secret) }
+
+    func code(of signed: Message, socketID: SocketID, by secret: HMACSHA256) -> SHA256Digest {
         var message = ByteWriter(capacity: 256)
         socketID.append(to: &message)
         switch signed {

@@ -50,6 +50,27 @@ import Testing
         }
     }
 
+    /// Both secrets are good while one takes the other's place; what is signed here is by the new one.
+    @Test func verifiesByThePreviousSecretToo() throws {
+        let socket = try socket()
+        let channel = try #require(ChannelName("private-foobar"))
+        let old = AppCredentials(key: "k", secret: "old")
+        let new = AppCredentials(key: "k", secret: "new", previousSecret: "old")
+        let grant = GrantTimes(issuedAt: 1, expiresAt: 2)
+        for subject in [AppCredentials.Subject.channel(channel, channelData: "{}"), .user(userData: "{}")] {
+            #expect(new.verify(old.sign(subject, socketID: socket), of: subject, socketID: socket))
+            #expect(new.sign(subject, socketID: socket) != old.sign(subject, socketID: socket))
+            #expect(new.verify(new.sign(subject, socketID: socket), of: subject, socketID: socket))
+            #expect(!old.verify(new.sign(subject, socketID: socket), of: subject, socketID: socket))
+        }
+        for signer in [old, new] {
+            let auth = signer.sign(channel, grant: grant, socketID: socket)
+            #expect(new.verifyGrant(auth, of: channel, socketID: socket) == grant)
+            let user = signer.sign(.user(userData: "{}"), socketID: socket)
+            #expect(withBytes(user) { auth in withBytes("{}") { new.verify(auth, ofUser: $0, socketID: socket) } })
+        }
+    }
+
     // MARK: The hub's own, with times
 
     private func grant(_ auth: String, _ channel: String, _ socket: SocketID) throws -> GrantTimes? {
