@@ -120,7 +120,8 @@ let package = Package(
         .executableTarget(
             name: "loadtest",
             dependencies: [
-                "CLinux", "CPostgres", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                "CLinux", "CPostgres", "Bytes", "Digests", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor",
+                "Postgres",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],

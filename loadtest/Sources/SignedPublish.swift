@@ -1,0 +1,48 @@
+import Bytes
+import Digests
+import Glibc
+
+/// Publishes of Pusher's HTTP API, signed as any backend signs them: `POST /apps/ID/events`.
+struct SignedPublish {
+    private let path: String
+    private let key: String
+    private let secret: HMACSHA256
+    private let channel: (Int) -> String
+    private let frameBytes: Int
+
+    /// Publishes of the app `id`.
+    ///
+    /// - Parameters:
+    ///   - channel: the name of a channel, by its number.
+    ///   - frameBytes: of the event as its receivers get it, without the frame's header; the data is as long as it takes.
+    init(app id: String, key: String, secret: String, frameBytes: Int, channel: @escaping (Int) -> String) {
+        path = "/apps/\(id)/events"
+        self.key = key
+        self.secret = HMACSHA256(key: secret)
+        self.channel = channel
+        self.frameBytes = frameBytes
+    }
+
+    /// Appends a request for `number`, to `host`.
+    func append(_ number: Int, host: String, to writer: inout ByteWriter) {
+        let name = channel(number)
+        let filling = max(0, frameBytes - Self.frame.utf8.count - name.utf8.count)
+        let data = String(repeating: "x", count: filling)
+        let body = Array(#"{"name":"e","channels":["\#(name)"],"data":"\#(data)"}"#.utf8)
+        let digest = body.withUnsafeBytes { MD5($0).hex }
+        let query = "auth_key=\(key)&auth_timestamp=\(time(nil))&auth_version=1.0&body_md5=\(digest)"
+        let signed = Array("POST\n\(path)\n\(query)".utf8)
+        let code = signed.withUnsafeBytes { secret.authenticationCode(for: $0) }
+        writer.append("POST \(path)?\(query)&auth_signature=")
+        code.withUnsafeBytes { writer.append(hex: $0) }
+        writer.append(" HTTP/1.1\r\nHost: ")
+        writer.append(host)
+        writer.append("\r\nContent-Type: application/json\r\nContent-Length: ")
+        writer.append(decimal: body.count)
+        writer.append("\r\n\r\n")
+        writer.append(body)
+    }
+
+    /// An event without its channel's name and data.
+    private static let frame = #"{"event":"e","channel":"","data":""}"#
+}
