@@ -1,5 +1,5 @@
-"""Churn: thousands of clients come to presence and public channels and go, every way there is; counts are exact at every
-quiet point, and the hub's memory is as large at the end as it was at the beginning."""
+"""Churn: thousands of clients come to presence and public channels and go, every way there is; counts are exact at
+every quiet point, and the hub's memory is as large at the end as it was at the beginning."""
 
 import argparse
 import collections
@@ -55,9 +55,9 @@ class Churn:
         self._judge_memory()
         deeds = ", ".join(f"{count} {deed}" for deed, count in sorted(self.deeds.items()))
         first, last = self.memory[0] / 1e6, self.memory[-1] / 1e6
-        return (f"{len(self.crowd.people)} clients, {time.monotonic() - began:.0f} s, {deeds}, {self.crowd.events} events; "
-                f"resident {first:.1f} MB at first, {last:.1f} MB at last, {max(self.memory) / 1e6:.1f} MB at most; "
-                f"seed {self.seed}")
+        return (f"{len(self.crowd.people)} clients, {time.monotonic() - began:.0f} s, {deeds}, "
+                f"{self.crowd.events} events; resident MB {first:.1f} at first, {last:.1f} at last, "
+                f"{max(self.memory) / 1e6:.1f} at most; seed {self.seed}")
 
     # What people do.
 

@@ -215,8 +215,8 @@ class Crowd:
             if events & select.EPOLLOUT:
                 self._epoll.modify(descriptor, select.EPOLLIN)
                 key = base64.b64encode(os.urandom(16)).decode()
-                person.write((f"GET /app/{self.app.key}?protocol=7&client=crowd HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\n"
-                              "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                person.write((f"GET /app/{self.app.key}?protocol=7&client=crowd HTTP/1.1\r\nHost: hub\r\n"
+                              "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
                               f"Sec-WebSocket-Key: {key}\r\n\r\n").encode())
             else:
                 person.readable()

@@ -48,6 +48,8 @@ APP = Application(**EVERYTHING)
 class PlainHub(Server):
     """`carillon serve` without a database, configured by a file; `settings` are dotted names with `_` for each dot."""
 
+    _ROOM = {"CARILLON_LIMITS_CONNECTS_BURST": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
+
     def __init__(self, *apps, loops=3, environment=None, **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")
         self.file = pathlib.Path(self._folder.name) / "carillon.json"
@@ -55,8 +57,7 @@ class PlainHub(Server):
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self._write()
         super().__init__(CARILLON_CONFIG=str(self.file), CARILLON_LOG_FORMAT="json", CARILLON_LOOPS=str(loops),
-                         **{"CARILLON_LIMITS_CONNECTS_BURST": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000",
-                            **(environment or {})})
+                         **{**self._ROOM, **(environment or {})})
 
     def __exit__(self, *failure):
         super().__exit__(*failure)
@@ -99,7 +100,7 @@ class Member(Device):
         super().__init__(hub, key=self.app.key, **options)
 
     def ask_for(self, channel, user=None, info=None):
-        """Subscribes with the signature that the kind of channel needs; `user` makes it a member of a presence channel."""
+        """Subscribes with the signature that the kind of channel needs; `user` is who it is on a presence channel."""
         more = {}
         if user is not None:
             data = {"user_id": user} if info is None else {"user_id": user, "user_info": info}
@@ -159,19 +160,22 @@ class Caller:
 
     def signed(self, method, path, query=None, body=b"", secret=None, signed_path=None, **changes):
         """The target of a signed request. `changes` replace what the signature covers; None takes it away."""
-        parameters = {"auth_key": self.app.key, "auth_timestamp": str(int(time.time())), "auth_version": "1.0", **(query or {})}
+        parameters = {"auth_key": self.app.key, "auth_timestamp": str(int(time.time())), "auth_version": "1.0",
+                      **(query or {})}
         if body:
             parameters["body_md5"] = hashlib.md5(body).hexdigest()
         parameters = {name: value for name, value in {**parameters, **changes}.items() if value is not None}
         canonical = "&".join(f"{name}={value}" for name, value in sorted(
             (name.lower(), value) for name, value in parameters.items()))
         text = f"{method}\n{signed_path or path}\n{canonical}"
-        parameters["auth_signature"] = hmac.new((secret or self.app.secret).encode(), text.encode(), hashlib.sha256).hexdigest()
+        key = (secret or self.app.secret).encode()
+        parameters["auth_signature"] = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
         return f"{path}?{urlencode(parameters)}"
 
     def send(self, method, target, body=b"", **fields):
         """Any request: status, fields and the JSON that came, and None where it is empty."""
-        headers = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in fields.items()}}
+        headers = {"Content-Type": "application/json",
+                   **{name.replace("_", "-"): value for name, value in fields.items()}}
         self._connection.request(method, target, body=body or None, headers=headers)
         response = self._connection.getresponse()
         text = response.read()
@@ -181,8 +185,7 @@ class Caller:
     def call(self, method, path, body=None, fields=None, **signing):
         """A signed request to a path below the app's; a body other than bytes goes as JSON."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        path = path if path.startswith("//") else f"/apps/{self.app.id}{path}"
-        target = self.signed(method, path.replace("//", "/", 1) if path.startswith("//") else path, body=data, **signing)
+        target = self.signed(method, f"/apps/{self.app.id}{path}", body=data, **signing)
         return self.send(method, target, data, **(fields or {}))
 
     def publish(self, channels, event="e", data="{}", **more):
@@ -222,6 +225,11 @@ def members(hub, count, **options):
 def facts(hub, channel, *attributes, app=None):
     """What the HTTP API says of a channel."""
     return (app or hub.apps[0]).backend(hub).channel_info(channel, list(attributes))
+
+
+def subscribers(hub, channel):
+    """How many connections are in an occupied channel, by the HTTP API."""
+    return facts(hub, channel, "subscription_count").get("subscription_count", 0)
 
 
 def occupied(hub, prefix=None, app=None):

@@ -83,7 +83,7 @@ class Receiver:
 
     def eventually(self, predicate, what):
         """Waits until the events told so far fit, and returns them."""
-        return eventually(lambda: predicate(found := self.events()) and found, f"{what}; told {self.hooks and self.events()}")
+        return eventually(lambda: predicate(found := self.events()) and found, what)
 
     def told(self, event):
         """Waits until exactly that event was told."""

@@ -6,7 +6,7 @@ import pusher
 import pytest
 
 from device import Device
-from plain import APP, EVERYTHING, Application, Caller, Member, PlainHub, facts, occupied
+from plain import APP, EVERYTHING, Application, Caller, Member, PlainHub, facts, occupied, subscribers
 from receiver import Receiver
 from waiting import eventually
 
@@ -103,7 +103,7 @@ def test_what_is_taken_away_ends():
         hub.reload(ONE)
         with Member(hub, ONE) as again:
             again.join("news")
-            eventually(lambda: facts(hub, "news", "subscription_count")["subscription_count"] == 1, "of old ones nothing")
+            eventually(lambda: subscribers(hub, "news") == 1, "of old ones nothing")
 
 
 def test_rotation_of_a_secret_from_end_to_end():
@@ -124,7 +124,8 @@ def test_rotation_of_a_secret_from_end_to_end():
         member.join("private-b")
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"apps":[]}', '{"apps":[{"id":"1"}]}', '{"apps":[{"id":"x y","key":"k","secret":"s"}]}'])
+@pytest.mark.parametrize("text", [
+    "", "{", '{"apps":[]}', '{"apps":[{"id":"1"}]}', '{"apps":[{"id":"x y","key":"k","secret":"s"}]}'])
 def test_a_bad_file_changes_nothing(text):
     with PlainHub(ONE) as hub, Member(hub) as member:
         hub.file.write_text(text)

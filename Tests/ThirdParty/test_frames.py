@@ -47,7 +47,7 @@ def alike(expected, found):
     return expected == found and isinstance(found, type(expected))
 
 
-@pytest.mark.parametrize("lines", dialogues())
+@pytest.mark.parametrize("lines", list(dialogues()))
 def test_dialogue(plain, lines):
     with Member(plain) as first, Member(plain) as second:
         clients = {"": first, "2": second}

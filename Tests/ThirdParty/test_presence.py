@@ -8,7 +8,7 @@ import pytest
 
 from client import Client
 from hub import APP_SECRET
-from plain import APP, Application, Member, PlainHub, facts, members
+from plain import APP, Application, Member, PlainHub, facts, members, subscribers
 from waiting import eventually
 
 GRACE = "300ms"
@@ -23,7 +23,7 @@ def plain():
 
 @pytest.fixture
 def channel(request):
-    return f"presence-{request.node.name[:60].replace('[', '-').replace(']', '')}-{random.SystemRandom().randrange(1 << 32):x}"
+    return f"presence-{request.node.name.partition('[')[0]}-{random.SystemRandom().randrange(1 << 40):x}"
 
 
 def added(member, channel):
@@ -99,7 +99,7 @@ def test_several_connections_of_one_user_are_one_member(plain, channel):
         for device in devices[:-1]:
             device.unsubscribe(channel)
             device.answered()
-        eventually(lambda: facts(plain, channel, "subscription_count")["subscription_count"] == 2, "they have left")
+        eventually(lambda: subscribers(plain, channel) == 2, "they have left")
         watcher.answered()
         assert len(added(watcher, channel)) == 1 and not removed(watcher, channel)
         devices[-1].unsubscribe(channel)
@@ -114,7 +114,7 @@ def test_a_connection_that_ends_and_comes_back_never_left(plain, channel):
                 device.join(channel, "ada")
         with Member(plain) as device:
             device.join(channel, "ada")
-            eventually(lambda: facts(plain, channel, "subscription_count")["subscription_count"] == 2, "the others ended")
+            eventually(lambda: subscribers(plain, channel) == 2, "the others ended")
             watcher.answered()
             assert len(added(watcher, channel)) == 1 and not removed(watcher, channel)
             assert ids(plain, channel) == ["ada", "watcher"]

@@ -36,7 +36,8 @@ def signed_in(member, user):
 
 def test_signin_is_echoed_byte_for_byte(plain, user):
     with Member(plain) as member:
-        data = member.backend.authenticate_user(member.socket_id, {"id": user, "user_info": {"name": "Ädä", "n": 1.50}})
+        data = member.backend.authenticate_user(
+            member.socket_id, {"id": user, "user_info": {"name": "Ädä", "n": 1.50}})
         member.send("pusher:signin", data)
         frame = member.signed_in()
         assert json.loads(frame.text) == {"event": "pusher:signin_success", "data": frame.raw_data}

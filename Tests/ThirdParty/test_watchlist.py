@@ -110,6 +110,7 @@ def test_not_where_it_is_off(plain, who):
 @pytest.mark.parametrize("watchlist", ["bob", {"bob": 1}, [1, None, {"a": []}], [""], []])
 def test_nonsense_ends_nothing(plain, who, watchlist):
     with Member(plain) as ada:
-        ada.send("pusher:signin", ada.backend.authenticate_user(ada.socket_id, {"id": who("ada"), "watchlist": watchlist}))
+        data = {"id": who("ada"), "watchlist": watchlist}
+        ada.send("pusher:signin", ada.backend.authenticate_user(ada.socket_id, data))
         ada.answered()
         assert ada.is_open and not states(ada)

@@ -20,7 +20,8 @@ def hooked(events=ALL, receivers=1, answer=lambda hook: 200, hook=None, **settin
         taking = [stack.enter_context(Receiver(FIRST, answer=answer)) for _ in range(receivers)]
         app = Application(**EVERYTHING, webhooks=[
             {"url": receiver.url(), "events": events, **(hook or {})} for receiver in taking])
-        hub = stack.enter_context(PlainHub(app, **{"webhooks_allowPrivate": True, "presence_leaveGrace": "300ms", **settings}))
+        settings = {"webhooks_allowPrivate": True, "presence_leaveGrace": "300ms", **settings}
+        hub = stack.enter_context(PlainHub(app, **settings))
         yield (hub, *taking)
 
 
@@ -92,7 +93,8 @@ def test_who_comes_back_within_the_grace_was_never_away():
 
 def test_order_and_number_are_right_under_churn():
     """Of one channel: occupied and vacated take turns, whatever is joined and left how fast."""
-    with hooked(["channel_existence", "presence"], presence_leaveGrace="50ms") as (hub, receiver), members(hub, 6) as crowd:
+    kinds = ["channel_existence", "presence"]
+    with hooked(kinds, presence_leaveGrace="50ms") as (hub, receiver), members(hub, 6) as crowd:
         for turn in range(40):
             for number, member in enumerate(crowd):
                 if (turn + number) % 3:
@@ -136,7 +138,11 @@ def test_batches():
 def test_refused_webhooks_are_sent_again_with_the_time_and_signature_of_then():
     """soketi never tries again; and receivers refuse a `time_ms` that is old."""
     refusals = iter([500, 503, 404, 302])
-    with hooked(["channel_existence"], answer=lambda hook: next(refusals, 200)) as (hub, receiver), Member(hub) as member:
+
+    def answer(hook):
+        return next(refusals, 200)
+
+    with hooked(["channel_existence"], answer=answer) as (hub, receiver), Member(hub) as member:
         member.join("news")
         eventually(lambda: len(receiver.hooks) >= 5, "the fifth attempt", 60)
         told = [hook.validated(FIRST) for hook in receiver.hooks]
@@ -184,7 +190,8 @@ def test_tls_is_verified(tmp_path):
     with Receiver(FIRST, good) as trusted, Receiver(FIRST, bad) as stranger:
         app = Application(**EVERYTHING, webhooks=[
             {"url": receiver.url(host="localhost"), "events": ALL} for receiver in (stranger, trusted)])
-        with PlainHub(app, webhooks_allowPrivate=True, webhooks_caFile=str(good.certificate)) as hub, Member(hub) as member:
+        settings = {"webhooks_allowPrivate": True, "webhooks_caFile": str(good.certificate)}
+        with PlainHub(app, **settings) as hub, Member(hub) as member:
             for number in range(5):
                 member.join(f"room-{number}")
             trusted.told({"name": "channel_occupied", "channel": "room-4"})
