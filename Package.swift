@@ -207,6 +207,6 @@ let package = Package(
             ]),
         tests(
             "LoadtestTests",
-            ["loadtest", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
+            ["loadtest", "Bytes", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
     ]
 )

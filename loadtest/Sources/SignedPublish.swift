@@ -23,14 +23,19 @@ struct SignedPublish {
         self.frameBytes = frameBytes
     }
 
-    /// Appends a request for `number`, to `host`.
+    /// Appends a request for the channel `number`, to `host`.
     func append(_ number: Int, host: String, to writer: inout ByteWriter) {
         let name = channel(number)
         let filling = max(0, frameBytes - Self.frame.utf8.count - name.utf8.count)
         let data = String(repeating: "x", count: filling)
         let body = Array(#"{"name":"e","channels":["\#(name)"],"data":"\#(data)"}"#.utf8)
+        append(body, at: time(nil), host: host, to: &writer)
+    }
+
+    /// Appends a request with that body, signed at that time (seconds since 1970).
+    func append(_ body: [UInt8], at seconds: Int, host: String, to writer: inout ByteWriter) {
         let digest = body.withUnsafeBytes { MD5($0).hex }
-        let query = "auth_key=\(key)&auth_timestamp=\(time(nil))&auth_version=1.0&body_md5=\(digest)"
+        let query = "auth_key=\(key)&auth_timestamp=\(seconds)&auth_version=1.0&body_md5=\(digest)"
         let signed = Array("POST\n\(path)\n\(query)".utf8)
         let code = signed.withUnsafeBytes { secret.authenticationCode(for: $0) }
         writer.append("POST \(path)?\(query)&auth_signature=")
