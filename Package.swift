@@ -212,6 +212,6 @@ let package = Package(
             ]),
         tests(
             "LoadtestTests",
-            ["loadtest", "Bytes", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
+            ["loadtest", "Bytes", "Pusher", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
     ]
 )

@@ -1,5 +1,6 @@
 import Bytes
 import Foundation
+import Pusher
 import Testing
 
 @testable import loadtest
@@ -8,7 +9,8 @@ import Testing
     /// The example of Pusher's "HTTP API reference".
     @Test func signsAsDocumented() {
         let publish = SignedPublish(
-            app: "3", key: "278d425bdf160c739803", secret: "7ad3773142a6692b25b8", frameBytes: 0, channel: { "\($0)" })
+            app: "3", AppCredentials(key: "278d425bdf160c739803", secret: "7ad3773142a6692b25b8"), frameBytes: 0,
+            channel: { "\($0)" })
         let body = #"{"name":"foo","channels":["project-3"],"data":"{\"some\":\"data\"}"}"#
         var request = ByteWriter()
         publish.append(Array(body.utf8), at: 1_353_088_179, host: "hub", to: &request)
@@ -22,7 +24,8 @@ import Testing
     }
 
     @Test func fillsTheFrame() {
-        let publish = SignedPublish(app: "1", key: "k", secret: "s", frameBytes: 100, channel: { "channel-\($0)" })
+        let publish = SignedPublish(
+            app: "1", AppCredentials(key: "k", secret: "s"), frameBytes: 100, channel: { "channel-\($0)" })
         var request = ByteWriter()
         publish.append(7, host: "hub", to: &request)
         let body = request.string.components(separatedBy: "\r\n\r\n")[1]

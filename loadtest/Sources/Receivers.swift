@@ -83,8 +83,7 @@ final class Receivers {
         if let pusher = joining as? PusherScript {
             form = .publishes(
                 SignedPublish(
-                    app: options.appID, key: options.appKey, secret: options.appSecret, frameBytes: bodyBytes,
-                    channel: pusher.channel))
+                    app: options.appID, options.credentials, frameBytes: bodyBytes, channel: pusher.channel))
         } else {
             form = server.kind == .nchan ? .posts(body: String(repeating: "x", count: bodyBytes)) : .records
         }

@@ -1,12 +1,12 @@
 import Bytes
 import Digests
 import Glibc
+import Pusher
 
 /// Publishes of Pusher's HTTP API, signed as any backend signs them: `POST /apps/ID/events`.
 struct SignedPublish {
     private let path: String
-    private let key: String
-    private let secret: HMACSHA256
+    private let credentials: AppCredentials
     private let channel: (Int) -> String
     private let frameBytes: Int
 
@@ -15,10 +15,9 @@ struct SignedPublish {
     /// - Parameters:
     ///   - channel: the name of a channel, by its number.
     ///   - frameBytes: of the event as its receivers get it, without the frame's header; the data is as long as it takes.
-    init(app id: String, key: String, secret: String, frameBytes: Int, channel: @escaping (Int) -> String) {
+    init(app id: String, _ credentials: AppCredentials, frameBytes: Int, channel: @escaping (Int) -> String) {
         path = "/apps/\(id)/events"
-        self.key = key
-        self.secret = HMACSHA256(key: secret)
+        self.credentials = credentials
         self.channel = channel
         self.frameBytes = frameBytes
     }
@@ -35,14 +34,9 @@ struct SignedPublish {
     /// Appends a request with that body, signed at that time (seconds since 1970).
     func append(_ body: [UInt8], at seconds: Int, host: String, to writer: inout ByteWriter) {
         let digest = body.withUnsafeBytes { MD5($0).hex }
-        let query = "auth_key=\(key)&auth_timestamp=\(seconds)&auth_version=1.0&body_md5=\(digest)"
-        let signed = Array("POST\n\(path)\n\(query)".utf8)
-        let code = signed.withUnsafeBytes { secret.authenticationCode(for: $0) }
-        writer.append("POST \(path)?\(query)&auth_signature=")
-        code.withUnsafeBytes { writer.append(hex: $0) }
-        writer.append(" HTTP/1.1\r\nHost: ")
-        writer.append(host)
-        writer.append("\r\nContent-Type: application/json\r\nContent-Length: ")
+        let query = "auth_key=\(credentials.key)&auth_timestamp=\(seconds)&auth_version=1.0&body_md5=\(digest)"
+        let signature = credentials.sign(call: "POST", path: path, parameters: query)
+        writer.append("POST \(path)?\(query)&auth_signature=\(signature) HTTP/1.1\r\nHost: \(host)\r\nContent-Type: application/json\r\nContent-Length: ")
         writer.append(decimal: body.count)
         writer.append("\r\n\r\n")
         writer.append(body)
