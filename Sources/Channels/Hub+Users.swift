@@ -1,0 +1,143 @@
+import Bytes
+import Pusher
+
+/// Users of apps that let users watch one another: who of this loop is signed in is told to the users' homes, and what
+/// these tell is handed to who watches.
+extension Hub {
+    /// The session has an identity, its first.
+    func arrived(_ session: Session, _ user: UserKey, _ effects: inout Effects) {
+        marks[Int(session.id.slot)] = Self.mark(user)
+        if session.app.features.watchlists { announce(session, user, &effects) }
+    }
+
+    /// The user's home counts the session from here on.
+    func announce(_ session: Session, _ user: UserKey, _ effects: inout Effects) {
+        session.isAnnounced = true
+        effects.append(.users([.arrived(user)]))
+    }
+
+    /// The session's user is known by `user_data`, once more if it was before: the later one counts.
+    func signed(_ data: UserData, _ session: Session, _ effects: inout Effects) {
+        guard data.info != nil || data.watchlist != nil || session.user != nil else { return }
+        var requests: [UserRequest] = []
+        if let user = session.user { unwatch(user, session, &requests) }
+        let user = session.user ?? SignedUser()
+        user.info = data.info
+        session.user = user
+        if let watchlist = data.watchlist, session.isAnnounced { watch(watchlist, session, user, &requests, &effects) }
+        if user.info == nil, user.watching.isEmpty { session.user = nil }
+        if !requests.isEmpty { effects.append(.users(requests)) }
+    }
+
+    private func watch(
+        _ watchlist: Watchlist, _ session: Session, _ user: SignedUser, _ requests: inout [UserRequest],
+        _ effects: inout Effects
+    ) {
+        var news = WatchlistNews()
+        user.watching.reserveCapacity(watchlist.ids.count)
+        for id in watchlist.ids {
+            let key = UserKey(id, of: session.app.index)
+            let watched = watched[key] ?? beginWatch(key, &requests)
+            let index = UInt32(truncatingIfNeeded: watched.watchers.count)
+            watched.watchers.append(session.id)
+            user.watching.append(Watching(user: watched, index: index))
+            if let isOnline = watched.isOnline { news.append(id, isOnline) }
+        }
+        if let frame = news.frame { effects.append(.send(frame)) }
+        if watchlist.isCut { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
+        if watchlist.hasOthers {
+            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
+        }
+    }
+
+    private func beginWatch(_ key: UserKey, _ requests: inout [UserRequest]) -> WatchedUser {
+        lastWatch &+= 1
+        let user = WatchedUser(key, serial: lastWatch)
+        watched[key] = user
+        requests.append(.watch(key, serial: lastWatch))
+        return user
+    }
+
+    private func unwatch(_ user: SignedUser, _ session: Session, _ requests: inout [UserRequest]) {
+        let watching = user.watching
+        user.watching = []
+        for place in watching {
+            let watched = place.user
+            if let moved = watched.watchers.remove(at: Int(place.index)), let other = self.session(moved)?.user,
+                let index = other.watching.firstIndex(where: { $0.user === watched })
+            {
+                other.watching[index].index = place.index
+            }
+            if watched.watchers.isEmpty {
+                self.watched[watched.key] = nil
+                requests.append(.unwatch(watched.key))
+            }
+        }
+    }
+
+    /// The session ends, or its app lets users watch one another no more.
+    func departed(_ session: Session, _ effects: inout Effects) {
+        var requests: [UserRequest] = []
+        if let user = session.user { unwatch(user, session, &requests) }
+        if session.isAnnounced, let identity = session.identity {
+            session.isAnnounced = false
+            requests.append(.departed(UserKey(identity.userID, of: session.app.index)))
+        }
+        if !requests.isEmpty { effects.append(.users(requests)) }
+    }
+
+    /// What a home tells is handed on by `send`, a frame for each session concerned.
+    package func told(_ news: [UserNews], _ send: (SessionID, SharedBytes) -> Void) {
+        var answers: [SessionID: WatchlistNews] = [:]
+        for item in news {
+            guard let watched = watched[item.user] else { continue }
+            if let serial = item.serial {
+                guard serial == watched.serial, watched.isOnline == nil else { continue }
+                watched.isOnline = item.isOnline
+                for id in watched.watchers { answers[id, default: WatchlistNews()].append(item.user.id, item.isOnline) }
+            } else if let known = watched.isOnline, known != item.isOnline {
+                watched.isOnline = item.isOnline
+                var change = WatchlistNews()
+                change.append(item.user.id, item.isOnline)
+                guard let frame = change.frame else { continue }
+                for id in watched.watchers { send(id, frame) }
+            }
+        }
+        for (id, answer) in answers {
+            if let frame = answer.frame { send(id, frame) }
+        }
+    }
+
+    // MARK: All of a user's sessions
+
+    /// This loop's sessions that are signed in as the user.
+    package func sessions(of user: UserKey) -> [SessionID] {
+        let mark = Self.mark(user)
+        var found: [SessionID] = []
+        for slot in marks.indices where marks[slot] == mark {
+            guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
+            else { continue }
+            found.append(session.id)
+        }
+        return found
+    }
+
+    /// Never 0, which stands for no user.
+    private static func mark(_ user: UserKey) -> UInt32 { UInt32(truncatingIfNeeded: user.code) | 1 }
+}
+
+/// Who of the users watched is online, for one session.
+private struct WatchlistNews {
+    private var online: [String] = []
+    private var offline: [String] = []
+
+    mutating func append(_ id: String, _ isOnline: Bool) {
+        if isOnline { online.append(id) } else { offline.append(id) }
+    }
+
+    /// Nil where there is none.
+    var frame: SharedBytes? {
+        guard !online.isEmpty || !offline.isEmpty else { return nil }
+        return ServerEvent.watchlistFrame(online: online, offline: offline)
+    }
+}
