@@ -16,9 +16,9 @@ extension Hub {
         if app.features.watchlists != old.features.watchlists {
             if !app.features.watchlists {
                 departed(session, &effects)
-            } else if let identity = session.identity {
+            } else {
                 // Whom the user watches was not kept: that comes with the next signin.
-                announce(session, UserKey(identity.userID, of: app.index), &effects)
+                welcome(session, &effects)
             }
         }
         // The time runs from the day on that the app has it, not from a beginning that nobody had been told of.

@@ -39,7 +39,7 @@ extension Hub {
         }
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
-        signed(user, session, &effects)
+        welcome(session, as: user, &effects)
         unpark(session, &effects)
     }
 
@@ -81,6 +81,7 @@ extension Hub {
         session.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
+        welcome(session, &effects)
         unpark(session, &effects)
     }
 
@@ -117,7 +118,7 @@ extension Hub {
         if session.identity?.expiresAt != renewed.expiresAt { session.isExpiryAnnounced = false }
         let isFirst = session.identity == nil
         session.identity = renewed
-        if isFirst { arrived(session, UserKey(renewed.userID, of: session.app.index), &effects) }
+        if isFirst { mark(session, renewed) }
         if let expiresAt = renewed.expiresAt {
             let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - identityTimes.notice)
             effects.append(.watchIdentity(after: now().duration(until: announcement)))

@@ -136,6 +136,7 @@ extension Hub {
         session.parked.removeAll { $0 == stream }
         enter(stream, session, &effects)
         unpark(session, &effects)
+        welcome(session, &effects)
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {

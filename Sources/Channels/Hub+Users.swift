@@ -5,28 +5,35 @@ import Pusher
 /// these tell is handed to who watches.
 extension Hub {
     /// The session has an identity, its first.
-    func arrived(_ session: Session, _ user: UserKey, _ effects: inout Effects) {
-        marks[Int(session.id.slot)] = Self.mark(user)
-        if session.app.features.watchlists { announce(session, user, &effects) }
+    func mark(_ session: Session, _ identity: Identity) {
+        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.userID, of: session.app.index))
     }
 
-    /// The user's home counts the session from here on.
-    func announce(_ session: Session, _ user: UserKey, _ effects: inout Effects) {
-        session.isAnnounced = true
-        effects.append(.users([.arrived(user)]))
-    }
-
-    /// The session's user is known by `user_data`, once more if it was before: the later one counts.
-    func signed(_ data: UserData, _ session: Session, _ effects: inout Effects) {
-        guard data.info != nil || data.watchlist != nil || session.user != nil else { return }
+    /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
+    ///
+    /// - Parameter data: what is said of the user; once more if it was before: the later one counts.
+    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Effects) {
         var requests: [UserRequest] = []
-        if let user = session.user { unwatch(user, session, &requests) }
+        if let data, data.info != nil || data.watchlist != nil || session.user != nil {
+            signed(data, session, &requests, &effects)
+        }
+        // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
+        if session.app.features.watchlists, !session.isAnnounced, let identity = session.identity {
+            session.isAnnounced = true
+            requests.append(.arrived(UserKey(identity.userID, of: session.app.index)))
+        }
+        if !requests.isEmpty { effects.append(.users(requests)) }
+    }
+
+    private func signed(
+        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
+    ) {
         let user = session.user ?? SignedUser()
+        unwatch(user, session, &requests)
         user.info = data.info
         session.user = user
-        if let watchlist = data.watchlist, session.isAnnounced { watch(watchlist, session, user, &requests, &effects) }
+        if let watchlist = data.watchlist { watch(watchlist, session, user, &requests, &effects) }
         if user.info == nil, user.watching.isEmpty { session.user = nil }
-        if !requests.isEmpty { effects.append(.users(requests)) }
     }
 
     private func watch(

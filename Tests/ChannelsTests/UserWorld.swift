@@ -89,13 +89,16 @@ final class UserWorld {
             case .send(let frame): hear(frame, client)
             case .users(let requests):
                 for target in homes.indices {
-                    let requests = requests.filter { $0.user.home(loops: homes.count) == target }
+                    let requests = requests.filter { home(of: $0.user) == target }
                     if !requests.isEmpty { post(.users(requests, from: client.loop), to: target, from: client.loop) }
                 }
             default: break
             }
         }
     }
+
+    /// The same in every run, as `UserKey.home` is not.
+    private func home(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % homes.count }
 
     private func hear(_ frame: SharedBytes, _ client: Client) {
         for text in payloads(of: frame) where text.contains("watchlist_events") {
