@@ -2,11 +2,6 @@ import Pusher
 
 /// Apps that take the place of others while connections are open.
 extension Hub {
-    /// Apps with indices below this may have sessions from here on.
-    package func makeRoom(appIndices count: Int) {
-        while channels.count < count { channels.append([:]) }
-    }
-
     /// The session's app is another value from here on; nil: it is served no more.
     package func replaceApp(of session: Session, by app: App?, _ effects: inout Effects) {
         guard let app else { return effects.append(.close(.unknownApp)) }

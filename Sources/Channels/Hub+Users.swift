@@ -14,7 +14,7 @@ extension Hub {
     /// - Parameter data: what is said of the user; once more if it was before: the later one counts.
     func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Effects) {
         var requests: [UserRequest] = []
-        if let data, data.info != nil || data.watchlist != nil || session.user != nil {
+        if let data, data.info != nil || data.watchlist != nil || session.detail != nil {
             signed(data, session, &requests, &effects)
         }
         // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
@@ -28,26 +28,25 @@ extension Hub {
     private func signed(
         _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
     ) {
-        let user = session.user ?? SignedUser()
-        unwatch(user, session, &requests)
-        user.info = data.info
-        session.user = user
-        if let watchlist = data.watchlist { watch(watchlist, session, user, &requests, &effects) }
-        if user.info == nil, user.watching.isEmpty { session.user = nil }
+        let detail = session.detail ?? SessionDetail()
+        session.detail = detail
+        detail.info = data.info ?? []
+        unwatch(detail, &requests)
+        if let watchlist = data.watchlist { watch(watchlist, session, detail, &requests, &effects) }
     }
 
     private func watch(
-        _ watchlist: Watchlist, _ session: Session, _ user: SignedUser, _ requests: inout [UserRequest],
+        _ watchlist: Watchlist, _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
         _ effects: inout Effects
     ) {
         var news = WatchlistNews()
-        user.watching.reserveCapacity(watchlist.ids.count)
+        detail.watching.reserveCapacity(watchlist.ids.count)
         for id in watchlist.ids {
             let key = UserKey(id, of: session.app.index)
             let watched = watched[key] ?? beginWatch(key, &requests)
             let index = UInt32(truncatingIfNeeded: watched.watchers.count)
             watched.watchers.append(session.id)
-            user.watching.append(Watching(user: watched, index: index))
+            detail.watching.append(Watching(user: watched, index: index))
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
         if let frame = news.frame { effects.append(.send(frame)) }
@@ -65,12 +64,12 @@ extension Hub {
         return user
     }
 
-    private func unwatch(_ user: SignedUser, _ session: Session, _ requests: inout [UserRequest]) {
-        let watching = user.watching
-        user.watching = []
+    private func unwatch(_ detail: SessionDetail, _ requests: inout [UserRequest]) {
+        let watching = detail.watching
+        detail.watching = []
         for place in watching {
             let watched = place.user
-            if let moved = watched.watchers.remove(at: Int(place.index)), let other = self.session(moved)?.user,
+            if let moved = watched.watchers.remove(at: Int(place.index)), let other = self.session(moved)?.detail,
                 let index = other.watching.firstIndex(where: { $0.user === watched })
             {
                 other.watching[index].index = place.index
@@ -85,7 +84,7 @@ extension Hub {
     /// The session ends, or its app lets users watch one another no more.
     func departed(_ session: Session, _ effects: inout Effects) {
         var requests: [UserRequest] = []
-        if let user = session.user { unwatch(user, session, &requests) }
+        if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {
             session.isAnnounced = false
             requests.append(.departed(UserKey(identity.userID, of: session.app.index)))

@@ -35,11 +35,11 @@ package struct UserNews: Sendable {
 /// The users whose home is one loop: how many connections are signed in as each, over all loops, and which loops have
 /// somebody who watches them (Pusher's "Watchlist events"). Of apps with `AppFeatures.watchlists` alone.
 ///
-/// A user is online from the first connection on until the last has been gone for `grace`: who comes back in that time
+/// A user is online from the first connection on until the last has been gone for `HomeLimits.leaveGrace`: who comes back in that time
 /// was never away. Answer and changes leave for a loop by one mailbox, in the order in which they are decided here; a loop that
 /// has just asked takes no change before its answer, and so no state reaches a client that a newer one has overtaken.
 ///
-/// It holds no more than what connections have brought: a user for each that is signed in, or was within `grace`, and
+/// It holds no more than what connections have brought: a user for each that is signed in, or was within that time, and
 /// for each that is watched, of which a connection names at most `AppLimits.watchlistMax`.
 ///
 /// Worst interleavings, each with its test in `UserHomeTests`:
@@ -72,22 +72,21 @@ package struct UserHome {
         let dueAt: UInt64
     }
 
-    private let grace: UInt64
+    private let limits: HomeLimits
     private var users: [UserKey: User] = [:]
     private var leaves = LazyQueue<Leave>()
     private var lastLeave: UInt32 = 0
     private var leavingCount = 0
 
-    /// - Parameter grace: nanoseconds.
-    package init(grace: UInt64) {
-        self.grace = grace
+    package init(limits: HomeLimits = HomeLimits()) {
+        self.limits = limits
     }
 
     /// Users who are online, or watched.
     package var userCount: Int { users.count }
     /// What the order of leaves takes, in entries.
     package var leaveEntries: Int { leaves.count }
-    /// When `sweep` has something to do next; monotonic, in nanoseconds.
+    /// When `tick` has something to do next; monotonic, in nanoseconds.
     package var nextDue: UInt64? { leaves.first?.dueAt }
 
     /// What a loop has to tell. `now`: monotonic, in nanoseconds.
@@ -114,15 +113,22 @@ package struct UserHome {
                 asked.map { UserNews(user: $0.user, isOnline: users[$0.user]?.isOnline == true, serial: $0.serial) }))
     }
 
-    /// Time has passed: users who have not come back are offline.
-    package mutating func sweep(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
-        while let first = leaves.first, first.dueAt <= now {
+    /// Time has passed: users who have not come back are offline. Does what is due, but so much at most: thousands may have
+    /// left in one moment.
+    package mutating func tick(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+        var rest = limits.dueAtOnceMax
+        while rest > 0, let first = leaves.first, first.dueAt <= now {
             _ = leaves.popFirst()
-            guard users[first.user]?.leave == first.number else { continue }
-            leavingCount -= 1
-            users[first.user]?.leave = 0
-            wentOffline(first.user, &effects)
+            end(first, &effects)
+            rest -= 1
         }
+    }
+
+    private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
+        guard users[leave.user]?.leave == leave.number else { return }
+        leavingCount -= 1
+        users[leave.user]?.leave = 0
+        wentOffline(leave.user, &effects)
     }
 
     private mutating func arrived(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
@@ -143,11 +149,12 @@ package struct UserHome {
         guard let known = users[user], known.connections > 0 else { return }
         users[user]?.connections -= 1
         guard known.connections == 1 else { return }
-        guard grace > 0 else { return wentOffline(user, &effects) }
+        guard limits.leaveGrace > .zero else { return wentOffline(user, &effects) }
         lastLeave = lastLeave == .max ? 1 : lastLeave + 1
         users[user]?.leave = lastLeave
         leavingCount += 1
-        leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ grace))
+        leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ limits.leaveGrace.nanoseconds))
+        while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
         if leaves.needsSweep(live: leavingCount) {
             let users = users
             leaves.sweep { users[$0.user]?.leave == $0.number }

@@ -16,14 +16,6 @@ final class WatchedUser {
     }
 }
 
-/// What is known of a session's user beyond the identity: made only for those of whom there is anything.
-final class SignedUser {
-    /// The JSON text of `user_info`; what presence channels tell of the user.
-    var info: [UInt8]?
-    /// Whom the user watches, each once; at most `AppLimits.watchlistMax`.
-    var watching: ContiguousArray<Watching> = []
-}
-
 /// One session's place among those who watch a user.
 struct Watching {
     let user: WatchedUser

@@ -12,7 +12,7 @@ extension ClientLoop {
     func serve(_ apps: ServedApps) {
         guard apps.table.version > self.apps.table.version else { return }
         self.apps = apps
-        hub.makeRoom(appIndices: apps.connections.count)
+        for app in apps.table.apps { channelHome.replace(app) }
         let isUnderWay = nextReplaced != nil
         nextReplaced = 0
         if !isUnderWay { replaceApps() }

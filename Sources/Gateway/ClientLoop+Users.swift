@@ -32,7 +32,7 @@ extension ClientLoop {
     /// The time has come at which somebody may be offline.
     func usersDue() {
         let now = loop.now.nanoseconds
-        atUserHome { $0.sweep(now: now, &$1) }
+        atUserHome { $0.tick(now: now, &$1) }
     }
 
     private func atUserHome(_ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
@@ -48,7 +48,19 @@ extension ClientLoop {
                 }
             }
         }
-        if let userAlarm { loop.setDeadline(userAlarm, userHome.nextDue.map(Instant.init(nanoseconds:))) }
+        setUserAlarm()
+    }
+
+    private func setUserAlarm() {
+        guard let userAlarm else { return }
+        guard let due = userHome.nextDue else { return userAlarm.unset() }
+        if due > loop.now.nanoseconds {
+            loop.setDeadline(userAlarm, Instant(nanoseconds: due))
+        } else {
+            // More is due than is done in one turn; others have theirs first.
+            userAlarm.unset()
+            mailbox.post(.usersDue)
+        }
     }
 
     private func tell(_ news: [UserNews], to target: Int) {
@@ -71,16 +83,6 @@ extension ClientLoop {
     func terminate(_ user: UserKey) {
         verifications.terminate(user)
         for id in hub.sessions(of: user) { connection(id)?.cutOff(.terminated) }
-    }
-
-    /// Closes the user's connections on all loops. Nil where that is not done at once; `answer` is called then.
-    func terminateEverywhere(_ user: UserKey, _ answer: @escaping @Sendable () -> Void) -> Void? {
-        terminate(user)
-        let others = hubContext.mailboxes.indices.filter { $0 != number }
-        guard !others.isEmpty else { return () }
-        let termination = Termination(loops: others.count, answer)
-        for other in others { hubContext.mailboxes[other].post(.terminate(user, termination)) }
-        return nil
     }
 
     /// A token was found good or bad.

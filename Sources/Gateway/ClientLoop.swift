@@ -53,6 +53,12 @@ final class ClientLoop {
     /// The slot of the next connection that has still to learn of new apps; nil where all have.
     var nextReplaced: Int?
     var verifications = Verifications()
+    /// The ordinary channels whose home this loop is, what rings when something of them is due, and what is still to be
+    /// done of what they decided.
+    var channelHome: ChannelHome
+    private(set) var channelAlarm: Alarm?
+    var channelEffects = ChannelHome.Effects()
+    var isPerformingChannelEffects = false
     /// Of the loop that takes in all connections.
     private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
@@ -101,12 +107,15 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         apps = context.firstApps
-        userHome = UserHome(grace: timeouts.leave.wholeNanoseconds)
+        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        userHome = UserHome(limits: homeLimits)
         hub = Hub(
-            appCount: apps.connections.count, limits: configuration.channelLimits,
-            identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
+            limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
+            metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+        channelHome = ChannelHome(
+            loops: configuration.loops, limits: homeLimits, metrics: context.metrics.engine)
         handshakes = HandshakeLine(
             underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
@@ -129,6 +138,7 @@ final class ClientLoop {
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
             userAlarm = try Alarm(loop) { [unowned self] in usersDue() }
+            channelAlarm = try Alarm(loop) { [unowned self] in channelsDue() }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
@@ -171,14 +181,17 @@ final class ClientLoop {
             accepted(descriptor, address, refusal, usesTLS: usesTLS)
         case .users(let requests, let from): atUserHome(requests, from: from)
         case .told(let news): told(news)
-        case .terminate(let user, let termination):
-            terminate(user)
-            termination.done()
+        case .usersDue: usersDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
+        case .request(let request, let from): received(request, from: from)
+        case .answer(let answer): received(answer)
+        case .publish(let key, let frame, let except, let variants): deliver(frame, variants, to: key, except: except)
+        case .ask(let question): question(self)
+        case .channelsDue: channelsDue()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
@@ -266,6 +279,10 @@ final class ClientLoop {
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }
+        }
+        if let channelAlarm {
+            loop.remove(channelAlarm)
+            self.channelAlarm = nil
         }
         if let identityAlarm {
             loop.remove(identityAlarm)

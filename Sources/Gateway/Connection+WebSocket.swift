@@ -157,6 +157,7 @@ extension Connection {
         case .forget(let name): owner.forget(sessionID, name)
         case .leave(let name): owner.leave(name)
         case .users(let requests): owner.tellHomes(requests)
+        case .request(let request): owner.request(request)
         }
     }
 

@@ -136,8 +136,6 @@ package struct GatewayTimeouts: Sendable {
     package var drain: Duration = .seconds(2)
     /// From `sync:auth_expiring` to the end of the token, and from there to the close with 4109.
     package var identity = IdentityTimes()
-    /// From the end of a user's last connection until the user counts as gone, who may be on the way back.
-    package var leave: Duration = .seconds(3)
     /// From our close frame until the peer's, or until the socket is closed without it.
     package var close: Duration = .seconds(2)
 

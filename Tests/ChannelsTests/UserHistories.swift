@@ -34,7 +34,7 @@ import Testing
                 // The time of a leave runs from when its home has heard of it.
                 world.settle()
                 world.now += UInt64.random(in: 1...UserWorld.grace, using: &random)
-                for loop in world.engines.indices { world.sweep(loop) }
+                for loop in world.engines.indices { world.tick(loop) }
             case 6:
                 world.settle()
                 expectTruth(world, ends, "seed \(seed)")
@@ -47,7 +47,7 @@ import Testing
         for client in world.clients { world.disconnect(client) }
         world.settle()
         world.now += UserWorld.grace
-        for loop in world.engines.indices { world.sweep(loop) }
+        for loop in world.engines.indices { world.tick(loop) }
         #expect(world.userCount == 0, "seed \(seed)")
     }
 
@@ -83,7 +83,7 @@ import Testing
         for client in world.clients { world.disconnect(client) }
         world.settle()
         world.now += UserWorld.grace
-        for loop in 0..<3 { world.sweep(loop) }
+        for loop in 0..<3 { world.tick(loop) }
         #expect(world.userCount == 0, "seed \(seed)")
     }
 }

@@ -6,7 +6,12 @@ import Testing
     private struct World {
         var home: UserHome
 
-        init(grace: UInt64 = 10) { home = UserHome(grace: grace) }
+        init(grace: Int64 = 10, _ change: (inout HomeLimits) -> Void = { _ in }) {
+            var limits = HomeLimits()
+            limits.leaveGrace = .nanoseconds(grace)
+            change(&limits)
+            home = UserHome(limits: limits)
+        }
 
         mutating func hear(_ requests: [UserRequest], from loop: Int = 0, at now: UInt64 = 0) -> [String] {
             var effects: ContiguousArray<UserHome.Effect> = []
@@ -14,9 +19,9 @@ import Testing
             return effects.map(Self.text)
         }
 
-        mutating func sweep(at now: UInt64) -> [String] {
+        mutating func tick(at now: UInt64) -> [String] {
             var effects: ContiguousArray<UserHome.Effect> = []
-            home.sweep(now: now, &effects)
+            home.tick(now: now, &effects)
             return effects.map(Self.text)
         }
 
@@ -46,8 +51,8 @@ import Testing
         #expect(world.home.nextDue == nil)
         #expect(world.hear([.departed(anna)], from: 1, at: 100) == [])
         #expect(world.home.nextDue == 110)
-        #expect(world.sweep(at: 109) == [])
-        #expect(world.sweep(at: 110) == ["2,3: -anna"])
+        #expect(world.tick(at: 109) == [])
+        #expect(world.tick(at: 110) == ["2,3: -anna"])
         #expect(world.home.nextDue == nil)
         #expect(world.hear([.unwatch(anna), .unwatch(bert)], from: 2) == [])
         #expect(world.hear([.arrived(anna)], from: 2) == ["3: +anna"])
@@ -59,23 +64,45 @@ import Testing
         #expect(world.hear([.departed(anna)], at: 0) == [])
         #expect(world.hear([.watch(anna, serial: 2)], from: 1, at: 5) == ["1: +anna#2"])
         #expect(world.hear([.arrived(anna)], at: 9) == [])
-        #expect(world.sweep(at: 10) == [])
-        #expect(world.sweep(at: 1_000) == [])
+        #expect(world.tick(at: 10) == [])
+        #expect(world.tick(at: 1_000) == [])
     }
 
     @Test func whoReturnsIsNotTakenOffByTheOldTime() {
         var world = World()
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna), .departed(anna)], at: 0)
         #expect(world.hear([.arrived(anna), .departed(anna)], at: 8) == [])
-        #expect(world.sweep(at: 10) == [])
-        #expect(world.sweep(at: 17) == [])
-        #expect(world.sweep(at: 18) == ["0: -anna"])
+        #expect(world.tick(at: 10) == [])
+        #expect(world.tick(at: 17) == [])
+        #expect(world.tick(at: 18) == ["0: -anna"])
     }
 
     @Test func withoutAGraceAUserGoesAtOnce() {
         var world = World(grace: 0)
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
         #expect(world.hear([.departed(anna)]) == ["0: -anna"])
+        #expect(world.home.nextDue == nil)
+    }
+
+    @Test func whoLeftFirstGoesWhereTooManyAreExpectedBack() {
+        var world = World { $0.departuresMax = 2 }
+        let users = (0..<4).map { UserKey("u\($0)", of: 0) }
+        _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })
+        #expect(world.hear([.departed(users[0]), .departed(users[1])]) == [])
+        #expect(world.hear([.departed(users[2])]) == ["0: -u0"])
+        // One who is back is no longer expected.
+        #expect(world.hear([.arrived(users[1]), .departed(users[3])]) == [])
+        #expect(world.tick(at: 10) == ["0: -u2", "0: -u3"])
+    }
+
+    @Test func soManyGoInOneTurn() {
+        var world = World { $0.dueAtOnceMax = 2 }
+        let users = (0..<3).map { UserKey("u\($0)", of: 0) }
+        _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })
+        _ = world.hear(users.map { .departed($0) })
+        #expect(world.tick(at: 10) == ["0: -u0", "0: -u1"])
+        #expect(world.home.nextDue == 10)
+        #expect(world.tick(at: 10) == ["0: -u2"])
         #expect(world.home.nextDue == nil)
     }
 
@@ -109,7 +136,7 @@ import Testing
         }
         // The order of leaves holds some that count no more, and not all that ever were.
         #expect(world.home.leaveEntries <= 2 * 7 + 1_024 + 1)
-        _ = world.sweep(at: 5_010)
+        _ = world.tick(at: 5_010)
         #expect(world.home.userCount == 0)
         #expect(world.home.leaveEntries == 0)
         // What nobody told is not believed.

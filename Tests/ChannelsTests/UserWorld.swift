@@ -40,7 +40,9 @@ final class UserWorld {
 
     init(loops: Int) {
         engines = (0..<loops).map { _ in EngineFixture() }
-        homes = Array(repeating: UserHome(grace: Self.grace), count: loops)
+        var limits = HomeLimits()
+        limits.leaveGrace = .nanoseconds(Int64(Self.grace))
+        homes = Array(repeating: UserHome(limits: limits), count: loops)
         mailboxes = Array(repeating: [], count: loops)
         lastSlot = Array(repeating: 0, count: loops)
     }
@@ -128,8 +130,8 @@ final class UserWorld {
         take(mailboxes[loop].removeFirst(), at: loop)
     }
 
-    func sweep(_ loop: Int) {
-        atHome(loop) { [now] in $0.sweep(now: now, &$1) }
+    func tick(_ loop: Int) {
+        atHome(loop) { [now] in $0.tick(now: now, &$1) }
     }
 
     /// Everything goes on until nothing is left to be done.
