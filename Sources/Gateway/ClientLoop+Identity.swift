@@ -73,7 +73,7 @@ extension ClientLoop {
 
 extension UnixTime {
     /// The wall clock (`CLOCK_REALTIME`) read now.
-    static func read() -> UnixTime {
+    package static func read() -> UnixTime {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return UnixTime(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
