@@ -95,7 +95,9 @@ package struct AppCredentials: Sendable {
     func code(of text: UnsafeRawBufferPointer) -> SHA256Digest { secret.authenticationCode(for: text) }
 
     /// The code by the secret that signs.
-    func code(of signed: Message, socketID: SocketID) -> SHA256Digest { code(of: signed, socketID: socketID, by: secret) }
+    func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
+        code(of: signed, socketID: socketID, by: secret)
+    }
 
     func code(of signed: Message, socketID: SocketID, by secret: HMACSHA256) -> SHA256Digest {
         var message = ByteWriter(capacity: 256)
