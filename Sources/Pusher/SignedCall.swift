@@ -151,7 +151,7 @@ extension AppCredentials {
         _ digits: UnsafeRawBufferPointer, ofCall method: StaticString, _ path: UnsafeRawBufferPointer,
         _ parameters: UnsafeRawBufferPointer
     ) -> Bool {
-        isCode(digits) { secret in
+        verify(digits: digits) { secret in
             var hash = secret.begin()
             hash.update(method.bytes)
             hash.update(("\n" as StaticString).bytes)
@@ -172,6 +172,6 @@ extension AppCredentials {
         message.append(path)
         message.append("\n")
         message.append(parameters)
-        return message.withUnsafeBytes { code(of: $0).hex }
+        return message.withUnsafeBytes { code(ofText: $0) }
     }
 }
