@@ -16,7 +16,7 @@ struct EngineFixture {
     init(
         limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
     ) {
-        hub = Hub(appCount: 2, limits: limits, now: now)
+        hub = Hub(limits: limits, now: now)
     }
 
     func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
