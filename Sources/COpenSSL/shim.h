@@ -1,5 +1,6 @@
 #pragma once
 #include <openssl/crypto.h>
+#include <openssl/md5.h>
 #include <openssl/sha.h>
 #include "tls.h"
 
@@ -7,6 +8,10 @@
 // the short strings that a hub signs. They are wrapped here, and used nowhere else.
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
+
+static inline void carillon_md5(const void *bytes, size_t count, unsigned char *digest) {
+    MD5((const unsigned char *)bytes, count, digest);
+}
 
 static inline void carillon_sha1_init(SHA_CTX *context) { SHA1_Init(context); }
 static inline void carillon_sha1_update(SHA_CTX *context, const void *bytes, size_t count) {

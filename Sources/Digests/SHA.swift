@@ -1,5 +1,5 @@
-// Digests: SHA-1 for the WebSocket handshake, SHA-256 and HMAC for Pusher's signatures, and a comparison that does not
-// tell where it failed.
+// Digests: SHA-1 for the WebSocket handshake, SHA-256, HMAC and MD5 for Pusher's signatures, and a comparison that does
+// not tell where it failed.
 //
 // Invariants: values only, no allocation; a key is kept as the two hash states that depend on it, never as text.
 // Depends on Bytes and OpenSSL's low-level functions (see COpenSSL/shim.h for why those).

@@ -3,16 +3,20 @@ import Digests
 
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
-/// The secret is kept as prepared hash states only; nothing here can print it.
+/// While a secret is being replaced there are two: both are good for what others have signed, and the hub signs by the
+/// new one. They are kept as prepared hash states only; nothing here can print them.
 package struct AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
+    /// The secret that `secret` takes the place of, while it is in use still.
+    private let previous: HMACSHA256?
 
-    /// Prepares `secret`.
-    package init(key: String, secret: String) {
+    /// Prepares the secrets.
+    package init(key: String, secret: String, previousSecret: String? = nil) {
         self.key = key
         self.secret = HMACSHA256(key: secret)
+        previous = previousSecret.map { HMACSHA256(key: $0) }
     }
 
     /// True when `other` is this app's key.
@@ -41,7 +45,7 @@ package struct AppCredentials: Sendable {
     package func verify(_ auth: String, of subject: Subject, socketID: SocketID) -> Bool {
         var auth = auth
         return auth.withUTF8 { auth in
-            verify(UnsafeRawBufferPointer(auth)) { code(of: .subject(subject), socketID: socketID) }
+            verify(UnsafeRawBufferPointer(auth)) { code(of: .subject(subject), socketID: socketID, by: $0) }
         }
     }
 
@@ -49,7 +53,7 @@ package struct AppCredentials: Sendable {
     package func verify(
         _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
     ) -> Bool {
-        verify(auth) {
+        verify(auth) { secret in
             var hash = secret.begin()
             socketID.withText { hash.update($0) }
             hash.update(("::user::" as StaticString).bytes)
@@ -59,12 +63,36 @@ package struct AppCredentials: Sendable {
     }
 
     @inline(__always)
-    private func verify(_ auth: UnsafeRawBufferPointer, _ code: () -> SHA256Digest) -> Bool {
+    private func verify(_ auth: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
         // A key holds no colon, and 64 digits follow it.
         let keyCount = auth.count - 65
         guard keyCount > 0, auth[keyCount] == UInt8(ascii: ":"), isKey(auth.part(0..<keyCount)) else { return false }
-        return code().matches(hex: auth.part(keyCount + 1..<auth.count))
+        return verify(digits: auth.part(keyCount + 1..<auth.count), code)
     }
+
+    /// True when `digits` are the code of one secret or the other. Which one it was may show in the time that it took; by
+    /// how much a wrong code is wrong does not.
+    @inline(__always)
+    func verify(digits: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
+        if code(secret).matches(hex: digits) { return true }
+        guard let previous else { return false }
+        return code(previous).matches(hex: digits)
+    }
+
+    // MARK: Texts of the HTTP API and of webhooks
+
+    /// True when `digits` are this app's code of `text`, in hexadecimal: the `auth_signature` of a call (Pusher's "HTTP API
+    /// reference", authentication).
+    package func verify(_ digits: UnsafeRawBufferPointer, ofText text: UnsafeRawBufferPointer) -> Bool {
+        verify(digits: digits) { $0.authenticationCode(for: text) }
+    }
+
+    /// The code of `text`, in hexadecimal: the `X-Pusher-Signature` of a webhook's body.
+    package func code(ofText text: UnsafeRawBufferPointer) -> String {
+        secret.authenticationCode(for: text).hex
+    }
+
+    // MARK: Signing
 
     /// Appends `KEY:hex` for `subject` on the connection `socketID`.
     package func append(signing subject: Subject, socketID: SocketID, to writer: inout ByteWriter) {
@@ -80,7 +108,15 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
+    /// The code of any text, by the secret that signs.
+    func code(of text: UnsafeRawBufferPointer) -> SHA256Digest { secret.authenticationCode(for: text) }
+
+    /// The code of `signed` by the present secret.
     func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
+        code(of: signed, socketID: socketID, by: secret)
+    }
+
+    func code(of signed: Message, socketID: SocketID, by secret: HMACSHA256) -> SHA256Digest {
         var message = ByteWriter(capacity: 256)
         socketID.append(to: &message)
         switch signed {

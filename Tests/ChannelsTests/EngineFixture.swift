@@ -9,6 +9,16 @@ struct EngineFixture {
         id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: true)
     let otherApp = App(
         id: "2", credentials: AppCredentials(key: "other", secret: "else"), index: 1, ownsDatabase: false)
+    /// One with watchlists of three users at most.
+    let watchfulApp: App = {
+        var features = AppFeatures()
+        features.watchlists = true
+        var limits = AppLimits()
+        limits.watchlistMax = 3
+        return App(
+            id: "3", credentials: AppCredentials(key: "third", secret: "third"), index: 2, ownsDatabase: false,
+            features: features, limits: limits)
+    }()
     let hub: Hub
     /// Of its ordinary channels: answers at once, and nobody hears what it broadcasts.
     private let home = HomeOfOne()
@@ -154,6 +164,7 @@ enum Heard: Equatable, CustomStringConvertible {
     case join(String, serial: UInt32, StreamJoin.Purpose = .subscribe)
     case forget(String)
     case leave(String)
+    case users([String])
 
     /// A page is heard as its frames.
     static func all(_ effect: Effect) -> [Heard] {
@@ -167,6 +178,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .forget(let name): [.forget(name.format() ?? "?")]
         case .leave(let name): [.leave(name.format() ?? "?")]
         case .request: []
+        case .users(let requests): [.users(requests.map(Heard.text))]
         }
     }
 
@@ -180,6 +192,18 @@ enum Heard: Equatable, CustomStringConvertible {
         case .join(let name, let serial, let purpose): "join \(name) \(serial) \(purpose)"
         case .forget(let name): "forget \(name)"
         case .leave(let name): "leave \(name)"
+        case .users(let requests): requests.joined(separator: ", ")
+        }
+    }
+}
+
+extension Heard {
+    static func text(_ request: UserRequest) -> String {
+        switch request {
+        case .arrived(let user): "arrived \(user.id)"
+        case .departed(let user): "departed \(user.id)"
+        case .watch(let user, let serial): "watch \(user.id) \(serial)"
+        case .unwatch(let user): "unwatch \(user.id)"
         }
     }
 }

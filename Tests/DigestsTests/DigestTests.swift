@@ -17,6 +17,21 @@ import Testing
         #expect(accept == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
     }
 
+    /// RFC 1321 appendix A.5.
+    @Test(arguments: [
+        ("", "d41d8cd98f00b204e9800998ecf8427e"), ("abc", "900150983cd24fb0d6963f7d28e17f72"),
+        ("message digest", "f96b697d7cb7938d525a2f31aaf161d0"),
+        (String(repeating: "1234567890", count: 8), "57edf4a22be3c955ac49da2e2107b67a"),
+    ])
+    func md5Vectors(_ text: String, _ digits: String) {
+        let digest = withUTF8(text) { MD5($0) }
+        #expect(digest.hex == digits)
+        #expect(withUTF8(digits.uppercased()) { digest.matches(hex: $0) })
+        for bad in ["", String(digits.dropLast()), digits + "0", "g" + digits.dropFirst(), "x" + digits.dropFirst()] {
+            #expect(!withUTF8(bad) { digest.matches(hex: $0) })
+        }
+    }
+
     /// FIPS 180-4 examples.
     @Test func sha256Vectors() {
         #expect(
