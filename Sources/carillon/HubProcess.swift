@@ -181,6 +181,7 @@ final class HubMetrics: MetricSource {
     let authFailures = CounterTable(
         "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
     let gateway: GatewayMetrics
+    let api = APIMetrics()
     let feed = FeedMetrics()
     let store = StoreMetrics()
     let postgres = PostgresMetrics()
@@ -198,7 +199,7 @@ final class HubMetrics: MetricSource {
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
         [
-            gateway, self, feed, store, postgres,
+            gateway, self, api, feed, store, postgres,
             ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
         ]
     }
@@ -263,6 +264,7 @@ extension GatewayConfiguration {
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
         channelLimits.streams = StreamLimits(settings.limits)
         httpLimits.headBytes = settings.limits.headBytesMax
+        httpLimits.bodyBytes = settings.limits.bodyBytesMax
         timeouts.handshake = settings.timeouts.handshake
         if let tls = settings.tls { timeouts.tlsHandshake = tls.handshakeTimeout }
         limits.tlsHandshakesMax = settings.limits.tlsHandshakesMax

@@ -1,3 +1,4 @@
+import API
 import Gateway
 import Reactor
 
@@ -24,6 +25,8 @@ struct Settings: Sendable {
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    /// What is the same for all apps in Pusher's HTTP API.
+    var api: PusherRoutes.Settings
     var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
@@ -67,6 +70,7 @@ struct LimitSettings: Sendable, Hashable {
     /// 0 is no bound.
     var requestBytesPerSecondMin: Int
     var headBytesMax: Int
+    var bodyBytesMax: Int
     var channelsPerConnectionMax: Int
     var parkedSubscribesMax: Int
     var connectionsMax: Int
@@ -142,6 +146,10 @@ extension Settings {
             message: try effective.required(SettingsTable.messageTimeout),
             unacked: try effective.required(SettingsTable.unackedTimeout))
         limits = try LimitSettings(effective)
+        api = PusherRoutes.Settings()
+        api.refusesReplays = try effective.required(SettingsTable.refuseReplays)
+        api.idempotencyKeysMax = try effective.required(SettingsTable.idempotencyKeysMax)
+        api.idempotencyTime = try effective.required(SettingsTable.idempotencyTime)
         compression = MessageCompression(
             isOn: try effective.required(SettingsTable.compression),
             threshold: try effective.required(SettingsTable.compressionThreshold),
@@ -244,6 +252,7 @@ extension LimitSettings {
         controlFramesBurst = try effective.required(SettingsTable.controlFramesBurst)
         requestBytesPerSecondMin = try effective.required(SettingsTable.requestBytesPerSecondMin)
         headBytesMax = try effective.required(SettingsTable.headBytesMax)
+        bodyBytesMax = try effective.required(SettingsTable.bodyBytesMax)
         channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
