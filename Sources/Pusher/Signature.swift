@@ -91,6 +91,12 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
+    /// The signature of a webhook's body, in hexadecimal, by the newer secret (Pusher's "Webhook security"). A body begins
+    /// with a brace, and no other text that is signed does.
+    package func signature(ofBody body: UnsafeRawBufferPointer) -> String {
+        secret.authenticationCode(for: body).withUnsafeBytes { Hex.encode($0) }
+    }
+
     /// The code by the secret that signs.
     func code(of signed: Message, socketID: SocketID) -> SHA256Digest { code(of: signed, socketID: socketID, by: secret) }
 
