@@ -25,7 +25,8 @@ package final class CourierMetrics: MetricSource {
     private let retries = Counter()
     private let requestSeconds = Histogram.times()
     private let seconds = Histogram(
-        .nanoseconds, bounds: [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000]
+        .nanoseconds,
+        bounds: [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000]
             .map { $0 * 1_000_000 })
 
     /// Metrics of a courier that has not started.
@@ -65,7 +66,8 @@ package final class CourierMetrics: MetricSource {
         exposition.counter(
             "webhook_events_delivered_total", "Events that an endpoint has taken, once for each endpoint.",
             delivered.count)
-        exposition.counter("webhook_events_dropped_total", "Events that an endpoint was not told, by the reason.", dropped)
+        exposition.counter(
+            "webhook_events_dropped_total", "Events that an endpoint was not told, by the reason.", dropped)
         exposition.gauge("webhook_events_waiting", "Events that wait for their endpoint.", Double(waiting.level))
         exposition.gauge("webhook_bytes_waiting", "Bytes of them.", Double(waitingBytes.level))
         exposition.counter("webhook_requests_total", "Requests to endpoints, by what they came to.", requests)

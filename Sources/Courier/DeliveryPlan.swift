@@ -179,7 +179,9 @@ struct DeliveryPlan {
         var change: Change?
         switch result {
         case .delivered:
-            for event in line.queue.prefix(departure.events) { metrics.delivered(after: now.duration(since: event.postedAt)) }
+            for event in line.queue.prefix(departure.events) {
+                metrics.delivered(after: now.duration(since: event.postedAt))
+            }
             take(departure.events, from: line)
             if line.failures > 0 {
                 line.failures = 0

@@ -126,7 +126,9 @@ final class Transfer {
         guard let context else { return 0 }
         let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
         let (bytes, overflow) = size.multipliedReportingOverflow(by: count)
-        guard !overflow, bytes <= transfer.responseBytesMax - transfer.received else { return Int(CURL_WRITEFUNC_ERROR) }
+        guard !overflow, bytes <= transfer.responseBytesMax - transfer.received else {
+            return Int(CURL_WRITEFUNC_ERROR)
+        }
         transfer.received += bytes
         return bytes
     }
