@@ -33,7 +33,9 @@ package struct HubRoutes: HTTPRoutes {
         self.origins = origins
     }
 
-    package func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+    package func respond(
+        to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+    ) -> HTTPResponse? {
         guard let route = Route(path: request.path) else {
             return .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}.")
         }

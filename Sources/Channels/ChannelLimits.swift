@@ -13,6 +13,8 @@ package struct ChannelLimits: Sendable {
     package var resumeInterval = Duration.milliseconds(100)
     /// Actions that one connection may have unanswered; one more is answered `retry`.
     package var actionsPerSessionMax = 256
+    /// Of the homes of ordinary channels.
+    package var homes = HomeLimits()
     /// Of the homes of streams.
     package var streams = StreamLimits()
 

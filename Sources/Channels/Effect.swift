@@ -20,4 +20,6 @@ package enum Effect {
     case forget(StreamName)
     /// Tell the stream's home loop that this loop has nobody left under this name.
     case leave(StreamName)
+    /// Tell the home of that ordinary channel.
+    indirect case request(ChannelRequest)
 }

@@ -14,10 +14,21 @@ package final class EngineMetrics: MetricSource {
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
     private let replayed = Histogram.sizes()
     let resets = Counter()
-    /// Subscriptions by kind: to users' streams, to public channels, and to others, signed or server-to-user.
+    /// Subscriptions by kind: to users' streams, and to ordinary channels that are public, presence channels, or signed or
+    /// server-to-user.
     private let streams = Gauge()
     private let publicChannels = Gauge()
     private let privateChannels = Gauge()
+    private let presenceChannels = Gauge()
+    /// Users in presence channels.
+    let members = Gauge()
+    /// What cache channels keep, with what it costs to keep it.
+    let cachedBytes = Gauge()
+    let cacheMisses = Counter()
+    /// Events that were published to ordinary channels by apps' backends, and by clients.
+    let published = Counter()
+    let clientEvents = Counter()
+    let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "rate", "size"])
 
     /// - Parameter authFailures: the hub's, whose reasons include those named here.
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
@@ -40,16 +51,35 @@ package final class EngineMetrics: MetricSource {
     func subscriptions(_ change: Int, _ channel: Channel) {
         switch channel.label {
         case .stream: streams.add(change)
-        case .plain(let name): (name.kind == .public ? publicChannels : privateChannels).add(change)
+        case .plain(let name):
+            switch name.kind {
+            case .public, .cache: publicChannels.add(change)
+            case .presence, .presenceCache: presenceChannels.add(change)
+            default: privateChannels.add(change)
+            }
         }
     }
 
     package func append(to exposition: inout Exposition) {
         exposition.gauge(
-            "subscriptions", "Channels that connections are in, by kind: a user's stream, public or private.",
-            [("stream", streams), ("public", publicChannels), ("private", privateChannels)].map {
+            "subscriptions", "Channels that connections are in, by kind: a user's stream, public, private or presence.",
+            [
+                ("stream", streams), ("public", publicChannels), ("private", privateChannels),
+                ("presence", presenceChannels),
+            ].map {
                 ([.init("kind", $0)], Double($1.level))
             })
+        exposition.gauge(
+            "presence_members", "Users in presence channels, each once in a channel.", Double(members.level))
+        exposition.gauge(
+            "cached_bytes", "What cache channels keep, with what it costs to keep it.", Double(cachedBytes.level))
+        exposition.counter(
+            "cache_misses_total", "Subscribers of cache channels of which nothing was kept.", cacheMisses.count)
+        exposition.counter(
+            "channel_events_total", "Events to ordinary channels, by who sent them.",
+            [([.init("from", "backend")], published.count), ([.init("from", "client")], clientEvents.count)])
+        exposition.counter(
+            "client_events_refused_total", "Client events not passed on, by the reason.", refusedClientEvents)
         exposition.counter(
             "resume_total", "Places named by clients, one for each channel, and what became of them.", resumes)
         exposition.histogram(

@@ -33,21 +33,7 @@ extension Hub {
             }
             return subscribe(name, stream, vouching, session, &effects)
         }
-        switch name.kind {
-        case .public:
-            enter(name, session, &effects)
-        case .private, .privateEncrypted:
-            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
-            enter(name, session, &effects)
-        case .serverToUser:
-            let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
-            guard let identity = session.identity, user.elementsEqual(identity.userID.utf8) else {
-                return refuse(name, .otherUser, &effects)
-            }
-            enter(name, session, &effects)
-        case .presence, .presenceCache, .cache, .privateCache, .privateEncryptedCache:
-            refuse(name, .kindNotServed, &effects)
-        }
+        subscribe(name, auth, channelData, isSigned: isSigned, session, &effects)
     }
 
     /// `pusher:subscribe` to a user's stream, unsigned, when the session's user is known: what a signed-in client sends.
@@ -142,7 +128,7 @@ extension Hub {
             _ = takePlace(stream, of: session)
             place = session.place(of: stream)
         }
-        if let place { leave(session.subscriptions.remove(at: place), of: session, &effects) }
+        if let place { leave(session.subscriptions.remove(at: place), of: session, hasEnded: false, &effects) }
     }
 
     /// The identity has come: what was parked is answered, in the order it came.
@@ -175,11 +161,11 @@ extension Hub {
             guard let position = channel.position else { return }
             effects.append(.send(ServerEvent.succeededFrame(stream, at: position)))
         case (.plain(let name), _):
-            effects.append(.send(ServerEvent.succeededFrame(name)))
+            repeated(place, of: name, session, &effects)
         }
     }
 
-    private func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
+    func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
         count(refusal)
         effects.append(.send(ServerEvent.refusedFrame(name, refusal)))
     }

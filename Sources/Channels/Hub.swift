@@ -23,15 +23,15 @@ package final class Hub {
     package var isRevocationCurrent = true
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
-    /// The ordinary channels of each app, by the app's index.
-    private var channels: ContiguousArray<[String: Channel]>
+    /// The ordinary channels.
+    private var channels: [ChannelKey: Channel] = [:]
     /// The streams of the app that owns the database, by the forms of their names.
     private var userStreams = StreamTable<Channel>()
     private var privateStreams = StreamTable<Channel>()
 
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
-        appCount: Int, limits: ChannelLimits = ChannelLimits(), identityTimes: IdentityTimes = IdentityTimes(),
+        limits: ChannelLimits = ChannelLimits(), identityTimes: IdentityTimes = IdentityTimes(),
         metrics: EngineMetrics = EngineMetrics(),
         now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
     ) {
@@ -39,13 +39,12 @@ package final class Hub {
         self.metrics = metrics
         self.identityTimes = identityTimes
         self.now = now
-        channels = ContiguousArray(repeating: [:], count: appCount)
     }
 
     /// The channel of that name, where the loop has somebody in it or awaits somebody.
     package func channel(_ name: String, of app: App) -> Channel? {
         if app.ownsDatabase, let stream = try? StreamName.parse(name) { return channel(stream) }
-        return channels[app.index][name]
+        return ChannelName(name).flatMap { channel(ChannelKey(app.index, $0)) }
     }
 
     /// The channel of that stream's name, likewise.
@@ -53,8 +52,37 @@ package final class Hub {
         name.form == .user ? userStreams[name.stream] : privateStreams[name.stream]
     }
 
+    /// That ordinary channel, likewise.
+    package func channel(_ key: ChannelKey) -> Channel? { channels[key] }
+
     package func channelCount(of app: App) -> Int {
-        channels[app.index].count + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
+        channels.keys.count { $0.app == app.index }
+            + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
+    }
+
+    /// The streams of the app whose names begin with `prefix` and that somebody of this loop is in.
+    package func streams(of app: App, prefix: String) -> [String: ChannelFacts] {
+        guard app.ownsDatabase else { return [:] }
+        var found: [String: ChannelFacts] = [:]
+        for table in [userStreams, privateStreams] {
+            for channel in table.entries.lazy.map(\.value) {
+                guard channel.memberCount > 0, let name = channel.stream?.format(),
+                    name.utf8.starts(with: prefix.utf8)
+                else { continue }
+                var facts = ChannelFacts()
+                facts.subscriptionCount = channel.memberCount
+                found[name] = facts
+            }
+        }
+        return found
+    }
+
+    /// The sessions that are signed in as that user of the app.
+    package func sessions(of userID: String, _ app: App) -> [SessionID] {
+        sessions.compactMap { session in
+            guard let session, session.app.index == app.index, session.identity?.owns(userID) == true else { return nil }
+            return session.id
+        }
     }
 
     // MARK: Inputs
@@ -69,8 +97,9 @@ package final class Hub {
     /// The connection is gone: out of every channel.
     package func closed(_ session: Session, _ effects: inout Effects) {
         while let subscription = session.subscriptions.popLast() {
-            leave(subscription, of: session, &effects)
+            leave(subscription, of: session, hasEnded: true, &effects)
         }
+        session.detail = nil
         session.parked = []
         session.places = []
         sessions[Int(session.id.slot)] = nil
@@ -101,8 +130,8 @@ package final class Hub {
             resume(data, session, hasRoom, &effects)
         case .sync:
             complain("This hub does not know this sync: event", &effects)
-        case .client:
-            complain("This hub does not pass on client events", &effects)
+        case .client(let name, let channel, let data):
+            passOn(name, channel, data, session, &effects)
         case .unknown:
             complain("This hub does not know this event", &effects)
         }
@@ -126,22 +155,13 @@ package final class Hub {
             case .joining = session.subscriptions[place].standing
         else { return }
         let subscription = session.subscriptions.remove(at: place)
-        leave(subscription, of: session, &effects)
+        leave(subscription, of: session, hasEnded: false, &effects)
         guard let stream = subscription.channel.stream else { return }
         _ = takePlace(stream, of: session)
         effects.append(.send(ServerEvent.refusedFrame(stream, .storeFull)))
     }
 
     // MARK: Membership
-
-    /// Makes the session a subscriber.
-    func enter(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
-        func entry(_ channel: inout Channel) -> Channel { channel }
-        let channel = entry(&channels[session.app.index][name.string, default: Channel(.plain(name))])
-        session.subscribe(to: channel, channel.append(session.id))
-        metrics.subscriptions(1, channel)
-        effects.append(.send(ServerEvent.succeededFrame(name)))
-    }
 
     /// Makes the session one that awaits its stream's home.
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
@@ -150,6 +170,16 @@ package final class Hub {
         session.subscribe(to: channel, .joining)
         metrics.subscriptions(1, channel)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+    }
+
+    func insert(_ key: ChannelKey) -> Channel {
+        let channel = Channel(.plain(key.name))
+        channels[key] = channel
+        return channel
+    }
+
+    func remove(_ key: ChannelKey) {
+        channels[key] = nil
     }
 
     private func insert(_ name: StreamName) -> Channel {
@@ -163,7 +193,9 @@ package final class Hub {
     }
 
     /// Takes a subscription, already out of the session's list, out of its channel.
-    func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter hasEnded: whether that is because the connection has.
+    func leave(_ subscription: Subscription, of session: Session, hasEnded: Bool, _ effects: inout Effects) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel)
         var isAwaitingHome = false
@@ -179,7 +211,7 @@ package final class Hub {
         }
         switch channel.label {
         case .plain(let name):
-            if channel.isEmpty { channels[session.app.index][name.string] = nil }
+            left(name, subscription, of: session, hasEnded: hasEnded, &effects)
         case .stream(let name):
             if channel.isEmpty {
                 if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }

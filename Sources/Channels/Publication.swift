@@ -27,6 +27,9 @@ package struct ChannelFacts: Sendable, Equatable {
     package var cached: CachedEvent?
 
     package init() {}
+
+    /// Somebody is in it, or is still taken for a member of it.
+    package var isOccupied: Bool { subscriptionCount > 0 || (userCount ?? 0) > 0 }
 }
 
 /// The last event of a cache channel.

@@ -24,6 +24,8 @@ package final class Session {
     var subscriptions: ContiguousArray<Subscription> = []
     /// Guarded subscribes that wait for an identity.
     var parked: ContiguousArray<StreamName> = []
+    /// Nil for most.
+    var detail: SessionDetail?
     /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
     var places: ContiguousArray<NamedPlace> = []
     /// How many of its resumes may be asked about.
@@ -89,7 +91,7 @@ package final class Session {
 struct Subscription {
     /// Valid transitions: joining → live or behind; live ⇄ behind.
     enum Standing {
-        /// The stream's home has not answered.
+        /// The channel's home has not answered.
         case joining
         /// At this place in `channel.subscribers`: gets what is broadcast.
         case live(UInt32)

@@ -1,6 +1,6 @@
 /// Why a subscribe is refused for good, as `pusher:subscription_error` tells it: data, with nothing of the client's in
 /// it. pusher-js never asks again for that channel on the connection.
-package struct SubscriptionRefusal: Sendable {
+package struct SubscriptionRefusal: Error {
     package let type: StaticString
     package let message: StaticString
     /// An HTTP status, as Pusher's clients expect.
@@ -29,8 +29,14 @@ package struct SubscriptionRefusal: Sendable {
         "LimitReached", 403, "This connection has as many channels as it may have")
     package static let tooManyParked = SubscriptionRefusal(
         "LimitReached", 403, "Too many channels wait for this connection to sign in")
-    package static let kindNotServed = SubscriptionRefusal(
-        "NotServed", 501, "This hub serves public, private and user channels; not presence or cache channels")
+    package static let badChannelData = SubscriptionRefusal(
+        "AuthError", 400, "channel_data of a presence channel needs a user_id: a string of 1 to 128 bytes, or a number")
+    package static let noMember = SubscriptionRefusal(
+        "AuthError", 401, "A presence channel needs channel_data, or a connection that is signed in")
+    package static let memberTooLarge = SubscriptionRefusal(
+        "LimitReached", 413, "The user_info of a member is longer than this app allows")
+    package static let tooManyMembers = SubscriptionRefusal(
+        "LimitReached", 403, "This presence channel has as many users as it may have")
     package static let storeFull = SubscriptionRefusal(
         "LimitReached", 503, "This hub watches as many streams as it may, or the name cannot be one")
 }

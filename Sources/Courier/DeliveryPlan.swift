@@ -164,7 +164,7 @@ struct DeliveryPlan {
         line.state = .underWay
         let count = line.share(limits)
         let body = WebhookBody.body(line.queue.prefix(count).lazy.map(\.text), at: milliseconds)
-        let signature = body.withUnsafeBytes { line.endpoint.credentials.signature(ofBody: $0) }
+        let signature = body.withUnsafeBytes { line.endpoint.credentials.code(ofText: $0) }
         return Departure(
             endpoint: line.endpoint, line: line, events: count, isRetry: line.failures > 0, body: body,
             signature: signature)

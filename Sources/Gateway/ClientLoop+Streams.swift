@@ -204,7 +204,7 @@ extension ClientLoop {
     }
 
     /// The frame as the connection wants it.
-    private func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+    func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
         guard let compression, let window = connection.deflateWindow else { return frame }
         return compression.frame(frame, variants, window)
     }

@@ -46,6 +46,12 @@ final class ClientLoop {
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
+    /// The ordinary channels whose home this loop is, what rings when something of them is due, and what is still to be
+    /// done of what they decided.
+    var channelHome: ChannelHome
+    private(set) var channelAlarm: Alarm?
+    var channelEffects = ChannelHome.Effects()
+    var isPerformingChannelEffects = false
     /// Of the loop that takes in all connections.
     private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
@@ -94,10 +100,13 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         hub = Hub(
-            appCount: configuration.apps.count, limits: configuration.channelLimits,
-            identityTimes: configuration.timeouts.identity, metrics: context.metrics.engine, now: UnixTime.read)
+            limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
+            metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+        channelHome = ChannelHome(
+            loops: configuration.loops, limits: configuration.channelLimits.homes.share(of: configuration.loops),
+            metrics: context.metrics.engine)
         handshakes = HandshakeLine(
             underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
@@ -119,6 +128,7 @@ final class ClientLoop {
             try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+            channelAlarm = try Alarm(loop) { [unowned self] in channelsDue() }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
@@ -162,6 +172,11 @@ final class ClientLoop {
         case .verified(let id, let result): connection(id)?.verified(result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
+        case .request(let request, let from): received(request, from: from)
+        case .answer(let answer): received(answer)
+        case .publish(let key, let frame, let except, let variants): deliver(frame, variants, to: key, except: except)
+        case .ask(let question): question(self)
+        case .channelsDue: channelsDue()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
@@ -248,6 +263,10 @@ final class ClientLoop {
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)
             }
+        }
+        if let channelAlarm {
+            loop.remove(channelAlarm)
+            self.channelAlarm = nil
         }
         if let identityAlarm {
             loop.remove(identityAlarm)

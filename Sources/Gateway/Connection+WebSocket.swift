@@ -155,6 +155,7 @@ extension Connection {
         case .join(let join): owner.join(join)
         case .forget(let name): owner.forget(sessionID, name)
         case .leave(let name): owner.leave(name)
+        case .request(let request): owner.request(request)
         }
     }
 

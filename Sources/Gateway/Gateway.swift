@@ -32,10 +32,12 @@ final class HubContext: Sendable {
     private let feed: Feed?
     /// Where actions go; nil without a database.
     let store: Store?
+    /// Nil where no app's backend wants to be told of anything.
+    let webhooks: (any WebhookSink)?
 
     init(
         _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?, store: Store?,
-        verifier: TokenVerifier, routes: any HTTPRoutes, metrics: GatewayMetrics
+        verifier: TokenVerifier, routes: any HTTPRoutes, webhooks: (any WebhookSink)?, metrics: GatewayMetrics
     ) {
         self.configuration = configuration
         self.mailboxes = mailboxes
@@ -43,6 +45,7 @@ final class HubContext: Sendable {
         self.store = store
         self.metrics = metrics
         self.verifier = verifier
+        self.webhooks = webhooks
         self.routes = routes
         census = ConnectionCensus(
             loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
@@ -80,13 +83,14 @@ package final class Gateway: Sendable {
     /// Binds the ports and starts the loops, and the feed where there is one.
     ///
     /// - Parameters:
+    ///   - webhooks: what apps' backends are to be told goes there.
     ///   - metrics: counts for whoever asks.
     ///   - startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
     ///   - startStore: starts the store, which calls what it is given after commits; nil where no actions are taken.
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
         _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
-        metrics: GatewayMetrics = GatewayMetrics(),
+        webhooks: (any WebhookSink)? = nil, metrics: GatewayMetrics = GatewayMetrics(),
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
@@ -112,7 +116,7 @@ package final class Gateway: Sendable {
         self.feed = feed
         let context = HubContext(
             configuration, mailboxes: mailboxes, feed: feed, store: store, verifier: verifier, routes: routes,
-            metrics: metrics)
+            webhooks: webhooks, metrics: metrics)
         self.context = context
         threads = try handles.enumerated().map { number, handle in
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in

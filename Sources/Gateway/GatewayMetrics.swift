@@ -33,6 +33,8 @@ package final class GatewayMetrics: MetricSource {
     /// Devices that one loop sent one event to.
     let fanout = Histogram.sizes()
     let deliveries = TopicCounters()
+    /// Events of ordinary channels, queued to subscribers.
+    let channelDeliveries = Counter()
     let latency = Histogram.times()
     /// Bytes that a socket did not take at once.
     let queued = Histogram(.count, bounds: [1, 4, 16, 64, 256, 1_024, 4_096, 8_192].map { $0 << 10 })
@@ -96,6 +98,9 @@ package final class GatewayMetrics: MetricSource {
         exposition.counter(
             "events_delivered_total", "Events queued to subscribers as they came, by topic; replays aside.",
             deliveries.series)
+        exposition.counter(
+            "channel_events_delivered_total", "Events of ordinary channels queued to subscribers.",
+            channelDeliveries.count)
         exposition.histogram("fanout_size", "Subscribers to whom one loop sent one event.", fanout)
         exposition.histogram(
             "event_latency_seconds",

@@ -74,7 +74,11 @@ package struct HTTPExchange: Sendable {
 /// The hub's routes. Called on a loop: what takes time answers later, by the exchange.
 package protocol HTTPRoutes: Sendable {
     /// The answer, or nil where the exchange will bring it.
-    func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse?
+    ///
+    /// - Parameter channels: to be used during the call alone.
+    func respond(
+        to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+    ) -> HTTPResponse?
 }
 
 extension ActionAnswer {

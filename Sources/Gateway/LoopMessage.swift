@@ -2,6 +2,7 @@ import Bytes
 import Channels
 import Feed
 import Identity
+import Pusher
 import Reactor
 import Sync
 
@@ -25,6 +26,17 @@ enum LoopMessage: Sendable {
     case broadcast(StreamName, offset: Int64, SharedBytes, FrameVariants?)
     /// From a stream's home: the stream goes on at that position, and what lies between is lost.
     case reset(StreamName, StreamPosition, ResumeLoss)
+    /// To an ordinary channel's home: something about a session of loop `from`.
+    indirect case request(ChannelRequest, from: Int)
+    /// From an ordinary channel's home: the answer to that.
+    indirect case answer(ChannelAnswer)
+    /// From an ordinary channel's home: a frame for its subscribers but the connection of that id, and where the frame's
+    /// compressed forms are kept.
+    indirect case publish(ChannelKey, SharedBytes, except: SocketID?, FrameVariants?)
+    /// From another loop: a question, which itself sees to its answer.
+    case ask(@Sendable (ClientLoop) -> Void)
+    /// From the loop itself: more is due of its ordinary channels.
+    case channelsDue
     /// From the feed, to the homes of these streams.
     case feed([FeedOutput])
     /// From the verifier: a token was found good or bad.

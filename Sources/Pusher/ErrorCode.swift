@@ -50,6 +50,8 @@ package struct ErrorCode: Hashable, Sendable {
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
     /// Never sent: pusher-js would not come back after it, not even with a good token.
     package static let unauthorized = ErrorCode(4009, "Connection is unauthorized")
+    /// The app's backend has ended all of the user's connections; pusher-js stays away, as it is to.
+    package static let terminated = ErrorCode(4009, "You got disconnected by the app.")
     package static let overCapacity = ErrorCode(4100, "Over capacity")
     /// More messages than a client has a use for. As above: whoever comes back does so after a second.
     package static let tooManyMessages = ErrorCode(4100, "Too many messages")

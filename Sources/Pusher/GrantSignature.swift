@@ -66,8 +66,10 @@ extension AppCredentials {
                 let codeEnd = bytes.firstIndex(of: UInt8(ascii: ":"), from: keyEnd + 1),
                 let times = GrantTimes(bytes.part(codeEnd + 1..<bytes.count))
             else { return nil }
-            let digits = bytes.part(keyEnd + 1..<codeEnd)
-            return isCode(digits) { code(of: .grant(channel, times), socketID: socketID, by: $0) } ? times : nil
+            let isSigned = verify(digits: bytes.part(keyEnd + 1..<codeEnd)) {
+                code(of: .grant(channel, times), socketID: socketID, by: $0)
+            }
+            return isSigned ? times : nil
         }
     }
 }

@@ -4,8 +4,8 @@ package struct PusherLimits: Sendable, Equatable {
     package var eventNameBytes = 200
     /// A signature with its key: `KEY:hex`, and of the hub's own, the times.
     package var authBytes = 512
-    /// `channel_data` of a subscribe (Pusher: 1 KB of user object).
-    package var channelDataBytes = 2048
+    /// `channel_data` of a subscribe; how much of it may be `user_info` is the app's to say.
+    package var channelDataBytes = 16_384
     /// `user_data` of a signin.
     package var userDataBytes = 16_384
     /// A user's id.

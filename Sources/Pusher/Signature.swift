@@ -3,19 +3,20 @@ import Digests
 
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
-/// While the secret is rotated there are two: what either has signed is good, and what is signed here is by the new one.
-/// Secrets are kept as prepared hash states only; nothing here can print them.
+/// While a secret is being replaced there are two: both are good for what others have signed, and the hub signs by the
+/// new one. They are kept as prepared hash states only; nothing here can print them.
 package struct AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
-    private let previousSecret: HMACSHA256?
+    /// The secret that `secret` takes the place of, while it is in use still.
+    private let previous: HMACSHA256?
 
-    /// Prepares the secrets; `previousSecret` is the one that `secret` takes the place of, as long as it is still good.
+    /// Prepares the secrets.
     package init(key: String, secret: String, previousSecret: String? = nil) {
         self.key = key
         self.secret = HMACSHA256(key: secret)
-        self.previousSecret = previousSecret.map { HMACSHA256(key: $0) }
+        previous = previousSecret.map { HMACSHA256(key: $0) }
     }
 
     /// True when `other` is this app's key.
@@ -66,16 +67,32 @@ package struct AppCredentials: Sendable {
         // A key holds no colon, and 64 digits follow it.
         let keyCount = auth.count - 65
         guard keyCount > 0, auth[keyCount] == UInt8(ascii: ":"), isKey(auth.part(0..<keyCount)) else { return false }
-        return isCode(auth.part(keyCount + 1..<auth.count), code)
+        return verify(digits: auth.part(keyCount + 1..<auth.count), code)
     }
 
-    /// True when `digits` are, in hexadecimal, the code that one of the secrets makes.
+    /// True when `digits` are the code of one secret or the other. Which one it was may show in the time that it took; by
+    /// how much a wrong code is wrong does not.
     @inline(__always)
-    func isCode(_ digits: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
+    func verify(digits: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
         if code(secret).matches(hex: digits) { return true }
-        guard let previousSecret else { return false }
-        return code(previousSecret).matches(hex: digits)
+        guard let previous else { return false }
+        return code(previous).matches(hex: digits)
     }
+
+    // MARK: Texts of the HTTP API and of webhooks
+
+    /// True when `digits` are this app's code of `text`, in hexadecimal: the `auth_signature` of a call (Pusher's "HTTP API
+    /// reference", authentication).
+    package func verify(_ digits: UnsafeRawBufferPointer, ofText text: UnsafeRawBufferPointer) -> Bool {
+        verify(digits: digits) { $0.authenticationCode(for: text) }
+    }
+
+    /// The code of `text`, in hexadecimal: the `X-Pusher-Signature` of a webhook's body.
+    package func code(ofText text: UnsafeRawBufferPointer) -> String {
+        secret.authenticationCode(for: text).hex
+    }
+
+    // MARK: Signing
 
     /// Appends `KEY:hex` for `subject` on the connection `socketID`.
     package func append(signing subject: Subject, socketID: SocketID, to writer: inout ByteWriter) {
@@ -91,14 +108,10 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
-    /// The signature of a webhook's body, in hexadecimal, by the newer secret (Pusher's "Webhook security"). A body begins
-    /// with a brace, and no other text that is signed does.
-    package func signature(ofBody body: UnsafeRawBufferPointer) -> String {
-        secret.authenticationCode(for: body).withUnsafeBytes { Hex.encode($0) }
+    /// The code of `signed` by the present secret.
+    func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
+        code(of: signed, socketID: socketID, by: secret)
     }
-
-    /// The code by the secret that signs.
-    func code(of signed: Message, socketID: SocketID) -> SHA256Digest { code(of: signed, socketID: socketID, by: secret) }
 
     func code(of signed: Message, socketID: SocketID, by secret: HMACSHA256) -> SHA256Digest {
         var message = ByteWriter(capacity: 256)

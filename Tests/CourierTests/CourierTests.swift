@@ -38,7 +38,7 @@ struct CourierTests {
     }
 
     private func expectSigned(_ request: Receiver.Request) {
-        let signature = Array(request.body.utf8).withUnsafeBytes { signer.signature(ofBody: $0) }
+        let signature = Array(request.body.utf8).withUnsafeBytes { signer.code(ofText: $0) }
         #expect(request.field("x-pusher-signature") == signature)
     }
 

@@ -58,7 +58,7 @@ struct DeliveryPlanTests {
             let departure = try #require(world.depart(at: second).only)
             #expect(
                 String(decoding: departure.body, as: UTF8.self).hasPrefix("{\"time_ms\":\(UInt64(second * 1_000)),"))
-            let signed = departure.body.withUnsafeBytes { signer.signature(ofBody: $0) }
+            let signed = departure.body.withUnsafeBytes { signer.code(ofText: $0) }
             #expect(departure.signature == signed)
             #expect(departure.isRetry == !attempts.isEmpty)
             attempts.append(second)
@@ -183,8 +183,8 @@ struct DeliveryPlanTests {
         #expect(metrics.droppedCount(.removed) == 2)
         let again = try #require(world.depart(at: 0).only)
         #expect(again.endpoint.configuration == changed)
-        #expect(again.signature == again.body.withUnsafeBytes { rotated.signature(ofBody: $0) })
-        #expect(again.signature != again.body.withUnsafeBytes { signer.signature(ofBody: $0) })
+        #expect(again.signature == again.body.withUnsafeBytes { rotated.code(ofText: $0) })
+        #expect(again.signature != again.body.withUnsafeBytes { signer.code(ofText: $0) })
         // The app goes while the request is under way: that one may still be taken, the one behind it is dropped.
         world.replace([], at: 1)
         #expect(world.plan.waiting == 2)

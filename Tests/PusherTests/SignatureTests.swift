@@ -50,25 +50,46 @@ import Testing
         }
     }
 
-    /// Both secrets are good while one takes the other's place; what is signed here is by the new one.
-    @Test func verifiesByThePreviousSecretToo() throws {
+    // MARK: A secret replaced by another
+
+    @Test func whatEitherSecretHasSignedIsGoodAndTheNewOneSigns() throws {
         let socket = try socket()
-        let channel = try #require(ChannelName("private-foobar"))
+        let channel = try #require(ChannelName("private-user.u1.a"))
         let old = AppCredentials(key: "k", secret: "old")
-        let new = AppCredentials(key: "k", secret: "new", previousSecret: "old")
-        let grant = GrantTimes(issuedAt: 1, expiresAt: 2)
-        for subject in [AppCredentials.Subject.channel(channel, channelData: "{}"), .user(userData: "{}")] {
-            #expect(new.verify(old.sign(subject, socketID: socket), of: subject, socketID: socket))
-            #expect(new.sign(subject, socketID: socket) != old.sign(subject, socketID: socket))
-            #expect(new.verify(new.sign(subject, socketID: socket), of: subject, socketID: socket))
-            #expect(!old.verify(new.sign(subject, socketID: socket), of: subject, socketID: socket))
+        let new = AppCredentials(key: "k", secret: "new")
+        let both = AppCredentials(key: "k", secret: "new", previousSecret: "old")
+        let stranger = AppCredentials(key: "k", secret: "older")
+        let times = GrantTimes(issuedAt: 1, expiresAt: 2)
+        let subject = AppCredentials.Subject.channel(channel, channelData: "{}")
+        let user = #"{"id":"u"}"#
+        for (signer, isGood) in [(old, true), (new, true), (stranger, false)] {
+            #expect(both.verify(signer.sign(subject, socketID: socket), of: subject, socketID: socket) == isGood)
+            let signin = signer.sign(.user(userData: user), socketID: socket)
+            #expect(both.verify(signin, of: .user(userData: user), socketID: socket) == isGood)
+            let isUsers = withBytes(signin) { auth in
+                withBytes(user) { both.verify(auth, ofUser: $0, socketID: socket) }
+            }
+            #expect(isUsers == isGood)
+            let grant = signer.sign(channel, grant: times, socketID: socket)
+            #expect((both.verifyGrant(grant, of: channel, socketID: socket) == times) == isGood)
+            let code = withBytes("POST\n/x") { signer.code(ofText: $0) }
+            #expect(withBytes(code) { code in withBytes("POST\n/x") { both.verify(code, ofText: $0) } } == isGood)
         }
-        for signer in [old, new] {
-            let auth = signer.sign(channel, grant: grant, socketID: socket)
-            #expect(new.verifyGrant(auth, of: channel, socketID: socket) == grant)
-            let user = signer.sign(.user(userData: "{}"), socketID: socket)
-            #expect(withBytes(user) { auth in withBytes("{}") { new.verify(auth, ofUser: $0, socketID: socket) } })
+        #expect(both.sign(subject, socketID: socket) == new.sign(subject, socketID: socket))
+        #expect(both.sign(channel, grant: times, socketID: socket) == new.sign(channel, grant: times, socketID: socket))
+        #expect(withBytes("x") { both.code(ofText: $0) } == withBytes("x") { new.code(ofText: $0) })
+    }
+
+    /// RFC 4231 §4.3, test case 2; a code of other length is none.
+    @Test func textsAreSignedAsTheyAre() {
+        let app = AppCredentials(key: "k", secret: "Jefe")
+        let code = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        let text = "what do ya want for nothing?"
+        #expect(withBytes(text) { app.code(ofText: $0) } == code)
+        for (digits, isGood) in [(code, true), (code.uppercased(), true), (code + "0", false), ("", false)] {
+            #expect(withBytes(digits) { digits in withBytes(text) { app.verify(digits, ofText: $0) } } == isGood)
         }
+        #expect(!withBytes(code) { code in withBytes(text + " ") { app.verify(code, ofText: $0) } })
     }
 
     // MARK: The hub's own, with times

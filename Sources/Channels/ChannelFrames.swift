@@ -1,0 +1,58 @@
+import Bytes
+import Pusher
+import WebSocket
+
+/// What ordinary channels are told, as whole WebSocket frames.
+extension ServerEvent {
+    /// What a session is told when it is in: that it is, of a presence channel with whom, of a cache channel that nothing
+    /// is kept, and the number of subscribers where it is told.
+    static func enteredFrames(
+        _ channel: ChannelName, members: PresenceMembers?, isMiss: Bool, count: Int?
+    ) -> SharedBytes {
+        let capacity = members?.all.reduce(192) { $0 + 2 * $1.id.utf8.count + $1.info.count + $1.info.count / 4 + 16 }
+        var writer = ByteWriter(capacity: (capacity ?? 192) + (isMiss ? 192 : 0) + (count == nil ? 0 : 192))
+        FrameWriter.appendText(to: &writer) { writer in
+            if let members {
+                subscriptionSucceeded(channel, members: members.all, to: &writer)
+            } else {
+                subscriptionSucceeded(channel, to: &writer)
+            }
+        }
+        if isMiss { FrameWriter.appendText(to: &writer) { cacheMiss(channel, to: &$0) } }
+        if let count { FrameWriter.appendText(to: &writer) { subscriptionCount(channel, count, to: &$0) } }
+        return writer.finish()
+    }
+
+    static func memberAddedFrame(_ channel: ChannelName, _ member: PresenceMember) -> SharedBytes {
+        FrameWriter.text(capacity: channel.string.utf8.count + member.info.count + member.info.count / 4 + 192) {
+            memberAdded(channel, id: member.id, info: member.info, to: &$0)
+        }
+    }
+
+    static func memberRemovedFrame(_ channel: ChannelName, id: String) -> SharedBytes {
+        FrameWriter.text(capacity: 320) { memberRemoved(channel, id: id, to: &$0) }
+    }
+
+    static func subscriptionCountFrame(_ channel: ChannelName, _ count: Int) -> SharedBytes {
+        FrameWriter.text(capacity: 320) { subscriptionCount(channel, count, to: &$0) }
+    }
+
+    /// What an app's backend published; its data becomes a string.
+    static func publishedFrame(_ publication: Publication) -> SharedBytes {
+        publication.data.withUnsafeBytes { data in
+            FrameWriter.text(capacity: data.count + data.count / 4 + 320) {
+                event(
+                    publication.event, channel: { $0.append(publication.channel.string) }, data: data, to: &$0)
+            }
+        }
+    }
+
+    /// What a client sent to the others.
+    static func clientFrame(
+        _ name: String, _ channel: ChannelName, data: UnsafeRawBufferPointer, userID: String?
+    ) -> SharedBytes {
+        FrameWriter.text(capacity: data.count + data.count / 4 + 480) {
+            clientEvent(name, channel, data: data, userID: userID, to: &$0)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import Bytes
+import Metrics
+import Pusher
+
+/// What an app's backend publishes, and what it asks.
+extension ChannelHome {
+    /// A cached event's place in the order in which they are forgotten; stands for nothing once another took its place.
+    struct CacheEntry {
+        let key: ChannelKey
+        let number: UInt64
+        let due: UInt64
+    }
+
+    /// Publishes to a channel, and tells what is known of it afterwards.
+    package mutating func publish(
+        _ publication: Publication, of app: App, now: UInt64, _ effects: inout Effects
+    ) -> ChannelFacts {
+        let app = known(app)
+        let key = ChannelKey(app.index, publication.channel)
+        let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
+        guard let channel = isKept ? channel(key) : channels[key] else { return facts(of: key, now: now) }
+        guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
+        let frame = ServerEvent.publishedFrame(publication)
+        broadcast(frame, channel, except: publication.except, &effects)
+        metrics.published.add()
+        if isKept { keep(publication, frame, channel, now: now) }
+        return facts(of: key, now: now)
+    }
+
+    /// What is known of a channel.
+    package func facts(of key: ChannelKey, now: UInt64) -> ChannelFacts {
+        var facts = ChannelFacts()
+        let channel = channels[key]
+        facts.subscriptionCount = channel?.total ?? 0
+        if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
+        if let cached = channel?.cached, cached.due > now {
+            let seconds = (cached.due - now).dividedRoundingUp(by: 1_000_000_000)
+            facts.cached = CachedEvent(name: cached.event, data: cached.data, secondsLeft: Int(clamping: seconds))
+        }
+        return facts
+    }
+
+    /// The app's occupied channels here whose names begin with `prefix`.
+    package func channels(of app: App, prefix: String, now: UInt64) -> [String: ChannelFacts] {
+        var found: [String: ChannelFacts] = [:]
+        for key in channels.keys where key.app == app.index && key.name.string.utf8.starts(with: prefix.utf8) {
+            let facts = facts(of: key, now: now)
+            if facts.isOccupied { found[key.name.string] = facts }
+        }
+        return found
+    }
+
+    /// The ids of the users in a channel.
+    package func users(in key: ChannelKey) -> [String] { channels[key]?.members.ids ?? [] }
+
+    // MARK: The cache
+
+    private mutating func keep(
+        _ publication: Publication, _ frame: SharedBytes, _ channel: HomeChannel, now: UInt64
+    ) {
+        drop(channel)
+        let cached = CachedFrame(
+            event: publication.event, data: publication.data, frame: frame, entry: nextNumber(),
+            due: now &+ limits.cacheTime.nanoseconds)
+        channel.cached = cached
+        cachedBytes += cached.size
+        cachedCount += 1
+        metrics.cachedBytes.add(cached.size)
+        cache.append(CacheEntry(key: channel.key, number: cached.entry, due: cached.due))
+        while cachedBytes > limits.cacheBytesMax, let oldest = cache.popFirst() { forget(oldest) }
+        if cache.needsSweep(live: cachedCount) {
+            let channels = channels
+            cache.sweep { channels[$0.key]?.cached?.entry == $0.number }
+        }
+    }
+
+    mutating func forget(_ entry: CacheEntry) {
+        guard let channel = channels[entry.key], channel.cached?.entry == entry.number else { return }
+        drop(channel)
+        removeIfUnused(channel)
+    }
+
+    private mutating func drop(_ channel: HomeChannel) {
+        guard let cached = channel.cached else { return }
+        channel.cached = nil
+        cachedBytes -= cached.size
+        cachedCount -= 1
+        metrics.cachedBytes.add(-cached.size)
+    }
+}
+
+extension UInt64 {
+    fileprivate func dividedRoundingUp(by divisor: UInt64) -> UInt64 {
+        self / divisor + (self % divisor > 0 ? 1 : 0)
+    }
+}

@@ -1,0 +1,237 @@
+import Bytes
+import Metrics
+import Pusher
+
+/// The ordinary channels whose home is one loop: who is in them over all loops, by numbers, users and loops, what was
+/// published last, and what their apps' backends are told.
+///
+/// A session becomes a subscriber on its loop when the answer comes, never before, and answers and broadcasts leave for a
+/// loop by one mailbox in the order in which they are decided here. So a newcomer gets the cached event and all that is
+/// published behind it, once and in order; is told who is there, and then of each who comes or goes; and never hears of
+/// itself. A loop tells of each session that was let in and has left, once.
+///
+/// Worst interleavings, each with its test in `ChannelHomeTests`, and all of them in `ChannelHistories`:
+/// - a session leaves while its answer is under way: its loop finds nobody to take the answer, and tells of the leave
+///   then; a refused one is never told of (`aSubscribeTakenBackIsTakenBackAtHome`);
+/// - pusher-js subscribes, unsubscribes and subscribes at once: the second answer makes it live, the first is given back,
+///   and its user was there all the time (`subscribeUnsubscribeSubscribe`);
+/// - a user's connection ends and another comes, on any loop, in either order: in neither is the user gone
+///   (`aUserWhoComesBackWasNeverGone`);
+/// - the end of a grace is due when the user has come back and gone again: departures are numbered
+///   (`anOldDepartureEndsNothing`).
+package struct ChannelHome {
+    package typealias Effects = ContiguousArray<Effect>
+
+    package enum Effect: Sendable {
+        /// Send the answer to the loop.
+        case answer(loop: Int, ChannelAnswer)
+        /// Send the frame to the channel's subscribers on each loop of the set, but to the connection of that id.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: SocketID?)
+        /// Have the app's backend told.
+        case webhook(App, WebhookEvent)
+    }
+
+    let limits: HomeLimits
+    let metrics: EngineMetrics
+    private let loops: Int
+    var channels: [ChannelKey: HomeChannel] = [:]
+    /// The apps as they are now, by index, as far as they were seen.
+    private var apps: ContiguousArray<App?> = []
+    /// Users and channels that are about to be gone, in the order in which they were left.
+    var departures = LazyQueue<Departure>()
+    /// Of them, those that stand for something.
+    var departing = 0
+    /// Counts that were told a moment ago, in order.
+    var countWindows = LazyQueue<CountWindow>()
+    var openWindows = 0
+    /// Cached events, the oldest first.
+    var cache = LazyQueue<CacheEntry>()
+    var cachedCount = 0
+    /// Of all cached events, with what it costs to keep them.
+    package internal(set) var cachedBytes = 0
+    /// Numbers departures, windows and cached events.
+    private var lastNumber: UInt64 = 0
+
+    package init(loops: Int, limits: HomeLimits = HomeLimits(), metrics: EngineMetrics = EngineMetrics()) {
+        self.loops = loops
+        self.limits = limits
+        self.metrics = metrics
+    }
+
+    /// Channels that somebody is in, or of which something is kept.
+    package var channelCount: Int { channels.count }
+
+    /// The app's value has changed: it counts at once.
+    package mutating func replace(_ app: App) {
+        while apps.count <= app.index { apps.append(nil) }
+        apps[app.index] = app
+    }
+
+    /// The app of a channel, as it is now: a loop may have heard of a change later than this home.
+    func current(_ app: App) -> App {
+        app.index < apps.count ? apps[app.index] ?? app : app
+    }
+
+    func app(of channel: HomeChannel) -> App? {
+        channel.key.app < apps.count ? apps[channel.key.app] : nil
+    }
+
+    mutating func nextNumber() -> UInt64 {
+        lastNumber &+= 1
+        return lastNumber
+    }
+
+    // MARK: Inputs
+
+    /// A loop says something about one of its sessions. `now`: monotonic, in nanoseconds, as everywhere here.
+    package mutating func received(_ request: ChannelRequest, from loop: Int, now: UInt64, _ effects: inout Effects) {
+        switch request {
+        case .enter(let entry): enter(entry, from: loop, now: now, &effects)
+        case .exit(let exit): self.exit(exit, from: loop, now: now, &effects)
+        case .relay(let relay): self.relay(relay, &effects)
+        }
+    }
+
+    private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: UInt64, _ effects: inout Effects) {
+        let app = known(entry.app)
+        let channel = channel(entry.key)
+        if entry.isRepeated {
+            effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
+            return
+        }
+        if let member = entry.member, !channel.members.contains(member.id),
+            channel.members.count >= app.limits.presenceMembersMax
+        {
+            effects.append(
+                .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
+            return removeIfUnused(channel)
+        }
+        if channel.total == 0 { occupied(channel, app, &effects) }
+        if let member = entry.member { arrived(member, channel, app, &effects) }
+        channel.add(loop)
+        let answer = answer(to: entry, channel, app, now: now, &effects)
+        effects.append(.answer(loop: loop, .entered(answer)))
+        countChanged(channel, app, now: now, &effects)
+    }
+
+    private mutating func exit(_ exit: ChannelExit, from loop: Int, now: UInt64, _ effects: inout Effects) {
+        guard let channel = channels[exit.key], let app = app(of: channel), channel.subtract(loop) else { return }
+        if let user = exit.userID, channel.members.leave(user) {
+            if exit.hasEnded, limits.leaveGrace > .zero {
+                let number = depart(channel, user, now: now, &effects)
+                channel.members.linger(user, until: number)
+            } else {
+                removed(user, channel, app, &effects)
+            }
+        }
+        countChanged(channel, app, now: now, &effects)
+        if channel.total == 0 { vacated(channel, app, now: now, &effects) }
+        trimDepartures(&effects)
+        removeIfUnused(channel)
+    }
+
+    private mutating func relay(_ relay: ChannelRelay, _ effects: inout Effects) {
+        guard let channel = channels[relay.key] else { return }
+        broadcast(relay.frame, channel, except: relay.sender, &effects)
+        if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
+    }
+
+    // MARK: Occupied and vacant
+
+    private mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        if channel.vacating != 0 {
+            channel.vacating = 0
+            departing -= 1
+        } else if app.features.webhooks.contains(.channelExistence) {
+            effects.append(.webhook(app, .channelOccupied(channel.name)))
+        }
+    }
+
+    private mutating func vacated(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.channelExistence) else { return }
+        guard limits.leaveGrace > .zero else {
+            return effects.append(.webhook(app, .channelVacated(channel.name)))
+        }
+        channel.vacating = depart(channel, nil, now: now, &effects)
+    }
+
+    // MARK: Members
+
+    private mutating func arrived(
+        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+    ) {
+        switch channel.members.arrive(member) {
+        case .further: break
+        case .back: departing -= 1
+        case .first:
+            metrics.members.add(1)
+            if !channel.loops.isEmpty {
+                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
+            }
+            if app.features.webhooks.contains(.presence) {
+                effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
+            }
+        }
+    }
+
+    mutating func removed(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        channel.members.remove(user)
+        metrics.members.add(-1)
+        if !channel.loops.isEmpty {
+            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
+        }
+        if app.features.webhooks.contains(.presence) {
+            effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
+        }
+    }
+
+    // MARK: Answers
+
+    private mutating func answer(
+        to entry: ChannelEntry, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
+    ) -> ChannelEntered {
+        let cached = channel.cached.flatMap { $0.due > now ? $0.frame : nil }
+        let isMiss = channel.name.kind.isCache && cached == nil
+        if isMiss, !entry.isRepeated {
+            metrics.cacheMisses.add()
+            if app.features.webhooks.contains(.cacheChannels) {
+                effects.append(.webhook(app, .cacheMiss(channel.name)))
+            }
+        }
+        // Where it is not about to be told to everybody.
+        let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil
+        let frames = ServerEvent.enteredFrames(
+            channel.name, members: channel.name.kind.isPresence ? channel.members : nil, isMiss: isMiss, count: count)
+        return ChannelEntered(
+            key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
+            isRepeated: entry.isRepeated, frames: frames, cached: cached)
+    }
+
+    func broadcast(_ frame: SharedBytes, _ channel: HomeChannel, except: SocketID?, _ effects: inout Effects) {
+        guard !channel.loops.isEmpty else { return }
+        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
+    }
+
+    // MARK: The table
+
+    /// The app as it is now, seen from here on.
+    mutating func known(_ app: App) -> App {
+        if app.index < apps.count, let known = apps[app.index] { return known }
+        replace(app)
+        return app
+    }
+
+    mutating func channel(_ key: ChannelKey) -> HomeChannel {
+        if let channel = channels[key] { return channel }
+        let channel = HomeChannel(key, loops: loops)
+        channels[key] = channel
+        return channel
+    }
+
+    mutating func removeIfUnused(_ channel: HomeChannel) {
+        guard channel.isUnused else { return }
+        if channel.countWindow != 0 { openWindows -= 1 }
+        channel.countWindow = 0
+        channels[channel.key] = nil
+    }
+}

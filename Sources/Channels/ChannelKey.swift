@@ -1,0 +1,36 @@
+import Bytes
+import Pusher
+
+/// An ordinary channel of one of the hub's apps.
+package struct ChannelKey: Hashable, Sendable {
+    /// The app's index.
+    package let app: Int
+    package let name: ChannelName
+    /// A keyed hash of both.
+    private let code: UInt64
+
+    package init(_ app: Int, _ name: ChannelName) {
+        self.app = app
+        self.name = name
+        var text = name.string
+        code = text.withUTF8 { KeyedHash.hash(UnsafeRawBufferPointer($0), seed: UInt64(truncatingIfNeeded: app)) }
+    }
+
+    package static func == (left: ChannelKey, right: ChannelKey) -> Bool {
+        left.code == right.code && left.app == right.app && left.name.string == right.name.string
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(code)
+    }
+
+    /// What the standard library's tables ask for: the code is a keyed hash already.
+    package func _rawHashValue(seed: Int) -> Int {
+        Int(truncatingIfNeeded: KeyedHash.mix(code, UInt64(truncatingIfNeeded: seed)))
+    }
+
+    /// The channel's home among so many loops: by the highest bits, which its table there does not look at alone.
+    package func home(of loops: Int) -> Int {
+        Int(truncatingIfNeeded: code.multipliedFullWidth(by: UInt64(loops)).high)
+    }
+}

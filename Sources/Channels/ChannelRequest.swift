@@ -1,0 +1,94 @@
+import Bytes
+import Pusher
+
+/// Who a session is in a presence channel.
+package struct PresenceMember: Sendable, Equatable {
+    package let id: String
+    /// The JSON text of `user_info`; empty where there is none.
+    package let info: [UInt8]
+
+    package init(id: String, info: [UInt8]) {
+        self.id = id
+        self.info = info
+    }
+}
+
+/// What a loop says to the home of an ordinary channel.
+package enum ChannelRequest: Sendable {
+    case enter(ChannelEntry)
+    case exit(ChannelExit)
+    case relay(ChannelRelay)
+}
+
+/// A session asks to be let in. Answered once, by `ChannelAnswer.entered` or `.refused` of the same serial.
+package struct ChannelEntry: Sendable {
+    package let app: App
+    package let key: ChannelKey
+    package let session: SessionID
+    package let serial: UInt32
+    /// Of a presence channel.
+    package let member: PresenceMember?
+    /// It is in already, and only wants to be told so again.
+    package let isRepeated: Bool
+
+    package init(
+        app: App, key: ChannelKey, session: SessionID, serial: UInt32, member: PresenceMember? = nil,
+        isRepeated: Bool = false
+    ) {
+        self.app = app
+        self.key = key
+        self.session = session
+        self.serial = serial
+        self.member = member
+        self.isRepeated = isRepeated
+    }
+}
+
+/// A session that was let in has left: told once for each that was.
+package struct ChannelExit: Sendable, Equatable {
+    package let key: ChannelKey
+    /// Of a presence channel: who it was.
+    package let userID: String?
+    /// Its connection has ended; else it said so itself, and will not be back in a moment.
+    package let hasEnded: Bool
+
+    package init(key: ChannelKey, userID: String?, hasEnded: Bool) {
+        self.key = key
+        self.userID = userID
+        self.hasEnded = hasEnded
+    }
+}
+
+/// A client's event, for everybody in the channel but its sender.
+package struct ChannelRelay: Sendable {
+    package let app: App
+    package let key: ChannelKey
+    package let sender: SocketID
+    package let frame: SharedBytes
+    /// What the app's backend is told, where it wants to be.
+    package let webhook: WebhookEvent?
+}
+
+/// What a home says to a loop. What it broadcasts to the channel later follows by the same mailbox.
+package enum ChannelAnswer: Sendable {
+    case entered(ChannelEntered)
+    case refused(SessionID, serial: UInt32, SubscriptionRefusal)
+}
+
+/// The session is in, at the home.
+package struct ChannelEntered: Sendable {
+    package let key: ChannelKey
+    package let session: SessionID
+    package let serial: UInt32
+    package let userID: String?
+    package let isRepeated: Bool
+    /// What it is told: that it is in, and what else there is to say.
+    package let frames: SharedBytes
+    /// The last event of a cache channel.
+    package let cached: SharedBytes?
+
+    /// For one that is no longer there to hear it.
+    package func exit(hasEnded: Bool) -> ChannelExit? {
+        isRepeated ? nil : ChannelExit(key: key, userID: userID, hasEnded: hasEnded)
+    }
+}

@@ -1,0 +1,65 @@
+import Bytes
+import Pusher
+
+/// One ordinary channel at its home.
+///
+/// Invariant: it is in the home's table exactly while somebody is in it, or something of it is to be kept or told.
+final class HomeChannel {
+    let key: ChannelKey
+    /// Sessions on each loop.
+    private var counts: ContiguousArray<UInt32>
+    /// The loops that have some.
+    private(set) var loops: LoopSet = []
+    /// Over all loops.
+    private(set) var total = 0
+    /// Of a presence channel.
+    var members = PresenceMembers()
+    /// Of a cache channel: the last event that the app's backend published.
+    var cached: CachedFrame?
+    /// The departure by which the app's backend hears that nobody is left; 0 where none does.
+    var vacating: UInt64 = 0
+    /// The window in which counts are not told, for one was; 0 where there is none.
+    var countWindow: UInt64 = 0
+    /// Whether the count has changed in that window.
+    var owesCount = false
+
+    init(_ key: ChannelKey, loops: Int) {
+        self.key = key
+        counts = ContiguousArray(repeating: 0, count: loops)
+    }
+
+    var name: ChannelName { key.name }
+    var isUnused: Bool { total == 0 && members.isEmpty && cached == nil && vacating == 0 }
+
+    func add(_ loop: Int) {
+        counts[loop] += 1
+        total += 1
+        loops.insert(LoopSet(loop: loop))
+    }
+
+    /// False where the loop has nobody in it.
+    func subtract(_ loop: Int) -> Bool {
+        guard counts[loop] > 0 else { return false }
+        counts[loop] -= 1
+        total -= 1
+        if counts[loop] == 0 { loops.remove(LoopSet(loop: loop)) }
+        return true
+    }
+}
+
+/// The last event of a cache channel, kept.
+struct CachedFrame {
+    let event: String
+    let data: [UInt8]
+    let frame: SharedBytes
+    /// Which entry of the home's order stands for it.
+    let entry: UInt64
+    /// Monotonic, in nanoseconds: when it is forgotten.
+    let due: UInt64
+
+    /// What it costs to keep it, in bytes.
+    var size: Int { event.utf8.count + data.count + frame.count + Self.overhead }
+
+    /// Of the channel, its name, and the order.
+    static let overhead = 512
+}

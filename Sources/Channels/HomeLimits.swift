@@ -1,0 +1,37 @@
+/// The bounds and times of one home of ordinary channels. A hub has a home for each loop, which share what is for all
+/// channels. Each is tested at the bound and one past it.
+package struct HomeLimits: Sendable, Equatable {
+    /// How long a user whose last connection ended is still a member, and a channel that nobody is in still counts as
+    /// occupied to the app's backend. Pusher's figure.
+    package var leaveGrace = Duration.seconds(3)
+    /// Users and channels that wait for the end of that; with one more, the oldest goes at once.
+    package var departuresMax = 100_000
+    /// Subscribers above which their number is not told at each change.
+    package var promptCountsMax = 100
+    /// But once in this time, if it has changed.
+    package var countInterval = Duration.seconds(5)
+    /// How long a cache channel keeps its last event. Pusher's figure.
+    package var cacheTime = Duration.seconds(30 * 60)
+    /// Bytes of all of them, with what it costs to keep them; with one more, the oldest goes.
+    package var cacheBytesMax = 64 << 20
+    /// What is due at the same moment and done in one turn; the rest waits for the next.
+    package var dueAtOnceMax = 256
+
+    package init() {}
+
+    /// What is one home's, where the bounds are the hub's.
+    package func share(of loops: Int) -> HomeLimits {
+        var share = self
+        share.departuresMax = max(1, departuresMax / loops)
+        share.cacheBytesMax = cacheBytesMax / loops
+        return share
+    }
+}
+
+extension Duration {
+    /// Whole nanoseconds, zero where it is less than nothing.
+    var nanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        return UInt64(clamping: seconds) &* 1_000_000_000 &+ UInt64(clamping: attoseconds / 1_000_000_000)
+    }
+}

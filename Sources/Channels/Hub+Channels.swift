@@ -1,0 +1,183 @@
+import Bytes
+import Metrics
+import Pusher
+
+/// Ordinary channels: who may be in which, and how sessions come to be in them by their homes' answers.
+extension Hub {
+    /// `pusher:subscribe` to an ordinary channel.
+    ///
+    /// - Parameter isSigned: whether that is the app's signature of the channel, and of `channel_data` where there is one.
+    func subscribe(
+        _ name: ChannelName, _ auth: String?, _ channelData: String?, isSigned: (String) -> Bool, _ session: Session,
+        _ effects: inout Effects
+    ) {
+        switch name.kind {
+        case .public, .cache:
+            enter(name, as: nil, session, &effects)
+        case .private, .privateEncrypted, .privateCache, .privateEncryptedCache:
+            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
+            enter(name, as: nil, session, &effects)
+        case .presence, .presenceCache:
+            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
+            let member: PresenceMember
+            do throws(SubscriptionRefusal) {
+                member = try self.member(channelData, session)
+            } catch {
+                return refuse(name, error, &effects)
+            }
+            enter(name, as: member, session, &effects)
+        case .serverToUser:
+            let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
+            guard let identity = session.identity, user.elementsEqual(identity.userID.utf8) else {
+                return refuse(name, .otherUser, &effects)
+            }
+            enter(name, as: nil, session, &effects)
+        }
+    }
+
+    /// Who the session is in a presence channel: by `channel_data`, or else the user that it is signed in as.
+    private func member(_ channelData: String?, _ session: Session) throws(SubscriptionRefusal) -> PresenceMember {
+        let member: PresenceMember
+        if let channelData {
+            let data: ChannelData
+            do throws(ChannelDataError) {
+                data = try ChannelData(channelData)
+            } catch {
+                throw .badChannelData
+            }
+            member = PresenceMember(id: data.userID, info: data.userInfo)
+        } else if let identity = session.identity {
+            member = PresenceMember(id: identity.userID, info: [])
+        } else {
+            throw .noMember
+        }
+        guard member.info.count <= session.app.limits.presenceMemberBytesMax else { throw .memberTooLarge }
+        return member
+    }
+
+    /// Makes the session one that awaits the channel's home.
+    private func enter(
+        _ name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
+    ) {
+        let key = ChannelKey(session.app.index, name)
+        let channel = channel(key) ?? insert(key)
+        channel.joining += 1
+        session.subscribe(to: channel, .joining)
+        if let member {
+            let detail = session.detail ?? SessionDetail()
+            session.detail = detail
+            detail.enter(channel, as: member.id)
+        }
+        metrics.subscriptions(1, channel)
+        effects.append(
+            .request(
+                .enter(
+                    ChannelEntry(
+                        app: session.app, key: key, session: session.id, serial: session.lastSerial, member: member))))
+    }
+
+    /// A subscribe to a channel that the session is in: it is answered again, of a presence channel with who is there, of a
+    /// cache channel with what is kept, as the home knows it.
+    func repeated(_ place: Int, of name: ChannelName, _ session: Session, _ effects: inout Effects) {
+        guard name.kind.isPresence || name.kind.isCache else {
+            return effects.append(.send(ServerEvent.succeededFrame(name)))
+        }
+        effects.append(
+            .request(
+                .enter(
+                    ChannelEntry(
+                        app: session.app, key: ChannelKey(session.app.index, name), session: session.id,
+                        serial: session.subscriptions[place].serial, isRepeated: true))))
+    }
+
+    // MARK: The home's answers
+
+    /// The channel's home has let the session in.
+    package func entered(_ entered: ChannelEntered, _ session: Session, _ effects: inout Effects) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
+            // Taken back meanwhile.
+            if let exit = entered.exit(hasEnded: false) { effects.append(.request(.exit(exit))) }
+            return
+        }
+        if !entered.isRepeated {
+            let channel = session.subscriptions[place].channel
+            channel.joining -= 1
+            session.subscriptions[place].standing = channel.append(session.id)
+        }
+        effects.append(.send(entered.frames))
+        if let cached = entered.cached { effects.append(.send(cached)) }
+    }
+
+    /// The channel's home has not.
+    package func refused(
+        _ session: Session, serial: UInt32, _ refusal: SubscriptionRefusal, _ effects: inout Effects
+    ) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
+            case .plain(let name) = session.subscriptions[place].channel.label
+        else { return }
+        leave(session.subscriptions.remove(at: place), of: session, hasEnded: false, &effects)
+        refuse(name, refusal, &effects)
+    }
+
+    /// A session that awaited its channel's home or was let in has left. One that awaits is told of when its answer comes.
+    func left(_ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool, _ effects: inout Effects) {
+        let key = ChannelKey(session.app.index, name)
+        let userID = session.detail?.leave(subscription.channel)
+        if case .live = subscription.standing {
+            effects.append(.request(.exit(ChannelExit(key: key, userID: userID, hasEnded: hasEnded))))
+        }
+        if subscription.channel.isEmpty { remove(key) }
+    }
+
+    // MARK: Client events
+
+    /// `client-…`: passed on to the others in a private or presence channel.
+    func passOn(
+        _ event: String, _ name: ChannelName, _ data: [UInt8], _ session: Session, _ effects: inout Effects
+    ) {
+        let app = session.app
+        guard app.features.clientEvents else {
+            return complain("This app does not allow client events", "disabled", &effects)
+        }
+        guard name.kind.allowsClientEvents else {
+            return complain("Client events are for private and presence channels, not encrypted", "kind", &effects)
+        }
+        guard let place = session.place(of: name), case .live = session.subscriptions[place].standing else {
+            return complain("Client events are for channels that the connection is subscribed to", "outside", &effects)
+        }
+        let perSecond = app.limits.clientEventsPerSecond
+        if perSecond > 0 {
+            let detail = session.detail ?? SessionDetail()
+            session.detail = detail
+            guard detail.clientEvents.take(at: now(), perSecond: perSecond) else {
+                metrics.refusedClientEvents["rate"].add()
+                return effects.append(.send(ServerEvent.errorFrame(.rateLimited)))
+            }
+        }
+        data.withUnsafeBytes { text in
+            guard ClientEventData.count(text) <= app.limits.eventBytesMax else {
+                return complain("The data of a client event is longer than this app allows", "size", &effects)
+            }
+            let userID = session.detail?.userID(in: session.subscriptions[place].channel)
+            metrics.clientEvents.add()
+            var webhook: WebhookEvent?
+            if app.features.webhooks.contains(.clientEvents) {
+                webhook = .clientEvent(
+                    name, name: event, data: ClientEventData.characters(text), socketID: session.socketID,
+                    userID: userID)
+            }
+            effects.append(
+                .request(
+                    .relay(
+                        ChannelRelay(
+                            app: app, key: ChannelKey(app.index, name), sender: session.socketID,
+                            frame: ServerEvent.clientFrame(event, name, data: text, userID: userID),
+                            webhook: webhook))))
+        }
+    }
+
+    private func complain(_ message: StaticString, _ reason: String, _ effects: inout Effects) {
+        metrics.refusedClientEvents[reason].add()
+        complain(message, &effects)
+    }
+}

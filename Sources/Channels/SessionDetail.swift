@@ -1,0 +1,45 @@
+import Sync
+
+/// What only few sessions have: those in presence channels, and those that send client events.
+final class SessionDetail {
+    /// Who the session is in the presence channels that it is in or awaits.
+    private var memberships: ContiguousArray<Membership> = []
+    /// How many client events it may send.
+    var clientEvents = EventBudget()
+
+    private struct Membership {
+        let channel: Channel
+        let userID: String
+    }
+
+    func enter(_ channel: Channel, as userID: String) {
+        memberships.append(Membership(channel: channel, userID: userID))
+    }
+
+    func userID(in channel: Channel) -> String? {
+        memberships.first { $0.channel === channel }?.userID
+    }
+
+    func leave(_ channel: Channel) -> String? {
+        guard let index = memberships.firstIndex(where: { $0.channel === channel }) else { return nil }
+        return memberships.remove(at: index).userID
+    }
+}
+
+/// So many events each second, and as many at once after a silence.
+struct EventBudget {
+    /// When all that was taken will have been made up for.
+    private var madeUp = UnixTime(microseconds: .min)
+
+    /// Takes one, unless there is none left. `perSecond`: at least one.
+    mutating func take(at now: UnixTime, perSecond: Int) -> Bool {
+        let interval = Duration.microseconds(max(1, 1_000_000 / perSecond))
+        // Never further ahead than a burst: a clock that is set back must not stop events until it is there again.
+        let full = now.advanced(by: .seconds(1))
+        madeUp = min(max(madeUp, now), full)
+        let next = madeUp.advanced(by: interval)
+        guard next <= full else { return false }
+        madeUp = next
+        return true
+    }
+}

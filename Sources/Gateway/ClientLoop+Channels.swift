@@ -1,0 +1,145 @@
+import Bytes
+import Channels
+import Metrics
+import Pusher
+import Reactor
+
+/// Ordinary channels on a loop: those whose home it is, and those that its sessions are in.
+extension ClientLoop {
+    // MARK: To a home
+
+    /// A session of this loop comes, goes, or has an event for the others.
+    func request(_ request: ChannelRequest) {
+        let target = hubContext.home(of: request.key)
+        if target == number {
+            received(request, from: number)
+        } else {
+            hubContext.mailboxes[target].post(.request(request, from: number))
+        }
+    }
+
+    // MARK: At home
+
+    func received(_ request: ChannelRequest, from loop: Int) {
+        atChannelHome { home, now, effects in home.received(request, from: loop, now: now, &effects) }
+    }
+
+    /// Something of this home's channels may be due.
+    func channelsDue() {
+        atChannelHome { home, now, effects in home.tick(now: now, &effects) }
+    }
+
+    /// Gives the home an input, and does what it decides. What is performed may come back here: its effects then follow
+    /// those that wait, so that no answer and no broadcast overtakes another.
+    func atChannelHome<Result>(
+        _ input: (inout ChannelHome, _ now: UInt64, inout ChannelHome.Effects) -> Result
+    ) -> Result {
+        let result = input(&channelHome, loop.now.nanoseconds, &channelEffects)
+        guard !isPerformingChannelEffects else { return result }
+        isPerformingChannelEffects = true
+        var next = 0
+        while next < channelEffects.count {
+            perform(channelEffects[next])
+            next += 1
+        }
+        isPerformingChannelEffects = false
+        channelEffects.removeAll(keepingCapacity: channelEffects.capacity <= Self.effectsKept)
+        setChannelAlarm()
+        return result
+    }
+
+    private func setChannelAlarm() {
+        guard let channelAlarm else { return }
+        guard let due = channelHome.nextDue else { return channelAlarm.unset() }
+        if due > loop.now.nanoseconds {
+            loop.setDeadline(channelAlarm, Instant(nanoseconds: due))
+        } else {
+            // More is due than is done in one turn; others have theirs first.
+            channelAlarm.unset()
+            mailbox.post(.channelsDue)
+        }
+    }
+
+    private func perform(_ effect: ChannelHome.Effect) {
+        switch effect {
+        case .answer(let target, let answer):
+            if target == number {
+                received(answer)
+            } else {
+                hubContext.mailboxes[target].post(.answer(answer))
+            }
+        case .broadcast(let loops, let key, let frame, let except):
+            let variants = compression?.variants(of: frame)
+            for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
+                if target == number {
+                    deliver(frame, variants, to: key, except: except)
+                } else {
+                    hubContext.mailboxes[target].post(.publish(key, frame, except: except, variants))
+                }
+            }
+        case .webhook(let app, let event):
+            hubContext.webhooks?.post(event, of: app)
+        }
+    }
+
+    // MARK: From a home
+
+    func received(_ answer: ChannelAnswer) {
+        switch answer {
+        case .entered(let entered):
+            if let connection = connection(entered.session), let session = connection.session {
+                engage(connection) { $0.entered(entered, session, &$1) }
+            } else if let exit = entered.exit(hasEnded: true) {
+                request(.exit(exit))
+            }
+        case .refused(let id, let serial, let refusal):
+            guard let connection = connection(id), let session = connection.session else { return }
+            engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
+        }
+    }
+
+    /// Queues the frame to every subscriber that this loop has of the channel, but to the connection of that id. `variants`:
+    /// nil where nobody needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: SocketID?) {
+        guard let channel = hub.channel(key) else { return }
+        let subscribers = channel.subscribers
+        if let except {
+            for id in subscribers where connection(id)?.session?.socketID != except { deliver(frame, variants, to: id) }
+        } else {
+            if let only = subscribers.only { deliver(frame, variants, to: only) }
+            for id in subscribers.many { deliver(frame, variants, to: id) }
+        }
+        metrics.fanout.record(UInt64(subscribers.count))
+        metrics.channelDeliveries.add(subscribers.count)
+    }
+
+    /// Who reads too slowly is closed at the end of the tick: there is no log to go on from.
+    @inline(__always)
+    private func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID) {
+        guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+        source._withUnsafeGuaranteedRef { source in
+            let connection = unsafeDowncast(source, to: Connection.self)
+            if let variants {
+                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+            } else {
+                connection.queue(frame, on: loop)
+            }
+        }
+    }
+}
+
+extension ChannelRequest {
+    /// The channel that it is about.
+    var key: ChannelKey {
+        switch self {
+        case .enter(let entry): entry.key
+        case .exit(let exit): exit.key
+        case .relay(let relay): relay.key
+        }
+    }
+}
+
+extension HubContext {
+    /// The loop that is the ordinary channel's home.
+    func home(of key: ChannelKey) -> Int { key.home(of: mailboxes.count) }
+}

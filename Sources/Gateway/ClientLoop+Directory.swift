@@ -1,0 +1,99 @@
+import Channels
+import Pusher
+import Reactor
+import Sync
+
+/// What routes ask of the hub's channels: each home answers for its own, and of users' streams every loop for its
+/// subscribers.
+extension ClientLoop: ChannelDirectory {
+    func app(id: String) -> App? { configuration.apps.first { $0.id == id } }
+
+    func app(key: String) -> App? { configuration.apps.first { $0.credentials.key == key } }
+
+    func publish(
+        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+    ) -> [ChannelFacts]? {
+        let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
+        let homes = Set(places).sorted()
+        // A home's answers are in the order of its publications.
+        let inOrder = { @Sendable (parts: [[ChannelFacts]]) in
+            var next = Dictionary(uniqueKeysWithValues: zip(homes, parts.map { $0[...] }))
+            return places.map { next[$0]?.popFirst() ?? ChannelFacts() }
+        }
+        let parts = gather(from: homes, { loop in
+            zip(publications, places).filter { $0.1 == loop.number }.map { publication, _ in
+                loop.atChannelHome { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
+            }
+        }, { answer(inOrder($0)) })
+        return parts.map(inOrder)
+    }
+
+    func channels(
+        of app: App, prefix: String, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+    ) -> [String: ChannelFacts]? {
+        let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
+            // A stream's name is told by each loop that has somebody in it, an ordinary channel's by its home alone.
+            parts.reduce(into: [:]) { all, part in
+                all.merge(part) { left, right in
+                    var sum = left
+                    sum.subscriptionCount += right.subscriptionCount
+                    return sum
+                }
+            }
+        }
+        let parts = gather(from: Array(hubContext.mailboxes.indices), { loop in
+            let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
+            return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
+        }, { answer(merge($0)) })
+        return parts.map(merge)
+    }
+
+    func facts(
+        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (ChannelFacts) -> Void
+    ) -> ChannelFacts? {
+        if app.ownsDatabase, let stream = try? StreamName.parse(channel.string) {
+            let sum = { @Sendable (parts: [Int]) in
+                var facts = ChannelFacts()
+                facts.subscriptionCount = parts.reduce(0, +)
+                return facts
+            }
+            return gather(
+                from: Array(hubContext.mailboxes.indices), { $0.hub.channel(stream)?.memberCount ?? 0 },
+                { answer(sum($0)) }
+            ).map(sum)
+        }
+        let key = ChannelKey(app.index, channel)
+        return gather(
+            from: [hubContext.home(of: key)],
+            { loop in loop.channelHome.facts(of: key, now: loop.loop.now.nanoseconds) }, { answer($0[0]) }
+        )?[0]
+    }
+
+    func users(
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
+    ) -> [String]? {
+        let key = ChannelKey(app.index, channel)
+        return gather(from: [hubContext.home(of: key)], { $0.channelHome.users(in: key) }, { answer($0[0]) })?[0]
+    }
+
+    func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
+        gather(from: Array(hubContext.mailboxes.indices), { loop in
+            for id in loop.hub.sessions(of: userID, app) { loop.connection(id)?.close(.terminated) }
+        }, { _ in answer() }).map { _ in }
+    }
+
+    /// Has each of these loops, in order and none twice, give its part. Returned where there is only this one; else `answer`
+    /// gets them.
+    private func gather<Part: Sendable>(
+        from loops: [Int], _ part: @escaping @Sendable (ClientLoop) -> Part,
+        _ answer: @escaping @Sendable ([Part]) -> Void
+    ) -> [Part]? {
+        if loops.isEmpty || loops == [number] { return loops.map { _ in part(self) } }
+        let gather = Gather(loops.count, answer)
+        for (place, target) in loops.enumerated() where target != number {
+            hubContext.mailboxes[target].post(.ask { gather.take(part($0), at: place) })
+        }
+        if let place = loops.firstIndex(of: number) { gather.take(part(self), at: place) }
+        return nil
+    }
+}

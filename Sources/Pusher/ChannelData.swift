@@ -1,0 +1,62 @@
+import Bytes
+import JSON
+
+/// Why the `channel_data` of a subscribe names no member.
+package enum ChannelDataError: Error, Equatable, Sendable {
+    /// Not a JSON object.
+    case malformed(JSONError)
+    /// No `user_id`, or none that is a string of 1 to `PusherLimits.userIDBytes` bytes or a whole number.
+    case invalidUserID
+}
+
+/// What an app's backend says of a member of a presence channel (pusher.md §1.6; Pusher's "Presence channels").
+package struct ChannelData: Equatable, Sendable {
+    /// The user's id; one that is a number there, as its digits.
+    package let userID: String
+    /// The JSON text of `user_info`; empty where there is none.
+    package let userInfo: [UInt8]
+
+    /// Reads the text of `channel_data`.
+    package init(
+        _ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()
+    ) throws(ChannelDataError) {
+        var id: JSONValue?
+        var info: JSONValue?
+        do throws(JSONError) {
+            var reader = try JSONObjectReader(text, maxDepth: limits.depth)
+            while let member = try reader.next() {
+                if member.isNamed("user_id") {
+                    try Self.take(member, as: &id)
+                } else if member.isNamed("user_info") {
+                    try Self.take(member, as: &info)
+                }
+            }
+        } catch {
+            throw .malformed(error)
+        }
+        guard let id, let userID = id.string ?? Self.digits(of: id), 1...limits.userIDBytes ~= userID.utf8.count else {
+            throw .invalidUserID
+        }
+        self.userID = userID
+        userInfo = info.map { [UInt8]($0.bytes) } ?? []
+    }
+
+    /// Reads the text of `channel_data`.
+    package init(_ text: String, limits: PusherLimits = PusherLimits()) throws(ChannelDataError) {
+        var text = text
+        let result = text.withUTF8 { bytes in
+            Result { () throws(ChannelDataError) in try ChannelData(UnsafeRawBufferPointer(bytes), limits: limits) }
+        }
+        self = try result.get()
+    }
+
+    private static func digits(of value: JSONValue) -> String? {
+        value.integer == nil ? nil : value.bytes.string
+    }
+
+    /// Takes a member that may come once: two would let two readers see two users.
+    private static func take(_ member: JSONMember, as value: inout JSONValue?) throws(JSONError) {
+        guard case .none = value else { throw JSONError(.duplicateKey, at: member.value.offset) }
+        value = member.value
+    }
+}

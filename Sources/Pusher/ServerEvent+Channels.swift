@@ -1,0 +1,112 @@
+import Bytes
+import JSON
+
+/// What members of ordinary channels are told of each other, and of what was published before they came.
+extension ServerEvent {
+    /// `pusher_internal:subscription_succeeded` of a presence channel, with all who are in it. `hash` is an object also
+    /// when nobody is.
+    ///
+    /// - Parameter members: each with the JSON text of its `user_info`, empty where there is none.
+    package static func subscriptionSucceeded(
+        _ channel: ChannelName, members: some Collection<(id: String, info: [UInt8])>, to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
+        writer.append(channel.string)
+        writer.append(#"","data":"{\"presence\":{\"ids\":["#)
+        var separator: StaticString = ""
+        for member in members {
+            writer.append(separator)
+            append(quoted: member.id, to: &writer)
+            separator = ","
+        }
+        writer.append(#"],\"hash\":{"#)
+        separator = ""
+        for member in members {
+            writer.append(separator)
+            append(quoted: member.id, to: &writer)
+            writer.append(":")
+            append(info: member.info, to: &writer)
+            separator = ","
+        }
+        writer.append(#"},\"count\":"#)
+        writer.append(decimal: members.count)
+        writer.append(#"}}"}"#)
+    }
+
+    /// `pusher_internal:member_added`; `info` is the JSON text of the `user_info`, empty where there is none.
+    package static func memberAdded(
+        _ channel: ChannelName, id: String, info: [UInt8], to writer: inout ByteWriter
+    ) {
+        member("pusher_internal:member_added", channel, id: id, to: &writer)
+        writer.append(#",\"user_info\":"#)
+        append(info: info, to: &writer)
+        writer.append(#"}"}"#)
+    }
+
+    /// `pusher_internal:member_removed`.
+    package static func memberRemoved(_ channel: ChannelName, id: String, to writer: inout ByteWriter) {
+        member("pusher_internal:member_removed", channel, id: id, to: &writer)
+        writer.append(#"}"}"#)
+    }
+
+    private static func member(
+        _ event: StaticString, _ channel: ChannelName, id: String, to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":""#)
+        writer.append(event)
+        writer.append(#"","channel":""#)
+        writer.append(channel.string)
+        writer.append(#"","data":"{\"user_id\":"#)
+        append(quoted: id, to: &writer)
+    }
+
+    /// `pusher_internal:subscription_count`.
+    package static func subscriptionCount(_ channel: ChannelName, _ count: Int, to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher_internal:subscription_count","channel":""#)
+        writer.append(channel.string)
+        writer.append(#"","data":"{\"subscription_count\":"#)
+        writer.append(decimal: count)
+        writer.append(#"}"}"#)
+    }
+
+    /// `pusher:cache_miss`: nothing is kept of the cache channel.
+    package static func cacheMiss(_ channel: ChannelName, to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher:cache_miss","channel":""#)
+        writer.append(channel.string)
+        writer.append(#""}"#)
+    }
+
+    /// A client's event as the others get it: a string as it was written, any other value's text as a string.
+    ///
+    /// - Parameters:
+    ///   - data: the text of a JSON value.
+    ///   - userID: the sender, on presence channels.
+    package static func clientEvent(
+        _ name: String, _ channel: ChannelName, data: UnsafeRawBufferPointer, userID: String?,
+        to writer: inout ByteWriter
+    ) {
+        writer.append(#"{"event":"#)
+        writer.append(jsonString: name)
+        writer.append(#","channel":""#)
+        writer.append(channel.string)
+        writer.append(#"","data":"#)
+        if data.first == UInt8(ascii: "\"") { writer.append(data) } else { writer.append(jsonString: data) }
+        if let userID {
+            writer.append(#","user_id":"#)
+            writer.append(jsonString: userID)
+        }
+        writer.append("}")
+    }
+
+    /// A string inside of a JSON text that stands in a string.
+    private static func append(quoted text: String, to writer: inout ByteWriter) {
+        writer.append(#"\""#)
+        writer.append(jsonEscapingTwice: text)
+        writer.append(#"\""#)
+    }
+
+    private static func append(info: [UInt8], to writer: inout ByteWriter) {
+        if info.isEmpty { return writer.append("{}") }
+        info.withUnsafeBytes { writer.append(jsonEscaping: $0) }
+    }
+}
