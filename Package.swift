@@ -93,7 +93,12 @@ let package = Package(
                 "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer("API", ["Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Store", "Identity", "Gateway"]),
+        layer(
+            "API",
+            [
+                "Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Store",
+                "Identity", "Gateway",
+            ]),
         layer(
             "Courier",
             [

@@ -1,6 +1,7 @@
 import Channels
 import Glibc
 import Identity
+import Pusher
 import Reactor
 import Sync
 
@@ -58,7 +59,7 @@ extension ClientLoop {
 
     /// These users' access has been revoked: their connections end.
     func revoked(_ revocations: [Revocation]) {
-        for id in hub.revoked(revocations) { connection(id)?.revoked() }
+        for id in hub.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
     }
 
     private func setIdentityAlarm() {
@@ -72,7 +73,7 @@ extension ClientLoop {
 
 extension UnixTime {
     /// The wall clock (`CLOCK_REALTIME`) read now.
-    static func read() -> UnixTime {
+    package static func read() -> UnixTime {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return UnixTime(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)

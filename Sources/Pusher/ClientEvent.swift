@@ -202,7 +202,7 @@ private struct DataMembers {
 
 extension JSONValue? {
     /// Takes the value of a member that may come once: two would let two readers see two messages.
-    fileprivate mutating func takeOnce(_ value: JSONValue) throws(JSONError) {
+    mutating func takeOnce(_ value: JSONValue) throws(JSONError) {
         guard case .none = self else { throw JSONError(.duplicateKey, at: value.offset) }
         self = value
     }

@@ -86,7 +86,9 @@ extension GatewayConfiguration {
 }
 
 private struct NoRoutes: HTTPRoutes {
-    func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+    func respond(
+        to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+    ) -> HTTPResponse? {
         .problem(.notFound, "There is nothing but an echo, at /app/echo.")
     }
 }

@@ -12,7 +12,9 @@ import Testing
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct LoopSpreadTests {
     /// Answers with the name of the thread that it is called on: a connection's loop.
     private struct WhereAmI: HTTPRoutes {
-        func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
             let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
             return HTTPResponse(.ok, body: Array((name ?? "").utf8.prefix { $0 != 0x0A }))
         }

@@ -14,7 +14,9 @@ import Testing
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct MessagePathTests {
     /// Answers with how many locks its thread has taken so far, which is the connection's loop.
     private struct LocksTaken: HTTPRoutes {
-        func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
             HTTPResponse(.ok, body: Array("\(cl_locks_taken())".utf8))
         }
     }

@@ -1,0 +1,12 @@
+/// The bounds of this target; each is the largest number allowed.
+package enum APILimits {
+    /// Bytes of an `Idempotency-Key` of a publish.
+    package static let idempotencyKeyBytes = 255
+    /// Bytes of the answers that are kept for repeats, of all keys.
+    package static let keptAnswerBytes = 16 << 20
+    /// Signatures remembered, where calls that come again are refused: 3,000 calls a second over the time that a signature
+    /// is good for, in 32 bytes each or a little more.
+    package static let seenCalls = 2_000_000
+    /// Apps whose rate of publishing is known; of those that have not published lately nothing is.
+    package static let publishRates = 1_024
+}

@@ -1,0 +1,49 @@
+import Metrics
+
+/// What backends ask of Pusher's HTTP API.
+package final class APIMetrics: MetricSource {
+    /// Why calls are refused.
+    enum Refusal: String, CaseIterable {
+        case unknownApp = "unknown_app", disabled, signature, timestamp, body = "body_md5", replay, rate
+        case size, invalid, key = "idempotency_key"
+    }
+
+    private static let classes = ["2xx", "4xx", "5xx"]
+
+    private let calls = CounterTable("route", PusherPath.Route.allCases.map(\.rawValue), by: "status", classes)
+    /// Those of `calls` that count most.
+    private let done: [PusherPath.Route: Counter]
+    private let refusals = CounterTable("reason", Refusal.allCases.map(\.rawValue))
+    /// Events, once for each channel.
+    let published = Counter()
+    /// Calls answered with the kept answer of another.
+    let repeats = Counter()
+
+    package init() {
+        let calls = calls
+        done = Dictionary(
+            uniqueKeysWithValues: PusherPath.Route.allCases.map { ($0, calls[$0.rawValue, "2xx"]) })
+    }
+
+    func answered(_ route: PusherPath.Route, _ status: Int) {
+        switch status {
+        case 200..<300: done[route]?.add()
+        case 500...: calls[route.rawValue, "5xx"].add()
+        default: calls[route.rawValue, "4xx"].add()
+        }
+    }
+
+    func refused(_ refusal: Refusal) {
+        refusals[refusal.rawValue].add()
+    }
+
+    package func append(to exposition: inout Exposition) {
+        exposition.counter("api_requests_total", "Calls of Pusher's HTTP API, by what they ask for.", calls)
+        exposition.counter("api_refusals_total", "Of them, those refused, by the reason.", refusals)
+        exposition.counter(
+            "published_events_total", "Events published by HTTP, once for each channel.", published.count)
+        exposition.counter(
+            "api_repeats_total", "Publishes answered with the kept answer of the first of that Idempotency-Key.",
+            repeats.count)
+    }
+}

@@ -1,0 +1,84 @@
+import Bytes
+import Gateway
+import HTTP
+import JSON
+import Pusher
+import Sync
+
+/// Why a call of the HTTP API is refused: nothing of it has been done.
+struct CallProblem: Error {
+    let status: Status
+    let message: String
+    /// What it counts as; nil where it is counted by its status alone.
+    let refusal: APIMetrics.Refusal?
+    /// For 429 and 503.
+    private let retryAfter: Duration?
+    /// For 405.
+    private var allowed: String?
+
+    private init(_ status: Status, _ refusal: APIMetrics.Refusal?, _ message: String, retryAfter: Duration? = nil) {
+        (self.status, self.refusal, self.message, self.retryAfter) = (status, refusal, message, retryAfter)
+    }
+
+    init(_ refusal: CallRefusal) {
+        let reason: APIMetrics.Refusal =
+            switch refusal {
+            case .noTimestamp, .untimely: .timestamp
+            case .noBodyDigest, .wrongBodyDigest: .body
+            default: .signature
+            }
+        self.init(
+            refusal == .tooManyParameters ? .badRequest : .unauthorized, reason, refusal.message.bytes.string)
+    }
+
+    init(_ error: PublishError) {
+        if error.isTooLarge {
+            self.init(.contentTooLarge, .size, error.message)
+        } else {
+            self.init(.badRequest, .invalid, error.message)
+        }
+    }
+
+    static func invalid(_ message: String) -> CallProblem { CallProblem(.badRequest, .invalid, message) }
+
+    static func otherMethod(isPost: Bool) -> CallProblem {
+        var problem = CallProblem(.methodNotAllowed, nil, isPost ? "Use POST." : "Use GET.")
+        problem.allowed = isPost ? "POST" : "GET"
+        return problem
+    }
+
+    static let unknownApp = CallProblem(.notFound, .unknownApp, "This hub serves no app of that id.")
+    static let disabled = CallProblem(.forbidden, .disabled, "This app is disabled.")
+    static let replay = CallProblem(
+        .unauthorized, .replay, "This call has come before, with the same signature: sign each call anew.")
+    static let tooManyCalls = CallProblem(
+        .serviceUnavailable, .replay, "More calls have come than this hub can remember, as api.refuseReplays wants it to.",
+        retryAfter: .seconds(60))
+    static let badKey = CallProblem(
+        .badRequest, .key, "Idempotency-Key must have 1 to \(APILimits.idempotencyKeyBytes) bytes.")
+    static let underWay = CallProblem(
+        .conflict, .key, "The call that came first with this Idempotency-Key is still being done.")
+    static let otherCall = CallProblem(
+        .unprocessableContent, .key, "This Idempotency-Key came with another call: a new one needs a key of its own.")
+
+    static func tooFast(_ wait: Duration) -> CallProblem {
+        CallProblem(
+            .tooManyRequests, .rate, "This app publishes faster than its limits.publishesPerSecond allows.",
+            retryAfter: wait)
+    }
+
+    /// `{"error":"…","code":401}`, and what else the status wants.
+    var response: HTTPResponse {
+        var body = ByteWriter(capacity: 256)
+        body.append(#"{"error":"#)
+        body.append(jsonString: message)
+        body.append(#","code":"#)
+        body.append(decimal: status.code)
+        body.append("}\n")
+        let response = HTTPResponse(status, body: body.array)
+        if let allowed { return response.with("Allow", allowed) }
+        guard let retryAfter else { return response }
+        let (seconds, rest) = retryAfter.components
+        return response.with("Retry-After", String(max(1, seconds + (rest > 0 ? 1 : 0))))
+    }
+}

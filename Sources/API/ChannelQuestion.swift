@@ -1,0 +1,93 @@
+import Bytes
+import Channels
+import Gateway
+import HTTP
+import Pusher
+
+/// A call that asks what there is in an app's channels, or has a user's connections closed.
+struct ChannelQuestion {
+    private enum Kind {
+        case channels(prefix: String, ChannelInfo)
+        case channel(ChannelName, ChannelInfo)
+        case stats(ChannelName)
+        case users(ChannelName)
+        case terminate(String)
+    }
+
+    private let kind: Kind
+
+    /// - Parameter subject: the channel or the user in the path.
+    init(_ route: PusherPath.Route, _ subject: String, _ parameters: CallParameters) throws(CallProblem) {
+        switch route {
+        case .channels:
+            let prefix = parameters.string("filter_by_prefix") ?? ""
+            let info = try Self.info(parameters)
+            guard !info.contains(.cache) else {
+                throw .invalid("info may ask for user_count and subscription_count here; cache is told of one channel.")
+            }
+            guard !info.contains(.userCount) || prefix.hasPrefix("presence-") else {
+                throw .invalid("user_count is told of presence channels: filter_by_prefix must begin with presence-.")
+            }
+            kind = .channels(prefix: prefix, info)
+        case .terminate:
+            guard !subject.isEmpty else { throw .invalid("The path names no user.") }
+            kind = .terminate(subject)
+        case .channel, .channelStats, .users, .events, .batchEvents, .channelEvents:
+            guard let name = ChannelName(subject) else {
+                throw .invalid("The path names no channel: 1 to 200 letters, digits and _-=@,.; are a channel's name.")
+            }
+            kind = try Self.kind(route, name, parameters)
+        }
+    }
+
+    private static func kind(
+        _ route: PusherPath.Route, _ name: ChannelName, _ parameters: CallParameters
+    ) throws(CallProblem) -> Kind {
+        switch route {
+        case .channelStats: return .stats(name)
+        case .users:
+            guard name.kind.isPresence else { throw .invalid("Users are known of presence channels only.") }
+            return .users(name)
+        default:
+            let info = try info(parameters)
+            guard !info.contains(.userCount) || name.kind.isPresence else {
+                throw .invalid("user_count is told of presence channels only.")
+            }
+            guard !info.contains(.cache) || name.kind.isCache else {
+                throw .invalid("cache is told of cache channels only.")
+            }
+            return .channel(name, info)
+        }
+    }
+
+    private static func info(_ parameters: CallParameters) throws(CallProblem) -> ChannelInfo {
+        guard let info = parameters.withValue("info", { ChannelInfo(list: $0) }) else { return [] }
+        guard let info else {
+            throw .invalid("info may ask for user_count, subscription_count and cache, separated by commas.")
+        }
+        return info
+    }
+
+    /// The answer, or nil where `answer` will get it.
+    func ask(
+        of app: App, _ channels: any ChannelDirectory, _ answer: @escaping PusherRoutes.Answer
+    ) -> HTTPResponse? {
+        switch kind {
+        case .channels(let prefix, let info):
+            channels.channels(of: app, prefix: prefix) { answer(ChannelAnswers.channels($0, info)) }
+                .map { ChannelAnswers.channels($0, info) }
+        case .channel(let name, let info):
+            channels.facts(of: name, of: app) { answer(ChannelAnswers.channel($0, info)) }
+                .map { ChannelAnswers.channel($0, info) }
+        case .stats(let name):
+            channels.facts(of: name, of: app) { answer(ChannelAnswers.stats($0)) }
+                .map { ChannelAnswers.stats($0) }
+        case .users(let name):
+            channels.users(in: name, of: app) { answer(ChannelAnswers.users($0)) }
+                .map { ChannelAnswers.users($0) }
+        case .terminate(let user):
+            channels.terminate(user, of: app) { answer(ChannelAnswers.nothing) }
+                .map { ChannelAnswers.nothing }
+        }
+    }
+}

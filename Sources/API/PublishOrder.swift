@@ -1,0 +1,71 @@
+import Bytes
+import Channels
+import Gateway
+import Pusher
+
+/// What a call wants published, and how it is answered.
+struct PublishOrder: Sendable {
+    let events: [PublishedEvent]
+    private let route: PusherPath.Route?
+
+    /// Reads the body, or of a call without one the parameters (Pusher: "parameters MAY be submitted in the query string").
+    init(
+        _ path: PusherPath, _ body: UnsafeRawBufferPointer, _ parameters: CallParameters, of app: App
+    ) throws(PublishError) {
+        var limits = PublishLimits()
+        limits.dataBytes = app.limits.eventBytesMax
+        limits.channels = app.limits.channelsPerPublishMax
+        limits.events = app.limits.batchEventsMax
+        route = path.route
+        switch path.route {
+        case .batchEvents:
+            events = try PublishedEvent.decode(batch: body, limits: limits)
+        case .channelEvents:
+            guard let channel = ChannelName(path.subject) else { throw PublishError(.badChannel(place: nil)) }
+            events = [try PublishedEvent.decode(data: body, parameters, to: channel, limits: limits)]
+        default:
+            events =
+                body.count > 0
+                ? [try PublishedEvent.decode(body, limits: limits)]
+                : [try PublishedEvent.decode(parameters, limits: limits)]
+        }
+        guard app.ownsDatabase else { return }
+        for (place, event) in events.enumerated() where event.channels.contains(where: \.isUsersOwn) {
+            throw PublishError(.ownedChannel, place: path.route == .batchEvents ? place : nil)
+        }
+    }
+
+    /// One for each channel of each event.
+    var publications: [Publication] {
+        if events.count == 1, let event = events.first, event.channels.count == 1, let channel = event.channels.first {
+            return [Publication(channel: channel, event: event.name, data: event.data, except: event.except)]
+        }
+        return events.flatMap { event in
+            event.channels.map {
+                Publication(channel: $0, event: event.name, data: event.data, except: event.except)
+            }
+        }
+    }
+
+    /// The answer, from what is known of the channels of `publications`.
+    func answer(_ facts: [ChannelFacts]) -> HTTPResponse {
+        switch route {
+        case .batchEvents: return ChannelAnswers.published(batch: events, facts)
+        case .channelEvents: return ChannelAnswers.accepted
+        default:
+            guard let event = events.first else { return ChannelAnswers.nothing }
+            return ChannelAnswers.published(event.channels, facts, event.info)
+        }
+    }
+}
+
+extension ChannelName {
+    /// Whether the channel is a user's in the app that owns the database.
+    fileprivate var isUsersOwn: Bool {
+        var name = string
+        return name.withUTF8 { name in
+            let name = UnsafeRawBufferPointer(name)
+            return name.hasPrefix("user.") || name.hasPrefix("private-user.")
+        }
+    }
+}

@@ -1,0 +1,218 @@
+import Bytes
+import Channels
+import Gateway
+import HTTP
+import Metrics
+import Pusher
+import Reactor
+import Sync
+
+/// Pusher's HTTP API (pusher.md §2): what an app's backend publishes, asks and has done, each call signed by the app.
+///
+/// Beyond Pusher's: a publish with an `Idempotency-Key` is done once, however often it is sent, and gets the first answer;
+/// calls that come a second time may be refused altogether. No CORS: no page holds an app's secret.
+package final class PusherRoutes: Sendable {
+    /// What is the same for all apps.
+    package struct Settings: Sendable {
+        /// Refuse a call whose signature has come before.
+        package var refusesReplays = false
+        /// Keys whose answers are kept; 0: keys mean nothing.
+        package var idempotencyKeysMax = 65_536
+        /// How long they are.
+        package var idempotencyTime: Duration = .seconds(3600)
+
+        package init() {}
+    }
+
+    let keptAnswers: KeptAnswers?
+    let seenCalls: SeenCalls?
+    private let rates = PublishRates()
+    let metrics: APIMetrics
+    private let now: @Sendable () -> UnixTime
+
+    /// - Parameter now: the clock that timestamps are held against.
+    package init(
+        _ settings: Settings = Settings(), metrics: APIMetrics = APIMetrics(),
+        now: @escaping @Sendable () -> UnixTime = UnixTime.read
+    ) {
+        keptAnswers =
+            settings.idempotencyKeysMax > 0
+            ? KeptAnswers(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
+        seenCalls = settings.refusesReplays ? SeenCalls() : nil
+        self.metrics = metrics
+        self.now = now
+    }
+
+    /// What a route does with its answer, when it comes later.
+    typealias Answer = @Sendable (HTTPResponse) -> Void
+
+    /// The answer, or nil where `answer` will get it.
+    func respond(
+        to request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory, _ answer: @escaping Answer
+    ) -> HTTPResponse? {
+        guard let route = path.route else {
+            return .problem(.notFound, "Pusher's HTTP API has no such call.")
+        }
+        let later: Answer = { [metrics] response in
+            metrics.answered(route, response.status.code)
+            answer(response)
+        }
+        let response: HTTPResponse?
+        do throws(CallProblem) {
+            response = try self.response(to: request, path, route, channels, later)
+        } catch {
+            if let refusal = error.refusal { metrics.refused(refusal) }
+            response = error.response
+        }
+        if let response { metrics.answered(route, response.status.code) }
+        return response
+    }
+
+    private func response(
+        to request: HTTPRequest, _ path: PusherPath, _ route: PusherPath.Route, _ channels: any ChannelDirectory,
+        _ answer: @escaping Answer
+    ) throws(CallProblem) -> HTTPResponse? {
+        guard request.method == (route.isPost ? .post : .get) else { throw .otherMethod(isPost: route.isPost) }
+        let app = try self.app(of: request, path, channels)
+        guard app.features.isEnabled else { throw .disabled }
+        let seconds = now().microseconds / 1_000_000
+        let call = try verified(request, by: app, isPost: route.isPost, seconds)
+        switch route {
+        case .events, .batchEvents:
+            return try publishOnce(request, path, call, seconds, of: app, channels, answer)
+        case .channelEvents:
+            return try once(call, seconds) { () throws(CallProblem) in
+                try publish(request, path, call, of: app, channels, answer)
+            }
+        case .channels, .channel, .users, .channelStats, .terminate:
+            return try once(call, seconds) { () throws(CallProblem) in
+                try ChannelQuestion(route, path.subject, call.parameters).ask(of: app, channels, answer)
+            }
+        }
+    }
+
+    // MARK: Who calls
+
+    private func app(
+        of request: HTTPRequest, _ path: PusherPath, _ channels: any ChannelDirectory
+    ) throws(CallProblem) -> App {
+        if let id = path.app {
+            guard let app = channels.app(id: id) else { throw .unknownApp }
+            return app
+        }
+        let key = request.query.withUnsafeBytes { query in
+            Result { () throws(CallRefusal) in try CallParameters(query: query).string("auth_key") }
+        }
+        do throws(CallRefusal) {
+            guard let app = try key.get().flatMap({ channels.app(key: $0) }) else { throw .wrongKey }
+            return app
+        } catch {
+            throw CallProblem(error)
+        }
+    }
+
+    private func verified(
+        _ request: HTTPRequest, by app: App, isPost: Bool, _ seconds: Int64
+    ) throws(CallProblem) -> SignedCall {
+        var path = request.path
+        let result: Result<SignedCall, CallRefusal> = path.withUTF8 { path in
+            request.query.withUnsafeBytes { query in
+                request.body.withUnsafeBytes { body in
+                    Result { () throws(CallRefusal) in
+                        try SignedCall(
+                            SignedCall.Request(
+                                method: isPost ? "POST" : "GET", path: UnsafeRawBufferPointer(path), query: query,
+                                body: body),
+                            by: app.credentials, now: seconds)
+                    }
+                }
+            }
+        }
+        switch result {
+        case .success(let call): return call
+        case .failure(let refusal): throw CallProblem(refusal)
+        }
+    }
+
+    // MARK: Once
+
+    /// Does what the call asks for, unless it came before; one that is refused may come again.
+    private func once(
+        _ call: SignedCall, _ seconds: Int64, _ body: () throws(CallProblem) -> HTTPResponse?
+    ) throws(CallProblem) -> HTTPResponse? {
+        guard let seenCalls else { return try body() }
+        switch seenCalls.insert(call, now: seconds) {
+        case .new: break
+        case .seen: throw .replay
+        case .full: throw .tooManyCalls
+        }
+        do throws(CallProblem) {
+            return try body()
+        } catch {
+            seenCalls.remove(call)
+            throw error
+        }
+    }
+
+    /// Publishes, unless the call's key came before: then the first answer is this one's, too, however it is signed.
+    private func publishOnce(
+        _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, _ seconds: Int64, of app: App,
+        _ channels: any ChannelDirectory, _ answer: @escaping Answer
+    ) throws(CallProblem) -> HTTPResponse? {
+        guard let keptAnswers, let key = request.idempotencyKey else {
+            return try once(call, seconds) { () throws(CallProblem) in
+                try publish(request, path, call, of: app, channels, answer)
+            }
+        }
+        guard (1...APILimits.idempotencyKeyBytes).contains(key.count) else { throw .badKey }
+        var route = request.path
+        let digest = route.withUTF8 { route in
+            request.body.withUnsafeBytes {
+                CallDigest(path: UnsafeRawBufferPointer(route), body: $0, call.parameters)
+            }
+        }
+        let ticket: KeptAnswers.Ticket
+        switch keptAnswers.begin(KeptAnswers.Key(index: app.index, bytes: key), digest, at: .read()) {
+        case .new(let given): ticket = given
+        case .underWay: throw .underWay
+        case .otherCall: throw .otherCall
+        case .kept(let response):
+            metrics.repeats.add()
+            return response
+        }
+        do throws(CallProblem) {
+            let response = try once(call, seconds) { () throws(CallProblem) in
+                try publish(request, path, call, of: app, channels) { response in
+                    keptAnswers.complete(ticket, response)
+                    answer(response)
+                }
+            }
+            if let response { keptAnswers.complete(ticket, response) }
+            return response
+        } catch {
+            keptAnswers.abandon(ticket)
+            throw error
+        }
+    }
+
+    // MARK: Publishing
+
+    private func publish(
+        _ request: HTTPRequest, _ path: PusherPath, _ call: SignedCall, of app: App,
+        _ channels: any ChannelDirectory, _ answer: @escaping Answer
+    ) throws(CallProblem) -> HTTPResponse? {
+        let read = request.body.withUnsafeBytes { body in
+            Result { () throws(PublishError) in try PublishOrder(path, body, call.parameters, of: app) }
+        }
+        let order: PublishOrder
+        switch read {
+        case .success(let wanted): order = wanted
+        case .failure(let error): throw CallProblem(error)
+        }
+        if let wait = rates.take(order.events.count, of: app, at: .read()) { throw .tooFast(wait) }
+        let publications = order.publications
+        metrics.published.add(publications.count)
+        let facts = channels.publish(publications, of: app) { answer(order.answer($0)) }
+        return facts.map { order.answer($0) }
+    }
+}

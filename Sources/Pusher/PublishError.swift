@@ -1,0 +1,66 @@
+import JSON
+
+/// Why what a backend wants published is not: nothing of it is.
+package struct PublishError: Error, Equatable, Sendable {
+    package enum Reason: Equatable, Sendable {
+        /// Not JSON, or not an object.
+        case malformed(JSONError)
+        case noName, longName(max: Int)
+        case noData, dataNotText
+        /// Answered with 413.
+        case largeData(max: Int)
+        case noChannel, twoChannels, channelsOfBatch, manyChannels(max: Int)
+        /// The name at that place of `channels`, or of `channel` where there is none.
+        case badChannel(place: Int?)
+        case badSocketID, badInfo
+        case noBatch, emptyBatch, manyEvents(max: Int)
+        /// A user's channel: the database alone publishes to it.
+        case ownedChannel
+    }
+
+    package let reason: Reason
+    /// The event's place in its batch, from 0; nil where there is no batch.
+    package var place: Int?
+
+    package init(_ reason: Reason, place: Int? = nil) {
+        self.reason = reason
+        self.place = place
+    }
+
+    /// Whether the event is larger than it may be, rather than wrong.
+    package var isTooLarge: Bool {
+        if case .largeData = reason { true } else { false }
+    }
+
+    /// A sentence for the developer of the backend: nothing of the event is in it.
+    package var message: String {
+        guard let place else { return text }
+        return "batch[\(place)]: \(text)"
+    }
+
+    private var text: String {
+        switch reason {
+        case .malformed(let error): "The body is not a JSON object (byte \(error.offset): \(error.kind))."
+        case .noName: "name is missing: the event's name, a string."
+        case .longName(let max): "name is longer than \(max) bytes."
+        case .noData: "data is missing: the event's data, a string."
+        case .dataNotText:
+            "data must be a string: turn objects into JSON text first, which clients parse. Pusher's libraries do."
+        case .largeData(let max):
+            "The data content of this event exceeds the allowed maximum (\(max) bytes). limits.eventBytes of the app raises it."
+        case .noChannel: "channels is missing: a list of names, or channel with one."
+        case .twoChannels: "channels and channel exclude each other."
+        case .channelsOfBatch: "An event of a batch names one channel, by channel."
+        case .manyChannels(let max): "channels has more than \(max) names."
+        case .badChannel(let place):
+            "\(place.map { "channels[\($0)]" } ?? "channel") is no channel name: 1 to 200 letters, digits and _-=@,.; are."
+        case .badSocketID: "socket_id is no id of a connection, such as 123.456."
+        case .badInfo: "info may ask for user_count and subscription_count, separated by a comma."
+        case .noBatch: "batch is missing: a list of events."
+        case .emptyBatch: "batch is empty."
+        case .manyEvents(let max): "batch has more than \(max) events."
+        case .ownedChannel:
+            "Channels that begin with user. or private-user. get what is written to the database, and nothing by this call."
+        }
+    }
+}

@@ -1,0 +1,177 @@
+import Bytes
+import Digests
+
+/// The bounds of HTTP API calls; each is the largest number allowed.
+package struct CallLimits: Sendable, Equatable {
+    /// Parameters of one query: a publish may name its channels there, 100 of them.
+    package var parametersMax = 128
+    /// Seconds that a call's timestamp may be from the hub's clock, either way (Pusher: 600).
+    package var secondsApart: Int64 = 600
+
+    package init() {}
+}
+
+/// Why a call is not taken for the app's. Nothing of the call is in it, and nothing that would help to sign one.
+package enum CallRefusal: Error, Equatable, Sendable, CaseIterable {
+    case tooManyParameters
+    /// One of those that the signature is made with comes twice, and each could be meant.
+    case repeatedParameter
+    case wrongKey, wrongVersion, noTimestamp, untimely, noBodyDigest, wrongBodyDigest, noSignature, wrongSignature
+
+    /// A sentence for the developer of the backend.
+    package var message: StaticString {
+        switch self {
+        case .tooManyParameters: "The query has more than 128 parameters."
+        case .repeatedParameter: "auth_key, auth_timestamp, auth_version, auth_signature and body_md5 may come once each."
+        case .wrongKey: "auth_key is missing or not the key of this app."
+        case .wrongVersion: "auth_version is missing or not 1.0."
+        case .noTimestamp: "auth_timestamp is missing or not in whole seconds since 1970."
+        case .untimely:
+            "auth_timestamp is more than 600 seconds from this hub's clock: a call kept for too long, or a clock that is wrong."
+        case .noBodyDigest: "body_md5 is missing: a call with a body carries the body's MD5 in hexadecimal."
+        case .wrongBodyDigest: "body_md5 is not the MD5 of the body that came."
+        case .noSignature: "auth_signature is missing."
+        case .wrongSignature:
+            "auth_signature is not the app's: HMAC-SHA-256 by its secret, in hexadecimal, of method, path and sorted parameters."
+        }
+    }
+}
+
+/// A call whose signature is the app's.
+package struct SignedCall: Sendable {
+    /// The parameters of the query, in the reading that was signed.
+    package let parameters: CallParameters
+    /// Seconds since 1970, as the caller said them.
+    package let timestamp: Int64
+    /// The signature's beginning: the same for the same call only.
+    package let mark: Mark
+
+    /// Sixteen bytes of a signature.
+    package struct Mark: Hashable, Sendable {
+        let high: UInt64
+        let low: UInt64
+
+        /// Of hexadecimal digits, of which there are 32 or more: a signature that has been verified.
+        init(_ digits: UnsafeRawBufferPointer) {
+            func word(_ range: Range<Int>) -> UInt64 {
+                range.reduce(0) { $0 << 4 | UInt64(digits[$1].hexValue ?? 0) }
+            }
+            (high, low) = (word(0..<16), word(16..<32))
+        }
+    }
+
+    /// The parts of an HTTP request that a signature covers, pointing into it.
+    package struct Request {
+        let method: StaticString
+        let path: UnsafeRawBufferPointer
+        let query: UnsafeRawBufferPointer
+        let body: UnsafeRawBufferPointer
+
+        /// - Parameters:
+        ///   - method: in capitals.
+        ///   - path: as it came, without the query.
+        package init(
+            method: StaticString, path: UnsafeRawBufferPointer, query: UnsafeRawBufferPointer,
+            body: UnsafeRawBufferPointer
+        ) {
+            (self.method, self.path, self.query, self.body) = (method, path, query, body)
+        }
+    }
+
+    /// Verifies a request. What is signed is not always what is sent: libraries escape paths and values, or do not, before
+    /// or after they sign, so each reading of what came is tried, where there are several.
+    ///
+    /// - Parameter now: seconds since 1970.
+    package init(
+        _ request: Request, by credentials: AppCredentials, now: Int64, limits: CallLimits = CallLimits()
+    ) throws(CallRefusal) {
+        let plain = try CallParameters(query: request.query, limits: limits)
+        timestamp = try Self.checkedTimestamp(plain, request.body, credentials, now: now, limits)
+        if let mark = try Self.verifiedMark(plain, request, credentials) {
+            (parameters, self.mark) = (plain, mark)
+            return
+        }
+        guard request.query.firstIndex(of: UInt8(ascii: "+"), from: 0) != nil else { throw .wrongSignature }
+        let spaced = try CallParameters(query: request.query, plus: .space, limits: limits)
+        guard let mark = try Self.verifiedMark(spaced, request, credentials) else { throw .wrongSignature }
+        (parameters, self.mark) = (spaced, mark)
+    }
+
+    /// All but the signature, in which a plus sign means nothing.
+    private static func checkedTimestamp(
+        _ parameters: CallParameters, _ body: UnsafeRawBufferPointer, _ credentials: AppCredentials, now: Int64,
+        _ limits: CallLimits
+    ) throws(CallRefusal) -> Int64 {
+        for name in ["auth_key", "auth_timestamp", "auth_version", "auth_signature", "body_md5"] as [StaticString] {
+            guard !parameters.isRepeated(name) else { throw .repeatedParameter }
+        }
+        guard parameters.withValue("auth_key", { credentials.isKey($0) }) ?? false else { throw .wrongKey }
+        guard parameters.withValue("auth_version", { $0.equals("1.0") }) ?? false else { throw .wrongVersion }
+        guard let seconds = parameters.withValue("auth_timestamp", { $0.decimalValue }) ?? nil else {
+            throw .noTimestamp
+        }
+        let (apart, isFar) = now.subtractingReportingOverflow(Int64(seconds))
+        guard !isFar, apart.magnitude <= limits.secondsApart.magnitude else { throw .untimely }
+        // Some libraries send the MD5 of nothing on calls without a body: what is there is checked.
+        if let matches = parameters.withValue("body_md5", { MD5(body).matches(hex: $0) }) {
+            guard matches else { throw .wrongBodyDigest }
+        } else if body.count > 0 {
+            throw .noBodyDigest
+        }
+        return Int64(seconds)
+    }
+
+    /// The mark of the signature, where it is that of these parameters and of the path as it came, or decoded; nil where
+    /// it is neither.
+    private static func verifiedMark(
+        _ parameters: CallParameters, _ request: Request, _ credentials: AppCredentials
+    ) throws(CallRefusal) -> Mark? {
+        var rest = ByteWriter(capacity: request.query.count + 8)
+        parameters.append(canonicalTo: &rest) { $0.equals("auth_signature") }
+        let mark: Mark?? = rest.withUnsafeBytes { rest in
+            parameters.withValue("auth_signature") { digits in
+                func isSigned(_ path: UnsafeRawBufferPointer) -> Bool {
+                    credentials.verify(digits, ofCall: request.method, path, rest)
+                }
+                if isSigned(request.path) { return Mark(digits) }
+                guard request.path.firstIndex(of: UInt8(ascii: "%"), from: 0) != nil else { return nil }
+                var decoded: [UInt8] = []
+                LenientPercent.decode(request.path, to: &decoded)
+                return decoded.withUnsafeBytes { isSigned($0) } ? Mark(digits) : nil
+            }
+        }
+        guard let mark else { throw .noSignature }
+        return mark
+    }
+}
+
+extension AppCredentials {
+    /// True when `digits` are, in hexadecimal, the code of `METHOD\nPATH\nPARAMETERS` by one of the secrets.
+    fileprivate func verify(
+        _ digits: UnsafeRawBufferPointer, ofCall method: StaticString, _ path: UnsafeRawBufferPointer,
+        _ parameters: UnsafeRawBufferPointer
+    ) -> Bool {
+        verify(digits: digits) { secret in
+            var hash = secret.begin()
+            hash.update(method.bytes)
+            hash.update(("\n" as StaticString).bytes)
+            hash.update(path)
+            hash.update(("\n" as StaticString).bytes)
+            hash.update(parameters)
+            return secret.finish(hash)
+        }
+    }
+
+    /// The signature of a call, for clients of the API: those that measure a hub, and tests.
+    ///
+    /// - Parameter parameters: `name=value` in the order of the names, joined by `&`, without the signature.
+    package func sign(call method: StaticString, path: String, parameters: String) -> String {
+        var message = ByteWriter(capacity: 256)
+        message.append(method)
+        message.append("\n")
+        message.append(path)
+        message.append("\n")
+        message.append(parameters)
+        return message.withUnsafeBytes { code(ofText: $0) }
+    }
+}
