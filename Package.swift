@@ -219,7 +219,8 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "Sync",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Gateway", "HTTP", "Postgres", "Store",
+                "Sync",
                 "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),

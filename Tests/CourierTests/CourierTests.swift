@@ -21,6 +21,7 @@ struct CourierTests {
         configuration.allowsPrivate = true
         configuration.limits.pauseMin = .milliseconds(20)
         configuration.limits.pauseMax = .milliseconds(100)
+        configuration.limits.stopTimeout = .milliseconds(100)
         change(&configuration)
         return try Courier(
             configuration, apps: apps, metrics: metrics,

@@ -14,7 +14,7 @@ final class Receiver: @unchecked Sendable {
         /// A field of the head, by its name in lower case.
         func field(_ name: String) -> String? {
             for line in head.components(separatedBy: "\r\n").dropFirst() {
-                let parts = line.split(separator: ":", maxSplits: 1)
+                let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
                 if parts.count == 2, parts[0].lowercased() == name {
                     return parts[1].trimmingCharacters(in: .whitespaces)
                 }

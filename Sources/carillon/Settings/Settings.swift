@@ -24,6 +24,8 @@ struct Settings: Sendable {
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var channels: ChannelSettings
+    var webhooks: WebhookSettings
     var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
@@ -94,6 +96,13 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
+/// How ordinary channels are kept.
+struct ChannelSettings: Sendable, Hashable {
+    var leaveGrace: Duration
+    var cacheTime: Duration
+    var cacheBytesMax: Int
+}
+
 /// Which messages are compressed for clients that offer it, and how.
 struct MessageCompression: Sendable, Hashable {
     var isOn: Bool
@@ -142,6 +151,11 @@ extension Settings {
             message: try effective.required(SettingsTable.messageTimeout),
             unacked: try effective.required(SettingsTable.unackedTimeout))
         limits = try LimitSettings(effective)
+        channels = ChannelSettings(
+            leaveGrace: try effective.required(SettingsTable.leaveGrace),
+            cacheTime: try effective.required(SettingsTable.cacheTime),
+            cacheBytesMax: try effective.required(SettingsTable.cacheBytesMax))
+        webhooks = try WebhookSettings(effective)
         compression = MessageCompression(
             isOn: try effective.required(SettingsTable.compression),
             threshold: try effective.required(SettingsTable.compressionThreshold),
