@@ -52,8 +52,8 @@ struct CallProblem: Error {
     static let replay = CallProblem(
         .unauthorized, .replay, "This call has come before, with the same signature: sign each call anew.")
     static let tooManyCalls = CallProblem(
-        .serviceUnavailable, .replay, "More calls have come than this hub can remember, as api.refuseReplays wants it to.",
-        retryAfter: .seconds(60))
+        .serviceUnavailable, .replay,
+        "More calls have come than this hub can remember, as api.refuseReplays wants it to.", retryAfter: .seconds(60))
     static let badKey = CallProblem(
         .badRequest, .key, "Idempotency-Key must have 1 to \(APILimits.idempotencyKeyBytes) bytes.")
     static let underWay = CallProblem(

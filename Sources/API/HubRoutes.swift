@@ -55,7 +55,7 @@ package struct HubRoutes: HTTPRoutes {
         let answer = { @Sendable (response: HTTPResponse) in exchange.respond(response.shared(with: origin)) }
         let refusal =
             switch route {
-            case .auth: users.auth.respond(to: request, answer)
+            case .auth: users.auth.respond(to: request, channels, answer)
             case .action(let target): users.actions.respond(to: request, target, exchange, answer)
             case .snapshot(let target, let user):
                 users.snapshots.respond(to: request, target, of: user, exchange, answer)

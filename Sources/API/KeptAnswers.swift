@@ -110,6 +110,9 @@ final class KeptAnswers: Sendable {
         state.passed = 0
     }
 
+    /// Places of the order, those of keys that are gone among them.
+    var orderCount: Int { state.withLock { $0.order.count } }
+
     /// Forgets the oldest keys as long as `isOver` says so of their entries.
     private func forget(_ state: inout State, while isOver: (Entry) -> Bool) {
         while state.passed < state.order.count {

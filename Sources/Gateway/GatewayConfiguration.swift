@@ -17,7 +17,12 @@ package struct GatewayConfiguration: Sendable {
     package var origins = AllowedOrigins.any
     package var limits = GatewayLimits()
     package var channelLimits = ChannelLimits()
-    package var httpLimits = HTTPLimits()
+    /// Bodies as large as a batch of Pusher's HTTP API may be: ten events of 10 KiB, whose text is escaped.
+    package var httpLimits = {
+        var limits = HTTPLimits()
+        limits.bodyBytes = 262_144
+        return limits
+    }()
     package var timeouts = GatewayTimeouts()
     /// Messages are compressed for clients that offer it; nil: never.
     package var compression: CompressionSettings? = CompressionSettings()

@@ -67,8 +67,13 @@ extension ByteWriter {
 
     /// Appends the answer to a request that could not be read; the connection is closed behind it.
     package mutating func append(refusal error: HTTPError) {
-        append(
-            response: error.status, contentType: "text/plain; charset=utf-8", keepsAlive: false,
-            body: error.message.bytes)
+        // In JSON, as all errors. The messages are ours, and need no escapes.
+        var body = ByteWriter(capacity: 128)
+        body.append(#"{"error":""#)
+        body.append(error.message)
+        body.append(#"","code":"#)
+        body.append(decimal: error.status.code)
+        body.append("}\n")
+        body.withUnsafeBytes { append(response: error.status, keepsAlive: false, body: $0) }
     }
 }

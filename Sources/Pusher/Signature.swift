@@ -108,6 +108,9 @@ package struct AppCredentials: Sendable {
         return writer.string
     }
 
+    /// The code of any text, by the secret that signs.
+    func code(of text: UnsafeRawBufferPointer) -> SHA256Digest { secret.authenticationCode(for: text) }
+
     /// The code of `signed` by the present secret.
     func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
         code(of: signed, socketID: socketID, by: secret)

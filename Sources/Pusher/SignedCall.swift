@@ -22,7 +22,7 @@ package enum CallRefusal: Error, Equatable, Sendable, CaseIterable {
     package var message: StaticString {
         switch self {
         case .tooManyParameters: "The query has more than 128 parameters."
-        case .repeatedParameter: "auth_key, auth_timestamp, auth_version, auth_signature and body_md5 may come once each."
+        case .repeatedParameter: "auth_key, auth_timestamp, auth_version, auth_signature and body_md5 come once each."
         case .wrongKey: "auth_key is missing or not the key of this app."
         case .wrongVersion: "auth_version is missing or not 1.0."
         case .noTimestamp: "auth_timestamp is missing or not in whole seconds since 1970."

@@ -208,6 +208,7 @@ final class HubMetrics: MetricSource {
     let authFailures = CounterTable(
         "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
     let gateway: GatewayMetrics
+    let api = APIMetrics()
     let feed = FeedMetrics()
     let store = StoreMetrics()
     let postgres = PostgresMetrics()
@@ -229,7 +230,7 @@ final class HubMetrics: MetricSource {
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
         [
-            gateway, self, feed, store, courier, postgres,
+            gateway, self, api, feed, store, courier, postgres,
             ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
         ]
     }
@@ -293,6 +294,7 @@ extension GatewayConfiguration {
         channelLimits.homes.cacheTime = settings.channels.cacheTime
         channelLimits.homes.cacheBytesMax = settings.channels.cacheBytesMax
         httpLimits.headBytes = settings.limits.headBytesMax
+        httpLimits.bodyBytes = settings.limits.bodyBytesMax
         timeouts.handshake = settings.timeouts.handshake
         if let tls = settings.tls { timeouts.tlsHandshake = tls.handshakeTimeout }
         limits.tlsHandshakesMax = settings.limits.tlsHandshakesMax

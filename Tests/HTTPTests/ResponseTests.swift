@@ -34,6 +34,7 @@ import Testing
             #expect(head?.statusCode == 431)
             #expect(head?.field("connection", contains: "close") == true)
         }
+        #expect(writer.string.hasSuffix("\r\n\r\n{\"error\":\"The header fields are too large.\",\"code\":431}\n"))
     }
 
     @Test func readsHeadsAtEveryTruncation() throws {

@@ -1,3 +1,4 @@
+import API
 import Gateway
 import Reactor
 
@@ -26,6 +27,8 @@ struct Settings: Sendable {
     var limits: LimitSettings
     var channels: ChannelSettings
     var webhooks: WebhookSettings
+    /// What is the same for all apps in Pusher's HTTP API.
+    var api: PusherRoutes.Settings
     var compression: MessageCompression
     var store: StoreSettings
     var feed: FeedSettings
@@ -69,6 +72,7 @@ struct LimitSettings: Sendable, Hashable {
     /// 0 is no bound.
     var requestBytesPerSecondMin: Int
     var headBytesMax: Int
+    var bodyBytesMax: Int
     var channelsPerConnectionMax: Int
     var parkedSubscribesMax: Int
     var connectionsMax: Int
@@ -156,6 +160,10 @@ extension Settings {
             cacheTime: try effective.required(SettingsTable.cacheTime),
             cacheBytesMax: try effective.required(SettingsTable.cacheBytesMax))
         webhooks = try WebhookSettings(effective)
+        api = PusherRoutes.Settings()
+        api.refusesReplays = try effective.required(SettingsTable.refuseReplays)
+        api.idempotencyKeysMax = try effective.required(SettingsTable.idempotencyKeysMax)
+        api.idempotencyTime = try effective.required(SettingsTable.idempotencyTime)
         compression = MessageCompression(
             isOn: try effective.required(SettingsTable.compression),
             threshold: try effective.required(SettingsTable.compressionThreshold),
@@ -258,6 +266,7 @@ extension LimitSettings {
         controlFramesBurst = try effective.required(SettingsTable.controlFramesBurst)
         requestBytesPerSecondMin = try effective.required(SettingsTable.requestBytesPerSecondMin)
         headBytesMax = try effective.required(SettingsTable.headBytesMax)
+        bodyBytesMax = try effective.required(SettingsTable.bodyBytesMax)
         channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)

@@ -158,6 +158,11 @@ enum SettingsTable {
         "limits.headBytes", takes: "bytes", fallback: "8KiB", "Largest HTTP request head.",
         parse: SettingValues.bytes(1024...(1 << 20)))
 
+    static let bodyBytesMax = Setting(
+        "limits.bodyBytes", takes: "bytes", fallback: "256KiB",
+        "Largest HTTP request body: a batch of ten events of 10 KiB takes up to twice their size.",
+        parse: SettingValues.bytes((16 << 10)...(16 << 20)))
+
     static let channelsPerConnectionMax = Setting(
         "limits.channelsPerConnection", takes: "count", fallback: "100", "Channels one connection may subscribe to.",
         parse: SettingValues.count(1...10_000))
@@ -286,6 +291,20 @@ enum SettingsTable {
         "Bytes of the events that may wait for all webhooks, each of which has an equal share.",
         parse: SettingValues.bytes((1 << 20)...(1 << 40)))
 
+    static let refuseReplays = Setting(
+        "api.refuseReplays", takes: "true or false", fallback: "false",
+        "Refuse a call of the HTTP API whose signature has come before. Pusher's libraries sign two equal calls of one "
+            + "second alike.", parse: SettingValues.flag)
+
+    static let idempotencyKeysMax = Setting(
+        "api.idempotencyKeys", takes: "count", fallback: "65536",
+        "Idempotency-Keys of publishes whose answers are kept, the latest; 0: the field means nothing.",
+        parse: SettingValues.count(0...10_000_000))
+
+    static let idempotencyTime = Setting(
+        "api.idempotencyTime", takes: "time", fallback: "1h", "How long they are kept.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(604_800)))
+
     static let compression = Setting(
         "websocket.compression", takes: "true or false", fallback: "true",
         "Compress messages for clients that offer permessage-deflate, each by itself.", parse: SettingValues.flag)
@@ -361,7 +380,8 @@ enum SettingsTable {
         jwtSecret.row, jwtKeysFile.row, jwtIssuer.row, jwtAudience.row, jwtLeeway.row,
         activityTimeout.row, pongTimeout.row, handshakeTimeout.row, messageTimeout.row, unackedTimeout.row,
         messageBytesMax.row, messageFragmentsMax.row, messagesPerSecond.row, messagesBurst.row,
-        controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, requestBytesPerSecondMin.row,
+        controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, bodyBytesMax.row,
+        requestBytesPerSecondMin.row,
         channelsPerConnectionMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
@@ -371,6 +391,7 @@ enum SettingsTable {
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
         leaveGrace.row, cacheTime.row, cacheBytesMax.row,
         webhooksAllowPrivate.row, webhooksCAFile.row, webhookQueueEventsMax.row, webhookQueueBytesMax.row,
+        refuseReplays.row, idempotencyKeysMax.row, idempotencyTime.row,
         compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,

@@ -1,0 +1,162 @@
+import API
+import Bytes
+import Channels
+import Digests
+import Gateway
+import Pusher
+import Reactor
+
+/// An app's backend: makes signed calls of Pusher's HTTP API, as its libraries do.
+struct PusherCaller {
+    var credentials = AppCredentials(key: "key", secret: "secret")
+    var app = "1"
+    /// Seconds since 1970, when the calls say that they were signed.
+    var time: Int64 = 1_700_000_000
+
+    /// The text of a request.
+    ///
+    /// - Parameters:
+    ///   - path: below `/apps/{app}`, escaped; from the root where it begins with two slashes.
+    ///   - query: parameters beside those of the signature, not escaped.
+    ///   - fields: further lines of the head.
+    func call(
+        _ method: StaticString, _ path: String, _ query: [(String, String)] = [], body: String = "",
+        fields: String = "",
+        isKept: Bool = true
+    ) -> String {
+        let path = path.hasPrefix("//") ? String(path.dropFirst()) : "/apps/\(app)\(path)"
+        var parameters = [("auth_key", credentials.key), ("auth_timestamp", String(time)), ("auth_version", "1.0")]
+        if !body.isEmpty { parameters.append(("body_md5", Array(body.utf8).withUnsafeBytes { MD5($0).hex })) }
+        parameters = (parameters + query).sorted { $0.0 < $1.0 }
+        let code = credentials.sign(
+            call: method, path: path, parameters: parameters.map { "\($0.0)=\($0.1)" }.joined(separator: "&"))
+        let sent = (parameters + [("auth_signature", code)]).map { "\($0.0)=\(Self.escaped($0.1))" }
+        let length = body.isEmpty ? "" : "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n"
+        return "\(method) \(path)?\(sent.joined(separator: "&")) HTTP/1.1\r\nHost: h\r\n\(length)\(fields)"
+            + (isKept ? "" : "Connection: close\r\n") + "\r\n\(body)"
+    }
+
+    func get(_ path: String, _ query: [(String, String)] = []) -> String { call("GET", path, query) }
+
+    func post(_ path: String, _ body: String, fields: String = "") -> String {
+        call("POST", path, body: body, fields: fields)
+    }
+
+    /// A publish of one event to one channel.
+    func publish(_ channel: String, _ event: String = "e", _ data: String = "{}", fields: String = "") -> String {
+        post(
+            "/events", #"{"name":"\#(event)","channel":"\#(channel)","data":"\#(data.replacing("\"", with: "\\\""))"}"#,
+            fields: fields)
+    }
+
+    private static func escaped(_ value: String) -> String {
+        value.utf8.map { byte in
+            byte.isASCIILetter || byte.isASCIIDigit || "-._~".utf8.contains(byte)
+                ? String(UnicodeScalar(byte)) : "%" + String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+        }.joined()
+    }
+}
+
+/// Channels in a table, in place of the hub's; what is asked may be answered at once, or held and answered later.
+final class ModelDirectory: ChannelDirectory, Sendable {
+    private struct State {
+        var facts: [String: ChannelFacts] = [:]
+        var users: [String: [String]] = [:]
+        var published: [Publication] = []
+        var terminated: [String] = []
+        var holds = false
+        var held: [@Sendable () -> Void] = []
+    }
+
+    private let apps: [App]
+    private let state = Locked(State())
+
+    init(_ apps: [App]) {
+        self.apps = apps
+    }
+
+    /// What has been published, as `channel event data`.
+    var published: [String] {
+        state.withLock { $0.published }.map {
+            "\($0.channel.string) \($0.event) \(String(decoding: $0.data, as: UTF8.self))"
+                + ($0.except.map { " but \($0.string)" } ?? "")
+        }
+    }
+
+    var terminated: [String] { state.withLock { $0.terminated } }
+    /// Waits until an answer is held; a suite's time limit is what ends it.
+    func untilHeld() async {
+        while state.withLock({ $0.held.isEmpty }) { await Task.yield() }
+    }
+
+    func set(_ channel: String, _ subscriptions: Int, users: [String]? = nil, cached: CachedEvent? = nil) {
+        state.withLock { state in
+            var facts = ChannelFacts()
+            facts.subscriptionCount = subscriptions
+            facts.userCount = users?.count
+            facts.cached = cached
+            state.facts[channel] = facts
+            state.users[channel] = users
+        }
+    }
+
+    /// From here on answers are held.
+    func hold() {
+        state.withLock { $0.holds = true }
+    }
+
+    /// Gives the answers that were held, from the caller's thread.
+    func release() {
+        let held = state.withLock { state in
+            state.holds = false
+            return exchange(&state.held, with: [])
+        }
+        for answer in held { answer() }
+    }
+
+    private func give<Value: Sendable>(_ value: Value, _ answer: @escaping @Sendable (Value) -> Void) -> Value? {
+        state.withLock { state in
+            guard state.holds else { return value }
+            state.held.append { answer(value) }
+            return nil
+        }
+    }
+
+    private func facts(_ name: String) -> ChannelFacts {
+        state.withLock { $0.facts[name] } ?? ChannelFacts()
+    }
+
+    func app(id: String) -> App? { apps.first { $0.id == id } }
+    func app(key: String) -> App? { apps.first { $0.credentials.key == key } }
+
+    func publish(
+        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+    ) -> [ChannelFacts]? {
+        state.withLock { $0.published += publications }
+        return give(publications.map { facts($0.channel.string) }, answer)
+    }
+
+    func channels(
+        of app: App, prefix: String, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+    ) -> [String: ChannelFacts]? {
+        let found = state.withLock { $0.facts }.filter { $0.key.hasPrefix(prefix) && $0.value.subscriptionCount > 0 }
+        return give(found, answer)
+    }
+
+    func facts(
+        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (ChannelFacts) -> Void
+    ) -> ChannelFacts? {
+        give(facts(channel.string), answer)
+    }
+
+    func users(
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
+    ) -> [String]? {
+        give(state.withLock { $0.users[channel.string] } ?? [], answer)
+    }
+
+    func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
+        state.withLock { $0.terminated.append(userID) }
+        return give((), answer)
+    }
+}

@@ -1,0 +1,299 @@
+import Channels
+import Gateway
+import HTTP
+import Pusher
+import Reactor
+import Testing
+
+@testable import API
+
+/// Publishes that are sent again: by a backend that did not get the answer, and by somebody who has listened.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct PusherOnceTests {
+    private static func key(_ text: String) -> String { "Idempotency-Key: \(text)\r\n" }
+
+    // MARK: Idempotency-Key
+
+    @Test func aRepeatGetsTheFirstAnswer() async throws {
+        let backend = try await PusherBackend()
+        backend.directory.set("x", 1)
+        var caller = backend.caller
+        let body = #"{"name":"e","channel":"x","data":"","info":"subscription_count"}"#
+        let first = try await backend.ask(caller.post("/events", body, fields: Self.key("k1")))
+        #expect(first.body == #"{"channels":{"x":{"subscription_count":1}}}"#)
+        backend.directory.set("x", 2)
+        caller.time += 5
+        for _ in 0..<3 {
+            let repeated = try await backend.ask(caller.post("/events", body, fields: Self.key("k1")))
+            #expect(repeated.status == 200 && repeated.body == first.body)
+        }
+        // From a connection on the other loop, too.
+        let other = try backend.connection()
+        try await other.sendRaw(caller.post("/events", body, fields: Self.key("k1")))
+        #expect(try await other.response().body == first.body)
+        #expect(backend.directory.published.count == 1)
+        #expect(backend.metrics.text.contains("\ncarillon_api_repeats_total 4\n"))
+        #expect(try await backend.ask(caller.post("/events", body, fields: Self.key("k2"))).body.contains(":2}"))
+        #expect(try await backend.ask(caller.post("/events", body)).status == 200)
+        #expect(backend.directory.published.count == 3)
+    }
+
+    @Test func anotherCallUnderTheKeyIsRefused() async throws {
+        let apps = [App(id: "2", credentials: AppCredentials(key: "other", secret: "s"), index: 1, ownsDatabase: false)]
+        let backend = try await PusherBackend(apps: apps)
+        let caller = backend.caller
+        #expect(try await backend.ask(caller.publish("x", fields: Self.key("k"))).status == 200)
+        let other = try await backend.ask(caller.publish("y", fields: Self.key("k")))
+        #expect(other.status == 422 && other.body.hasSuffix("\"code\":422}\n"))
+        let batch = #"{"batch":[{"name":"e","channel":"x","data":"{}"}]}"#
+        #expect(try await backend.ask(caller.post("/batch_events", batch, fields: Self.key("k"))).status == 422)
+        let query = [("name", "e"), ("data", ""), ("channel", "x")]
+        #expect(try await backend.ask(caller.call("POST", "/events", query, fields: Self.key("q"))).status == 200)
+        let changed = [("name", "e"), ("data", ""), ("channel", "y")]
+        #expect(try await backend.ask(caller.call("POST", "/events", changed, fields: Self.key("q"))).status == 422)
+        var stranger = caller
+        (stranger.app, stranger.credentials) = ("2", apps[0].credentials)
+        #expect(try await backend.ask(stranger.publish("y", fields: Self.key("k"))).status == 200, "a key is its app's")
+        #expect(backend.directory.published.count == 3)
+    }
+
+    @Test func aRepeatOfWhatIsUnderWayIsAConflict() async throws {
+        let backend = try await PusherBackend()
+        backend.directory.hold()
+        let request = backend.caller.publish("x", fields: Self.key("k"))
+        try await backend.send(request)
+        await backend.directory.untilHeld()
+        let other = try backend.connection()
+        try await other.sendRaw(request)
+        #expect(try await other.response().head.hasPrefix("HTTP/1.1 409 "))
+        backend.directory.release()
+        #expect(try await backend.answer().status == 200)
+        try await other.sendRaw(request)
+        #expect(try await other.response().head.hasPrefix("HTTP/1.1 200 "))
+        #expect(backend.directory.published.count == 1)
+    }
+
+    /// The answer is kept, though nobody waits for it any more.
+    @Test func aBackendThatHungUpGetsItLater() async throws {
+        let backend = try await PusherBackend()
+        backend.directory.hold()
+        let request = backend.caller.publish("x", fields: Self.key("k"))
+        do {
+            let lost = try backend.connection()
+            try await lost.sendRaw(request)
+            await backend.directory.untilHeld()
+        }
+        backend.directory.release()
+        #expect(try await backend.ask(request).status == 200)
+        #expect(backend.directory.published.count == 1)
+    }
+
+    @Test func whatIsRefusedLeavesTheKeyFree() async throws {
+        let backend = try await PusherBackend()
+        let caller = backend.caller
+        #expect(try await backend.ask(caller.publish("no name", fields: Self.key("k"))).status == 400)
+        #expect(try await backend.ask(caller.publish("name", fields: Self.key("k"))).status == 200)
+    }
+
+    @Test(arguments: [(255, 200), (256, 400), (0, 400)])
+    func keysAreBounded(_ bytes: Int, _ status: Int) async throws {
+        let backend = try await PusherBackend()
+        let key = Self.key(String(repeating: "k", count: bytes))
+        #expect(try await backend.ask(backend.caller.publish("x", fields: key)).status == status)
+    }
+
+    @Test func keysMayMeanNothing() async throws {
+        let backend = try await PusherBackend { $0.idempotencyKeysMax = 0 }
+        for _ in 0..<2 {
+            #expect(try await backend.ask(backend.caller.publish("x", fields: Self.key("k"))).status == 200)
+        }
+        #expect(backend.directory.published.count == 2)
+    }
+
+    // MARK: Replays
+
+    @Test func replaysAreRefusedWhereThatIsWanted() async throws {
+        let careless = try await PusherBackend()
+        for _ in 0..<2 { #expect(try await careless.ask(careless.caller.publish("x")).status == 200) }
+        let careful = try await PusherBackend { $0.refusesReplays = true }
+        var caller = careful.caller
+        #expect(try await careful.ask(caller.publish("x")).status == 200)
+        let replay = try await careful.ask(caller.publish("x"))
+        #expect(replay.status == 401 && replay.body.contains("come before"))
+        #expect(try await careful.ask(caller.get("/channels")).status == 200)
+        #expect(try await careful.ask(caller.get("/channels")).status == 401)
+        caller.time += 1
+        #expect(try await careful.ask(caller.publish("x")).status == 200)
+        #expect(careful.directory.published.count == 2)
+        #expect(careful.metrics.text.contains("\ncarillon_api_refusals_total{reason=\"replay\"} 2\n"))
+    }
+
+    /// Upper case makes no other signature of it.
+    @Test func aReplayIsKnownInAnySpelling() async throws {
+        let backend = try await PusherBackend { $0.refusesReplays = true }
+        let request = backend.caller.publish("x")
+        let start = try #require(request.range(of: "auth_signature=")?.upperBound)
+        let code = request[start...].prefix(64)
+        #expect(try await backend.ask(request).status == 200)
+        #expect(try await backend.ask(request.replacing(code, with: code.uppercased())).status == 401)
+    }
+
+    @Test func whatWasRefusedMayComeAgain() async throws {
+        let backend = try await PusherBackend { $0.refusesReplays = true }
+        for _ in 0..<2 { #expect(try await backend.ask(backend.caller.publish("no name")).status == 400) }
+    }
+
+    /// A library that sends its call again as it was gets the answer; whoever takes the key off it does not.
+    @Test func aRepeatUnderItsKeyIsNoReplay() async throws {
+        let backend = try await PusherBackend { $0.refusesReplays = true }
+        let keyed = backend.caller.publish("x", fields: Self.key("k"))
+        for _ in 0..<2 { #expect(try await backend.ask(keyed).status == 200) }
+        #expect(try await backend.ask(backend.caller.publish("x")).status == 401)
+        #expect(try await backend.ask(backend.caller.publish("x", fields: Self.key("other"))).status == 401)
+        #expect(backend.directory.published.count == 1)
+    }
+
+    // MARK: What is kept is bounded
+
+    private static func kept(
+        _ answers: KeptAnswers, _ key: String, at seconds: UInt64, call: UInt8 = 0
+    ) -> KeptAnswers.Verdict {
+        answers.begin(
+            KeptAnswers.Key(index: 0, bytes: Array(key.utf8)), digest(call),
+            at: Instant(nanoseconds: seconds * 1_000_000_000))
+    }
+
+    private static func digest(_ call: UInt8) -> CallDigest {
+        [call].withUnsafeBytes { body in
+            [].withUnsafeBytes { CallDigest(path: $0, body: body, try! CallParameters(query: $0)) }
+        }
+    }
+
+    private static func isNew(_ verdict: KeptAnswers.Verdict) -> Bool {
+        if case .new = verdict { true } else { false }
+    }
+
+    @Test func answersAreKeptForTheirTime() {
+        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        guard case .new(let ticket) = Self.kept(answers, "k", at: 100) else {
+            _ = Issue.record("not new")
+            return
+        }
+        answers.complete(ticket, ChannelAnswers.nothing)
+        guard case .kept(let answer) = Self.kept(answers, "k", at: 159) else {
+            _ = Issue.record("not kept")
+            return
+        }
+        #expect(answer.status == .ok)
+        guard case .otherCall = Self.kept(answers, "k", at: 159, call: 1) else {
+            _ = Issue.record("the same")
+            return
+        }
+        #expect(Self.isNew(Self.kept(answers, "k", at: 160, call: 1)))
+        #expect(answers.size.keys == 1 && answers.size.bytes == 0)
+    }
+
+    @Test func theOldestKeyMakesRoom() {
+        let answers = KeptAnswers(keysMax: 3, time: .seconds(60))
+        for key in ["a", "b", "c"] {
+            guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
+            answers.complete(ticket, ChannelAnswers.nothing)
+        }
+        #expect(answers.size.keys == 3)
+        #expect(Self.isNew(Self.kept(answers, "d", at: 1)))
+        #expect(answers.size.keys == 3 && answers.size.bytes == 4)
+        for key in ["b", "c"] {
+            guard case .kept = Self.kept(answers, key, at: 1) else {
+                _ = Issue.record("\(key) is gone")
+                return
+            }
+        }
+        #expect(Self.isNew(Self.kept(answers, "a", at: 1)))
+    }
+
+    @Test func answersAreBoundedInBytes() {
+        let answers = KeptAnswers(keysMax: 1_000, time: .seconds(60), bytesMax: 100)
+        let answer = HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 50))
+        for key in ["a", "b", "c"] {
+            guard case .new(let ticket) = Self.kept(answers, key, at: 1) else { continue }
+            answers.complete(ticket, answer)
+            #expect(answers.size.bytes <= 100)
+        }
+        #expect(answers.size.keys == 2)
+        guard case .new(let ticket) = Self.kept(answers, "d", at: 1) else {
+            _ = Issue.record("not new")
+            return
+        }
+        answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: 101)))
+        #expect(answers.size == (0, 0))
+    }
+
+    /// Keys that are given up leave nothing behind, also while an older one stays.
+    @Test func keysThatAreGivenUpTakeNoRoom() {
+        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        _ = Self.kept(answers, "old", at: 1)
+        for number in 0..<10_000 {
+            guard case .new(let ticket) = Self.kept(answers, "\(number % 2)", at: 1) else { continue }
+            answers.abandon(ticket)
+            // Of an earlier use of the key.
+            answers.complete(ticket, ChannelAnswers.nothing)
+        }
+        #expect(answers.size == (1, 0))
+        #expect(answers.orderCount < 200)
+    }
+
+    @Test func callsAreRememberedAsLongAsTheyAreGood() throws {
+        let seen = SeenCalls(callsMax: 3)
+        let now: Int64 = 1_700_000_000
+        func call(_ number: Int, at time: Int64) throws -> SignedCall {
+            var caller = PusherCaller()
+            caller.time = time
+            let target = caller.get("/channels", [("n", "\(number)")]).split(separator: " ")[1].split(separator: "?")
+            return try Array(target[0].utf8).withUnsafeBytes { path in
+                try Array(target[1].utf8).withUnsafeBytes { query in
+                    try [].withUnsafeBytes { body in
+                        try SignedCall(
+                            SignedCall.Request(method: "GET", path: path, query: query, body: body),
+                            by: caller.credentials, now: time)
+                    }
+                }
+            }
+        }
+        for number in 0..<3 { #expect(seen.insert(try call(number, at: now), now: now) == .new) }
+        for number in 0..<3 { #expect(seen.insert(try call(number, at: now), now: now + 600) == .seen) }
+        #expect(seen.insert(try call(3, at: now), now: now) == .full)
+        #expect(seen.insert(try call(3, at: now + 600), now: now + 600) == .full)
+        #expect(seen.insert(try call(3, at: now + 661), now: now + 661) == .new, "the old ones are good no more")
+        #expect(seen.count == 1)
+        seen.remove(try call(3, at: now + 661))
+        #expect(seen.count == 0)
+    }
+
+    @Test func ratesAreBoundedAndFair() {
+        let rates = PublishRates()
+        var limits = AppLimits()
+        limits.publishesPerSecond = 10
+        limits.publishesBurst = 5
+        func app(_ index: Int) -> App {
+            App(
+                id: "\(index)", credentials: AppCredentials(key: "k", secret: "s"), index: index, ownsDatabase: false,
+                limits: limits)
+        }
+        let start = Instant(nanoseconds: 1_000_000_000)
+        for _ in 0..<5 { #expect(rates.take(1, of: app(0), at: start) == nil) }
+        #expect(rates.take(1, of: app(0), at: start) == .milliseconds(100))
+        #expect(rates.take(1, of: app(1), at: start) == nil, "each app has its own")
+        #expect(rates.take(1, of: app(0), at: start.advanced(by: .milliseconds(100))) == nil)
+        #expect(rates.take(3, of: app(0), at: start.advanced(by: .milliseconds(100))) == .milliseconds(300))
+        // More than the burst at once takes the whole burst.
+        #expect(rates.take(50, of: app(2), at: start) == nil)
+        #expect(rates.take(1, of: app(2), at: start) == .milliseconds(100))
+        limits.publishesBurst = 0
+        for _ in 0..<10 { #expect(rates.take(1, of: app(3), at: start) == nil) }
+        #expect(rates.take(1, of: app(3), at: start) == .milliseconds(100), "a second's worth, where no burst is set")
+        let later = start.advanced(by: .seconds(60))
+        for index in 0..<APILimits.publishRates + 10 { _ = rates.take(1, of: app(100 + index), at: later) }
+        #expect(rates.count <= APILimits.publishRates + 10)
+        _ = rates.take(1, of: app(9_999), at: later.advanced(by: .seconds(60)))
+        #expect(rates.count == 1, "who has been quiet is forgotten")
+    }
+}
