@@ -12,6 +12,8 @@ package enum Effect {
     indirect case act(ActionEnvelope, user: String)
     /// The session's identity ends: have `Hub.identityDue` called after that time.
     case watchIdentity(after: Duration)
+    /// Tell the homes of these users, each what concerns it, in order.
+    case users([UserRequest])
     /// Close the connection with that code. The last effect of an input.
     case close(ErrorCode)
     /// Ask the stream's home loop: to take this session in, or for what it missed.

@@ -50,6 +50,13 @@ extension ServerEvent {
         FrameWriter.text(capacity: userData.count + 128) { signinSuccess(userData: userData, to: &$0) }
     }
 
+    /// `pusher_internal:watchlist_events`.
+    static func watchlistFrame(online: [String], offline: [String]) -> SharedBytes {
+        FrameWriter.text(capacity: 128 + 24 * (online.count + offline.count)) {
+            watchlistEvents(online: online, offline: offline, to: &$0)
+        }
+    }
+
     /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
     static func authOKFrame(userID: String, expiresAt: Int64?) -> SharedBytes {
         var data = ByteWriter(capacity: 96)

@@ -47,7 +47,7 @@ extension Hub {
             }
             member = PresenceMember(id: data.userID, info: data.userInfo)
         } else if let identity = session.identity {
-            member = PresenceMember(id: identity.userID, info: [])
+            member = PresenceMember(id: identity.userID, info: session.detail?.info ?? [])
         } else {
             throw .noMember
         }

@@ -27,7 +27,8 @@ extension Hub {
         }
         let user: UserData
         do throws(UserDataError) {
-            user = try UserData(userData, hasTimes: session.app.ownsDatabase)
+            let watchlistMax = session.app.features.watchlists ? session.app.limits.watchlistMax : nil
+            user = try UserData(userData, hasTimes: session.app.ownsDatabase, watchlistMax: watchlistMax)
         } catch {
             return complain(error.message, &effects)
         }
@@ -38,6 +39,7 @@ extension Hub {
         }
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
+        welcome(session, as: user, &effects)
         unpark(session, &effects)
     }
 
@@ -79,6 +81,7 @@ extension Hub {
         session.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
+        welcome(session, &effects)
         unpark(session, &effects)
     }
 
@@ -113,7 +116,9 @@ extension Hub {
             return false
         }
         if session.identity?.expiresAt != renewed.expiresAt { session.isExpiryAnnounced = false }
+        let isFirst = session.identity == nil
         session.identity = renewed
+        if isFirst { mark(session, renewed) }
         if let expiresAt = renewed.expiresAt {
             let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - identityTimes.notice)
             effects.append(.watchIdentity(after: now().duration(until: announcement)))
@@ -131,7 +136,11 @@ extension Hub {
     /// The session's identity is to be looked at: near its end that is announced, and at its end, the grace over, the
     /// connection closed. Returns the time after which to look again, above zero; nil where there is no need to.
     package func identityDue(_ session: Session, _ effects: inout Effects) -> Duration? {
-        guard let identity = session.identity, let expiresAt = identity.expiresAt else { return nil }
+        guard let identity = session.identity else {
+            authorizationDue(session, &effects)
+            return nil
+        }
+        guard let expiresAt = identity.expiresAt else { return nil }
         let now = now()
         if hasEnded(identity, now) {
             effects.append(.close(.tokenExpired))
@@ -145,6 +154,12 @@ extension Hub {
             effects.append(.send(ServerEvent.authExpiringFrame(expiresAt: expiresAt)))
         }
         return now.duration(until: expiry.advanced(by: identityTimes.grace))
+    }
+
+    /// The time is over that the session's app leaves a connection to show who it is.
+    private func authorizationDue(_ session: Session, _ effects: inout Effects) {
+        guard session.app.features.authorizationDeadline != nil, !session.isAuthorized else { return }
+        effects.append(.close(.notAuthorizedInTime))
     }
 
     private func hasEnded(_ identity: Identity, _ now: UnixTime) -> Bool {

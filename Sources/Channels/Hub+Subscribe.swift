@@ -24,8 +24,11 @@ extension Hub {
             return refuse(name, .tooManyChannels, &effects)
         }
         guard isCanonical else { return refuse(name, .notCanonical, &effects) }
-        let isSigned = {
-            session.app.credentials.verify($0, of: .channel(name, channelData: channelData), socketID: session.socketID)
+        let isSigned = { (auth: String) in
+            let subject = AppCredentials.Subject.channel(name, channelData: channelData)
+            guard session.app.credentials.verify(auth, of: subject, socketID: session.socketID) else { return false }
+            session.isAuthorized = true
+            return true
         }
         if let stream {
             let vouching = auth.map { auth in
@@ -119,6 +122,7 @@ extension Hub {
         session.parked.removeAll { $0 == stream }
         enter(stream, session, &effects)
         unpark(session, &effects)
+        welcome(session, &effects)
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {

@@ -23,6 +23,13 @@ package final class Hub {
     package var isRevocationCurrent = true
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
+    /// Likewise: a few bits of who the session's user is, 0 where there is none, so that all of a user's are found without
+    /// a look at each.
+    var marks: ContiguousArray<UInt32> = []
+    /// The users whom sessions of this loop watch.
+    var watched: [UserKey: WatchedUser] = [:]
+    /// Numbers the questions put to homes of users.
+    var lastWatch: UInt32 = 0
     /// The ordinary channels.
     private var channels: [ChannelKey: Channel] = [:]
     /// The streams of the app that owns the database, by the forms of their names.
@@ -77,20 +84,15 @@ package final class Hub {
         return found
     }
 
-    /// The sessions that are signed in as that user of the app.
-    package func sessions(of userID: String, _ app: App) -> [SessionID] {
-        sessions.compactMap { session in
-            guard let session, session.app.index == app.index, session.identity?.owns(userID) == true else { return nil }
-            return session.id
-        }
-    }
-
     // MARK: Inputs
 
     /// A connection has finished its handshake. The caller sends `connection_established`.
     package func opened(_ session: Session) {
         let slot = Int(session.id.slot)
-        while sessions.count <= slot { sessions.append(nil) }
+        while sessions.count <= slot {
+            sessions.append(nil)
+            marks.append(0)
+        }
         sessions[slot] = session
     }
 
@@ -99,9 +101,11 @@ package final class Hub {
         while let subscription = session.subscriptions.popLast() {
             leave(subscription, of: session, hasEnded: true, &effects)
         }
+        departed(session, &effects)
         session.detail = nil
         session.parked = []
         session.places = []
+        marks[Int(session.id.slot)] = 0
         sessions[Int(session.id.slot)] = nil
     }
 
@@ -233,6 +237,11 @@ package final class Hub {
         else { return }
         session.subscriptions[place].standing = .live(index)
     }
+
+    /// Slots that have been taken so far are below this.
+    package var slotCount: Int { sessions.count }
+
+    package func session(inSlot slot: Int) -> Session? { slot < sessions.count ? sessions[slot] : nil }
 
     /// The session of that name, if it is here still.
     func session(_ id: SessionID) -> Session? {

@@ -17,7 +17,7 @@ package struct SessionID: Hashable, Sendable {
 package final class Session {
     // Small, and in an order that leaves no gaps: a hub has one for each of its connections.
     package let id: SessionID
-    package let app: App
+    package internal(set) var app: App
     package let socketID: SocketID
     package internal(set) var identity: Identity?
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
@@ -44,6 +44,10 @@ package final class Session {
     var isExpiryAnnounced = false
     /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
     var isVouchedFor = false
+    /// Whether a backend's signature for a channel was ever found good: its app may ask for that, or an identity, in time.
+    var isAuthorized = false
+    /// Whether its user's home counts it as a connection of that user.
+    var isAnnounced = false
 
     package init(id: SessionID, app: App, socketID: SocketID) {
         self.id = id

@@ -1,11 +1,16 @@
 import Sync
 
-/// What only few sessions have: those in presence channels, and those that send client events.
+/// What only few sessions have: those in presence channels, those that send client events, and those whose user is more
+/// than an id.
 final class SessionDetail {
     /// Who the session is in the presence channels that it is in or awaits.
     private var memberships: ContiguousArray<Membership> = []
     /// How many client events it may send.
     var clientEvents = EventBudget()
+    /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none.
+    var info: [UInt8] = []
+    /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
+    var watching: ContiguousArray<Watching> = []
 
     private struct Membership {
         let channel: Channel

@@ -6,9 +6,9 @@ import Sync
 /// What routes ask of the hub's channels: each home answers for its own, and of users' streams every loop for its
 /// subscribers.
 extension ClientLoop: ChannelDirectory {
-    func app(id: String) -> App? { configuration.apps.first { $0.id == id } }
+    func app(id: String) -> App? { apps.table.app(id: id) }
 
-    func app(key: String) -> App? { configuration.apps.first { $0.credentials.key == key } }
+    func app(key: String) -> App? { apps.table.app(key: key) }
 
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
@@ -77,9 +77,8 @@ extension ClientLoop: ChannelDirectory {
     }
 
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
-        gather(from: Array(hubContext.mailboxes.indices), { loop in
-            for id in loop.hub.sessions(of: userID, app) { loop.connection(id)?.close(.terminated) }
-        }, { _ in answer() }).map { _ in }
+        let user = UserKey(userID, of: app.index)
+        return gather(from: Array(hubContext.mailboxes.indices), { $0.terminate(user) }, { _ in answer() }).map { _ in }
     }
 
     /// Has each of these loops, in order and none twice, give its part. Returned where there is only this one; else `answer`

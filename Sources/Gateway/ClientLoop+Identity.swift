@@ -1,6 +1,7 @@
 import Channels
 import Glibc
 import Identity
+import Pusher
 import Reactor
 import Sync
 
@@ -58,7 +59,7 @@ extension ClientLoop {
 
     /// These users' access has been revoked: their connections end.
     func revoked(_ revocations: [Revocation]) {
-        for id in hub.revoked(revocations) { connection(id)?.revoked() }
+        for id in hub.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
     }
 
     private func setIdentityAlarm() {

@@ -46,6 +46,13 @@ final class ClientLoop {
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
     private var hubEffects = Hub.Effects()
+    /// The users whose home this loop is, and what rings when one may be offline.
+    var userHome: UserHome
+    private(set) var userAlarm: Alarm?
+    var apps: ServedApps
+    /// The slot of the next connection that has still to learn of new apps; nil where all have.
+    var nextReplaced: Int?
+    var verifications = Verifications()
     /// The ordinary channels whose home this loop is, what rings when something of them is due, and what is still to be
     /// done of what they decided.
     var channelHome: ChannelHome
@@ -99,14 +106,16 @@ final class ClientLoop {
         activityNanoseconds = timeouts.activity.wholeNanoseconds
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
+        apps = context.firstApps
+        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        userHome = UserHome(limits: homeLimits)
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
             metrics: context.metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
         channelHome = ChannelHome(
-            loops: configuration.loops, limits: configuration.channelLimits.homes.share(of: configuration.loops),
-            metrics: context.metrics.engine)
+            loops: configuration.loops, limits: homeLimits, metrics: context.metrics.engine)
         handshakes = HandshakeLine(
             underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
             waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
@@ -128,6 +137,7 @@ final class ClientLoop {
             try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
+            userAlarm = try Alarm(loop) { [unowned self] in usersDue() }
             channelAlarm = try Alarm(loop) { [unowned self] in channelsDue() }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
@@ -169,7 +179,12 @@ final class ClientLoop {
         case .leave(let name, let from): left(name, from: from)
         case .accepted(let descriptor, let address, let refusal, let usesTLS):
             accepted(descriptor, address, refusal, usesTLS: usesTLS)
-        case .verified(let id, let result): connection(id)?.verified(result)
+        case .users(let requests, let from): atUserHome(requests, from: from)
+        case .told(let news): told(news)
+        case .usersDue: usersDue()
+        case .serve(let apps): serve(apps)
+        case .replaceApps: replaceApps()
+        case .verified(let id, let result): verified(id, result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
         case .request(let request, let from): received(request, from: from)
@@ -238,6 +253,7 @@ final class ClientLoop {
     func verify(_ token: String, for id: SessionID) {
         let mailbox = mailbox
         let verifier = hubContext.verifier
+        verifications.begin(id)
         // Before anything else that the pool has to do: a client waits, with a deadline.
         Task(priority: .high) { mailbox.post(.verified(id, await verifier.verify(token))) }
     }
@@ -271,6 +287,10 @@ final class ClientLoop {
         if let identityAlarm {
             loop.remove(identityAlarm)
             self.identityAlarm = nil
+        }
+        if let userAlarm {
+            loop.remove(userAlarm)
+            self.userAlarm = nil
         }
         loop.forEachSource { source in
             (source as? Connection)?.hubEnds()

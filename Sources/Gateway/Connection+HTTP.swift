@@ -231,11 +231,12 @@ extension Connection {
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
-        guard let app = owner.configuration.apps.first(where: { $0.credentials.isKey(key) }) else {
-            return refuse(.unknownApp, after: response.finish())
-        }
+        guard let app = owner.apps.table.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
         if let complaint { return refuse(complaint, after: response.finish()) }
-        guard let token = request.bearerToken, app.ownsDatabase else { return open(newSession(app), behind: response) }
+        guard let token = request.bearerToken, app.ownsDatabase else {
+            if let code = owner.refusal(of: app) { return refuse(code, after: response.finish()) }
+            return open(newSession(app), behind: response)
+        }
         conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
@@ -244,7 +245,7 @@ extension Connection {
     }
 
     /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
-    func upgradeVerified(_ result: Result<VerifiedToken, TokenRejection>) {
+    func upgradeVerified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?) {
         guard let upgrade = conversation?.upgrade else { return }
         switch result {
         case .failure(let rejection):
@@ -255,8 +256,12 @@ extension Connection {
             guard !owner.hub.refuses(identity, of: upgrade.app) else {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false)
             }
+            // Others may be served since the upgrade was read.
+            let app = owner.apps.table.app(index: upgrade.app.index)
+            guard let app else { return refuse(.unknownApp, after: upgrade.response) }
+            if let code = code ?? owner.refusal(of: app) { return refuse(code, after: upgrade.response) }
             queue(upgrade.response)
-            let session = newSession(upgrade.app)
+            let session = newSession(app)
             open(session, behind: ByteWriter())
             owner.engage(self) { $0.authenticated(session, as: identity, &$1) }
             resume()

@@ -26,6 +26,7 @@ extension Connection {
         }
         queue(bytes.finish())
         owner.tellStatus(self)
+        if let wait = session.app.features.authorizationDeadline { owner.watchIdentity(of: self, after: wait) }
         owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
     }
 
@@ -155,14 +156,18 @@ extension Connection {
         case .join(let join): owner.join(join)
         case .forget(let name): owner.forget(sessionID, name)
         case .leave(let name): owner.leave(name)
+        case .users(let requests): owner.tellHomes(requests)
         case .request(let request): owner.request(request)
         }
     }
 
     /// A token was verified that this connection waits for.
-    func verified(_ result: Result<VerifiedToken, TokenRejection>) {
-        if phase == .awaitingAnswer { return upgradeVerified(result) }
+    ///
+    /// - Parameter code: what it is closed with, whatever the result.
+    func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?) {
+        if phase == .awaitingAnswer { return upgradeVerified(result, endedBy: code) }
         guard phase == .awaitingToken, let session else { return }
+        if let code { return cutOff(code) }
         phase = .open
         owner.engage(self) { hub, effects in
             switch result {

@@ -222,11 +222,14 @@ final class Connection: EventSource {
         flush()
     }
 
-    /// The user's access was revoked. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
-    func revoked() {
+    /// The user's access has ended. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
+    func cutOff(_ code: ErrorCode) {
         output.dropUnsent()
-        close(.accessRevoked)
+        close(code)
     }
+
+    /// The app that it is of, once that is known.
+    var app: App? { session?.app ?? conversation?.upgrade?.app }
 
     /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
     /// and take the last bytes with it, if something of the peer's is still unread.
@@ -304,6 +307,7 @@ final class Connection: EventSource {
     func leaveChannels() {
         guard let session else { return }
         self.session = nil
+        owner.left(session.app)
         owner.engage(self) { $0.closed(session, &$1) }
     }
 

@@ -23,6 +23,8 @@ final class HubContext: Sendable {
     let configuration: GatewayConfiguration
     let mailboxes: [Mailbox<LoopMessage>]
     let census: ConnectionCensus
+    /// The apps that every loop begins with.
+    let firstApps: ServedApps
     /// The feed's outputs that the loops have before them: the feed waits while they are many.
     var backlog: EventBacklog { metrics.backlog }
     let metrics: GatewayMetrics
@@ -36,8 +38,9 @@ final class HubContext: Sendable {
     let webhooks: (any WebhookSink)?
 
     init(
-        _ configuration: GatewayConfiguration, mailboxes: [Mailbox<LoopMessage>], feed: Feed?, store: Store?,
-        verifier: TokenVerifier, routes: any HTTPRoutes, webhooks: (any WebhookSink)?, metrics: GatewayMetrics
+        _ configuration: GatewayConfiguration, apps: ServedApps, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
+        store: Store?, verifier: TokenVerifier, routes: any HTTPRoutes, webhooks: (any WebhookSink)?,
+        metrics: GatewayMetrics
     ) {
         self.configuration = configuration
         self.mailboxes = mailboxes
@@ -47,6 +50,7 @@ final class HubContext: Sendable {
         self.verifier = verifier
         self.webhooks = webhooks
         self.routes = routes
+        firstApps = apps
         census = ConnectionCensus(
             loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
     }
@@ -76,6 +80,8 @@ package final class Gateway: Sendable {
     package let places: [ListenPlace]
     private let threads: [LoopThread]
     let context: HubContext
+    /// As the loops are told of them.
+    private let served: Locked<ServedApps>
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
@@ -87,12 +93,14 @@ package final class Gateway: Sendable {
     ///   - metrics: counts for whoever asks.
     ///   - startFeed: starts the feed, whose outputs go to the sink given; nil without a database.
     ///   - startStore: starts the store, which calls what it is given after commits; nil where no actions are taken.
-    /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
+    /// - Throws: `ListenError`, `ReactorError` or `AppTableError`: a sentence for the operator.
     package init(
         _ configuration: GatewayConfiguration, verifier: TokenVerifier, routes: any HTTPRoutes,
         webhooks: (any WebhookSink)? = nil, metrics: GatewayMetrics = GatewayMetrics(),
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
+        let apps = ServedApps(try AppTable(configuration.apps))
+        served = Locked(apps)
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
         let sockets = try configuration.listeners.map {
@@ -115,8 +123,8 @@ package final class Gateway: Sendable {
         }
         self.feed = feed
         let context = HubContext(
-            configuration, mailboxes: mailboxes, feed: feed, store: store, verifier: verifier, routes: routes,
-            webhooks: webhooks, metrics: metrics)
+            configuration, apps: apps, mailboxes: mailboxes, feed: feed, store: store, verifier: verifier,
+            routes: routes, webhooks: webhooks, metrics: metrics)
         self.context = context
         threads = try handles.enumerated().map { number, handle in
             try LoopThread(name: "loop-\(number)", handle: handle) { loop in
@@ -159,6 +167,26 @@ package final class Gateway: Sendable {
 
     /// How often a connection was too slow for one of its streams, which was fed by pages from there on.
     package var pullModeEntryCount: Int { Int(clamping: context.metrics.pullModeEntries.count) }
+
+    /// The apps that are served.
+    package var apps: AppTable { served.withLock { $0.table } }
+
+    /// Serves these apps from here on, in place of those before. Connections of an app that is among them stay, and are
+    /// of its new value; those of one that is not are closed with 4001, those of one that is disabled with 4003. Any thread.
+    ///
+    /// - Parameter apps: each with the index that `AppTable.indices(of:)` gives it.
+    /// - Throws: where these cannot take the place of those; nothing has changed then.
+    package func replaceApps(_ apps: [App]) throws(AppTableError) {
+        let result = served.withLock { served in
+            Result { () throws(AppTableError) in
+                served = served.replaced(by: try served.table.replaced(by: apps))
+                return served
+            }
+        }
+        // Whoever replaces them at the same time may be overtaken here: a loop keeps the later table.
+        let served = try result.get()
+        for mailbox in context.mailboxes { mailbox.post(.serve(served)) }
+    }
 
     /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.

@@ -39,6 +39,16 @@ enum LoopMessage: Sendable {
     case channelsDue
     /// From the feed, to the homes of these streams.
     case feed([FeedOutput])
+    /// To homes of users: what has happened on loop `from`.
+    case users([UserRequest], from: Int)
+    /// From a home of users: who of those watched is online.
+    case told([UserNews])
+    /// From the loop itself: more of its users may be offline.
+    case usersDue
+    /// From outside: these apps are served from here on.
+    case serve(ServedApps)
+    /// From the loop itself: more connections have still to learn of that.
+    case replaceApps
     /// From the verifier: a token was found good or bad.
     case verified(SessionID, Result<VerifiedToken, TokenRejection>)
     /// From the store: the answer to an action of that connection.

@@ -48,14 +48,15 @@ package struct ErrorCode: Hashable, Sendable {
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
-    /// Never sent: pusher-js would not come back after it, not even with a good token.
-    package static let unauthorized = ErrorCode(4009, "Connection is unauthorized")
-    /// The app's backend has ended all of the user's connections; pusher-js stays away, as it is to.
+    /// The app's backend has terminated the user's connections. pusher-js stays away, not even a good token brings it
+    /// back: so it is sent for nothing else, although Pusher has it for connections not authorized in time, too.
     package static let terminated = ErrorCode(4009, "You got disconnected by the app.")
     package static let overCapacity = ErrorCode(4100, "Over capacity")
     /// More messages than a client has a use for. As above: whoever comes back does so after a second.
     package static let tooManyMessages = ErrorCode(4100, "Too many messages")
     package static let tooManyControlFrames = ErrorCode(4100, "Too many control frames")
+    /// Neither signed in nor in a channel by a signature when the app's time for that was over.
+    package static let notAuthorizedInTime = ErrorCode(4100, "Connection not authorized within timeout")
     /// The token that made the connection its user's has run out, and no other was shown in time.
     package static let tokenExpired = ErrorCode(4109, "Token expired")
     /// Too many tokens in a row were refused; as above, a new one is needed.

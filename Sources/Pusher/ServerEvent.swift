@@ -101,6 +101,31 @@ package enum ServerEvent {
         writer.append(#"\"}"}"#)
     }
 
+    /// `pusher_internal:watchlist_events`: who of the users watched is online, and who is not. Of an empty list nothing is
+    /// said.
+    package static func watchlistEvents(online: [String], offline: [String], to writer: inout ByteWriter) {
+        writer.append(#"{"event":"pusher_internal:watchlist_events","data":"{\"events\":["#)
+        if !online.isEmpty { watchlistEvent("online", online, to: &writer) }
+        if !online.isEmpty, !offline.isEmpty { writer.append(UInt8(ascii: ",")) }
+        if !offline.isEmpty { watchlistEvent("offline", offline, to: &writer) }
+        writer.append(#"]}"}"#)
+    }
+
+    private static func watchlistEvent(_ name: StaticString, _ users: [String], to writer: inout ByteWriter) {
+        writer.append(#"{\"name\":\""#)
+        writer.append(name)
+        writer.append(#"\",\"user_ids\":["#)
+        var isFirst = true
+        for user in users {
+            if !isFirst { writer.append(UInt8(ascii: ",")) }
+            isFirst = false
+            writer.append(#"\""#)
+            writer.append(jsonEscapingTwice: user)
+            writer.append(#"\""#)
+        }
+        writer.append("]}")
+    }
+
     /// An event with a name of ours and without a channel, such as `sync:auth_ok`; `data` is JSON.
     package static func event(_ name: StaticString, data: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         writer.append(#"{"event":""#)

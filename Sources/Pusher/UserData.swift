@@ -19,10 +19,15 @@ package enum UserDataError: Error, Equatable, Sendable {
     }
 }
 
-/// What an app's backend says about a user: the id, and how long that is to be believed; the rest is echoed as it came.
+/// What an app's backend says about a user: the id, who that is to others, whom it watches, and how long all that is to
+/// be believed; the rest is echoed as it came.
 package struct UserData: Equatable, Sendable {
     /// The user's id.
     package let id: String
+    /// The JSON text of `user_info`, as it came; nil where there is none. What presence channels tell of the user.
+    package let info: [UInt8]?
+    /// Nil where there is none, or nobody asked.
+    package let watchlist: Watchlist?
     /// Ours, and no part of Pusher's protocol: when the identity was issued and when it ends, in seconds since 1970;
     /// nil where that is not said. What is no number (a backend's own `"2026-01-01T00:00:00Z"`) says nothing.
     package let issuedAt: Int64?
@@ -30,12 +35,16 @@ package struct UserData: Equatable, Sendable {
 
     /// Reads the text of `user_data`.
     ///
-    /// - Parameter hasTimes: whether `issuedAt` and `expiresAt` are looked at. To other apps' backends these names may
-    ///   mean anything.
+    /// - Parameters:
+    ///   - hasTimes: whether `issuedAt` and `expiresAt` are looked at. To other apps' backends these names may
+    ///     mean anything.
+    ///   - watchlistMax: users of `watchlist` that are read; nil: it is not looked at.
     package init(
-        _ text: UnsafeRawBufferPointer, hasTimes: Bool, limits: PusherLimits = PusherLimits()
+        _ text: UnsafeRawBufferPointer, hasTimes: Bool, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
         var id: JSONValue?
+        var info: JSONValue?
+        var watchlist: JSONValue?
         var issuedAt: JSONValue?
         var expiresAt: JSONValue?
         do throws(JSONError) {
@@ -43,6 +52,10 @@ package struct UserData: Equatable, Sendable {
             while let member = try reader.next() {
                 if member.isNamed("id") {
                     try Self.take(member, as: &id)
+                } else if member.isNamed("user_info") {
+                    try Self.take(member, as: &info)
+                } else if watchlistMax != nil, member.isNamed("watchlist") {
+                    try Self.take(member, as: &watchlist)
                 } else if hasTimes, member.isNamed("issuedAt") {
                     try Self.take(member, as: &issuedAt)
                 } else if hasTimes, member.isNamed("expiresAt") {
@@ -54,16 +67,21 @@ package struct UserData: Equatable, Sendable {
         }
         guard let text = id?.string, !text.isEmpty, text.utf8.count <= limits.userIDBytes else { throw .invalidID }
         self.id = text
+        self.info = info.flatMap { $0.kind == .null ? nil : Array($0.bytes) }
+        self.watchlist = watchlist.map { Watchlist($0, countMax: watchlistMax ?? 0, limits) }
         self.issuedAt = try Self.seconds(issuedAt)
         self.expiresAt = try Self.seconds(expiresAt)
     }
 
     /// Reads the text of `user_data`.
-    package init(_ text: String, hasTimes: Bool, limits: PusherLimits = PusherLimits()) throws(UserDataError) {
+    package init(
+        _ text: String, hasTimes: Bool, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
+    ) throws(UserDataError) {
         var text = text
         let result = text.withUTF8 { bytes in
             Result { () throws(UserDataError) in
-                try UserData(UnsafeRawBufferPointer(bytes), hasTimes: hasTimes, limits: limits)
+                try UserData(
+                    UnsafeRawBufferPointer(bytes), hasTimes: hasTimes, watchlistMax: watchlistMax, limits: limits)
             }
         }
         self = try result.get()

@@ -9,6 +9,16 @@ struct EngineFixture {
         id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: true)
     let otherApp = App(
         id: "2", credentials: AppCredentials(key: "other", secret: "else"), index: 1, ownsDatabase: false)
+    /// One with watchlists of three users at most.
+    let watchfulApp: App = {
+        var features = AppFeatures()
+        features.watchlists = true
+        var limits = AppLimits()
+        limits.watchlistMax = 3
+        return App(
+            id: "3", credentials: AppCredentials(key: "third", secret: "third"), index: 2, ownsDatabase: false,
+            features: features, limits: limits)
+    }()
     let hub: Hub
     /// Whether messages that are common are read as such, as by the gateway.
     var readsCommonMessages = true
@@ -123,6 +133,7 @@ enum Heard: Equatable, CustomStringConvertible {
     case join(String, serial: UInt32, StreamJoin.Purpose = .subscribe)
     case forget(String)
     case leave(String)
+    case users([String])
 
     /// A page is heard as its frames.
     static func all(_ effect: Effect) -> [Heard] {
@@ -135,6 +146,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .join(let join): [.join(join.name.format() ?? "?", serial: join.serial, join.purpose)]
         case .forget(let name): [.forget(name.format() ?? "?")]
         case .leave(let name): [.leave(name.format() ?? "?")]
+        case .users(let requests): [.users(requests.map(Heard.text))]
         }
     }
 
@@ -148,6 +160,18 @@ enum Heard: Equatable, CustomStringConvertible {
         case .join(let name, let serial, let purpose): "join \(name) \(serial) \(purpose)"
         case .forget(let name): "forget \(name)"
         case .leave(let name): "leave \(name)"
+        case .users(let requests): requests.joined(separator: ", ")
+        }
+    }
+}
+
+extension Heard {
+    static func text(_ request: UserRequest) -> String {
+        switch request {
+        case .arrived(let user): "arrived \(user.id)"
+        case .departed(let user): "departed \(user.id)"
+        case .watch(let user, let serial): "watch \(user.id) \(serial)"
+        case .unwatch(let user): "unwatch \(user.id)"
         }
     }
 }

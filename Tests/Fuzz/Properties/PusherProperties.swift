@@ -213,15 +213,27 @@ enum PusherProperties {
 
     private static func checkUserData(_ bytes: [UInt8], hasTimes: Bool) throws(Violation) {
         let result = withView(bytes) { text in
-            Result { () throws(UserDataError) in try UserData(text, hasTimes: hasTimes) }
+            Result { () throws(UserDataError) in try UserData(text, hasTimes: hasTimes, watchlistMax: 3) }
         }
         guard case .success(let user) = result else { return }
         try hold(!user.id.isEmpty && user.id.utf8.count <= PusherLimits().userIDBytes, "a long id of a user, or none")
         try hold(hasTimes || user.issuedAt == nil && user.expiresAt == nil, "times that nobody asked for")
+        if let info = user.info {
+            try hold(withView(info) { (try? JSONValue.parse($0)) != nil }, "user_info that is no JSON")
+        }
+        if let watchlist = user.watchlist {
+            try hold(
+                watchlist.ids.count <= 3 && (!watchlist.isCut || watchlist.ids.count == 3), "a watchlist cut elsewhere")
+            try hold(
+                watchlist.ids.allSatisfy { !$0.isEmpty && $0.utf8.count <= PusherLimits().userIDBytes },
+                "a user watched that cannot be")
+        }
         let text = written {
             UserData.append(id: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt, to: &$0)
         }
         let again = withView(text) { try? UserData($0, hasTimes: hasTimes) }
-        try hold(again == user, "user data, said anew, is another's")
+        try hold(
+            again?.id == user.id && again?.issuedAt == user.issuedAt && again?.expiresAt == user.expiresAt,
+            "user data, said anew, is another's")
     }
 }

@@ -1,0 +1,106 @@
+import Bytes
+import Pusher
+
+/// Why apps cannot take the place of those served: a sentence for the operator.
+package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible {
+    case repeatedID(String)
+    case repeatedKey(String)
+    /// It has the index of another app, or had another before.
+    case wrongIndex(String)
+    /// The database's streams cannot pass from one app to another while devices are in them.
+    case databaseChanged
+
+    package var description: String {
+        switch self {
+        case .repeatedID(let id): "two apps have the id \(id); give each one of its own"
+        case .repeatedKey(let key): "two apps have the key \(key); give each one of its own"
+        case .wrongIndex(let id): "the app \(id) is numbered as another one is or was; this is the hub's own fault"
+        case .databaseChanged:
+            "which app owns the database cannot change while the hub runs, nor can that app go; restart the hub for that"
+        }
+    }
+}
+
+/// The apps that are served, immutable. Another table takes its place as a whole, made from it, so that an index never
+/// stands for two apps.
+package struct AppTable: Sendable {
+    package let apps: [App]
+    /// Counts the tables of a hub: of two, the later is the one with the higher version.
+    package let version: Int
+    /// Of all apps that this hub ever served.
+    private let indices: [String: Int]
+    private let byID: [String: App]
+    private let byKey: [String: App]
+    private let byIndex: [App?]
+
+    /// Apps up to which it is quicker to look at each one's key.
+    private static let searchedMax = 4
+
+    /// The apps that a hub begins with. Their indices may be any, each a small number of its own.
+    package init(_ apps: [App]) throws(AppTableError) {
+        try self.init(apps, version: 0, indices: [:])
+    }
+
+    private init(_ apps: [App], version: Int, indices known: [String: Int]) throws(AppTableError) {
+        var indices = known
+        var taken = Set(known.values)
+        var byID: [String: App] = [:]
+        var byKey: [String: App] = [:]
+        var byIndex: [App?] = []
+        for app in apps {
+            guard byID.updateValue(app, forKey: app.id) == nil else { throw .repeatedID(app.id) }
+            guard byKey.updateValue(app, forKey: app.credentials.key) == nil else {
+                throw .repeatedKey(app.credentials.key)
+            }
+            if let index = known[app.id] {
+                guard app.index == index else { throw .wrongIndex(app.id) }
+            } else {
+                guard app.index >= 0, taken.insert(app.index).inserted else { throw .wrongIndex(app.id) }
+                indices[app.id] = app.index
+            }
+            while byIndex.count <= app.index { byIndex.append(nil) }
+            byIndex[app.index] = app
+        }
+        self.apps = apps
+        self.version = version
+        self.indices = indices
+        self.byID = byID
+        self.byKey = byKey
+        self.byIndex = byIndex
+    }
+
+    /// The table that takes this one's place.
+    package func replaced(by apps: [App]) throws(AppTableError) -> AppTable {
+        let table = try AppTable(apps, version: version + 1, indices: indices)
+        let owner = self.apps.first { $0.ownsDatabase }?.id
+        guard table.apps.first(where: { $0.ownsDatabase })?.id == owner else { throw .databaseChanged }
+        return table
+    }
+
+    /// The index of each of these apps: its own, if it was ever served, else one that nobody has had.
+    package func indices(of ids: [String]) -> [Int] {
+        var indices = indices
+        var next = (indices.values.max() ?? -1) + 1
+        return ids.map { id in
+            if let index = indices[id] { return index }
+            indices[id] = next
+            defer { next += 1 }
+            return next
+        }
+    }
+
+    /// More than the highest index of an app served.
+    package var indexCount: Int { byIndex.count }
+
+    package func app(index: Int) -> App? { byIndex.indices.contains(index) ? byIndex[index] : nil }
+
+    package func app(id: String) -> App? { byID[id] }
+
+    package func app(key: String) -> App? { byKey[key] }
+
+    package func app(key: UnsafeRawBufferPointer) -> App? {
+        guard apps.count > Self.searchedMax else { return apps.first { $0.credentials.isKey(key) } }
+        guard let app = byKey[key.string], app.credentials.isKey(key) else { return nil }
+        return app
+    }
+}

@@ -1,0 +1,149 @@
+import Bytes
+import Pusher
+
+/// Users of apps that let users watch one another: who of this loop is signed in is told to the users' homes, and what
+/// these tell is handed to who watches.
+extension Hub {
+    /// The session has an identity, its first.
+    func mark(_ session: Session, _ identity: Identity) {
+        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.userID, of: session.app.index))
+    }
+
+    /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
+    ///
+    /// - Parameter data: what is said of the user; once more if it was before: the later one counts.
+    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Effects) {
+        var requests: [UserRequest] = []
+        if let data, data.info != nil || data.watchlist != nil || session.detail != nil {
+            signed(data, session, &requests, &effects)
+        }
+        // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
+        if session.app.features.watchlists, !session.isAnnounced, let identity = session.identity {
+            session.isAnnounced = true
+            requests.append(.arrived(UserKey(identity.userID, of: session.app.index)))
+        }
+        if !requests.isEmpty { effects.append(.users(requests)) }
+    }
+
+    private func signed(
+        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
+    ) {
+        let detail = session.detail ?? SessionDetail()
+        session.detail = detail
+        detail.info = data.info ?? []
+        unwatch(detail, &requests)
+        if let watchlist = data.watchlist { watch(watchlist, session, detail, &requests, &effects) }
+    }
+
+    private func watch(
+        _ watchlist: Watchlist, _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
+        _ effects: inout Effects
+    ) {
+        var news = WatchlistNews()
+        detail.watching.reserveCapacity(watchlist.ids.count)
+        for id in watchlist.ids {
+            let key = UserKey(id, of: session.app.index)
+            let watched = watched[key] ?? beginWatch(key, &requests)
+            let index = UInt32(truncatingIfNeeded: watched.watchers.count)
+            watched.watchers.append(session.id)
+            detail.watching.append(Watching(user: watched, index: index))
+            if let isOnline = watched.isOnline { news.append(id, isOnline) }
+        }
+        if let frame = news.frame { effects.append(.send(frame)) }
+        if watchlist.isCut { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
+        if watchlist.hasOthers {
+            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
+        }
+    }
+
+    private func beginWatch(_ key: UserKey, _ requests: inout [UserRequest]) -> WatchedUser {
+        lastWatch &+= 1
+        let user = WatchedUser(key, serial: lastWatch)
+        watched[key] = user
+        requests.append(.watch(key, serial: lastWatch))
+        return user
+    }
+
+    private func unwatch(_ detail: SessionDetail, _ requests: inout [UserRequest]) {
+        let watching = detail.watching
+        detail.watching = []
+        for place in watching {
+            let watched = place.user
+            if let moved = watched.watchers.remove(at: Int(place.index)), let other = self.session(moved)?.detail,
+                let index = other.watching.firstIndex(where: { $0.user === watched })
+            {
+                other.watching[index].index = place.index
+            }
+            if watched.watchers.isEmpty {
+                self.watched[watched.key] = nil
+                requests.append(.unwatch(watched.key))
+            }
+        }
+    }
+
+    /// The session ends, or its app lets users watch one another no more.
+    func departed(_ session: Session, _ effects: inout Effects) {
+        var requests: [UserRequest] = []
+        if let detail = session.detail { unwatch(detail, &requests) }
+        if session.isAnnounced, let identity = session.identity {
+            session.isAnnounced = false
+            requests.append(.departed(UserKey(identity.userID, of: session.app.index)))
+        }
+        if !requests.isEmpty { effects.append(.users(requests)) }
+    }
+
+    /// What a home tells is handed on by `send`, a frame for each session concerned.
+    package func told(_ news: [UserNews], _ send: (SessionID, SharedBytes) -> Void) {
+        var answers: [SessionID: WatchlistNews] = [:]
+        for item in news {
+            guard let watched = watched[item.user] else { continue }
+            if let serial = item.serial {
+                guard serial == watched.serial, watched.isOnline == nil else { continue }
+                watched.isOnline = item.isOnline
+                for id in watched.watchers { answers[id, default: WatchlistNews()].append(item.user.id, item.isOnline) }
+            } else if let known = watched.isOnline, known != item.isOnline {
+                watched.isOnline = item.isOnline
+                var change = WatchlistNews()
+                change.append(item.user.id, item.isOnline)
+                guard let frame = change.frame else { continue }
+                for id in watched.watchers { send(id, frame) }
+            }
+        }
+        for (id, answer) in answers {
+            if let frame = answer.frame { send(id, frame) }
+        }
+    }
+
+    // MARK: All of a user's sessions
+
+    /// This loop's sessions that are signed in as the user.
+    package func sessions(of user: UserKey) -> [SessionID] {
+        let mark = Self.mark(user)
+        var found: [SessionID] = []
+        for slot in marks.indices where marks[slot] == mark {
+            guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
+            else { continue }
+            found.append(session.id)
+        }
+        return found
+    }
+
+    /// Never 0, which stands for no user.
+    private static func mark(_ user: UserKey) -> UInt32 { UInt32(truncatingIfNeeded: user.code) | 1 }
+}
+
+/// Who of the users watched is online, for one session.
+private struct WatchlistNews {
+    private var online: [String] = []
+    private var offline: [String] = []
+
+    mutating func append(_ id: String, _ isOnline: Bool) {
+        if isOnline { online.append(id) } else { offline.append(id) }
+    }
+
+    /// Nil where there is none.
+    var frame: SharedBytes? {
+        guard !online.isEmpty || !offline.isEmpty else { return nil }
+        return ServerEvent.watchlistFrame(online: online, offline: offline)
+    }
+}

@@ -1,0 +1,174 @@
+import Bytes
+
+/// What a loop tells the homes of users, in the order in which it happened there.
+package enum UserRequest: Sendable {
+    /// One more of the loop's connections is signed in as the user.
+    case arrived(UserKey)
+    /// One of them has ended.
+    case departed(UserKey)
+    /// The loop has somebody who watches the user; answered, by that serial. Until `unwatch` it does not ask again.
+    case watch(UserKey, serial: UInt32)
+    /// It has nobody left who does.
+    case unwatch(UserKey)
+
+    package var user: UserKey {
+        switch self {
+        case .arrived(let user), .departed(let user), .watch(let user, _), .unwatch(let user): user
+        }
+    }
+}
+
+/// Whether a user is online.
+package struct UserNews: Sendable {
+    package let user: UserKey
+    package let isOnline: Bool
+    /// Of an answer, the `watch` that it answers; nil: that has just changed.
+    package let serial: UInt32?
+
+    package init(user: UserKey, isOnline: Bool, serial: UInt32?) {
+        self.user = user
+        self.isOnline = isOnline
+        self.serial = serial
+    }
+}
+
+/// The users whose home is one loop: how many connections are signed in as each, over all loops, and which loops have
+/// somebody who watches them (Pusher's "Watchlist events"). Of apps with `AppFeatures.watchlists` alone.
+///
+/// A user is online from the first connection on until the last has been gone for `HomeLimits.leaveGrace`: who comes back in that time
+/// was never away. Answer and changes leave for a loop by one mailbox, in the order in which they are decided here; a loop that
+/// has just asked takes no change before its answer, and so no state reaches a client that a newer one has overtaken.
+///
+/// It holds no more than what connections have brought: a user for each that is signed in, or was within that time, and
+/// for each that is watched, of which a connection names at most `AppLimits.watchlistMax`.
+///
+/// Worst interleavings, each with its test in `UserHomeTests`:
+/// - a loop's last watcher goes and another comes while the answer for the first is under way: that is older than
+///   changes of which the loop was not told, so watches are numbered (`anAnswerToAnEarlierWatchIsIgnored`);
+/// - a user arrives in the same message as the watch, behind it: the answer tells how things stand when the whole message
+///   has been looked at (`theAnswerKnowsAllOfItsMessage`);
+/// - the last connection ends, another comes and ends within the grace: the first end's time counts no more
+///   (`whoReturnsIsNotTakenOffByTheOldTime`).
+package struct UserHome {
+    package enum Effect {
+        /// Tell the loop what it asked for.
+        case answer(loop: Int, [UserNews])
+        /// Tell each loop of the set of the change.
+        case tell(loops: LoopSet, UserNews)
+    }
+
+    private struct User {
+        var connections = 0
+        /// Which leave it is whose time runs; 0: none.
+        var leave: UInt32 = 0
+        var watchers: LoopSet = []
+
+        var isOnline: Bool { connections > 0 || leave != 0 }
+    }
+
+    private struct Leave {
+        let user: UserKey
+        let number: UInt32
+        let dueAt: UInt64
+    }
+
+    private let limits: HomeLimits
+    private var users: [UserKey: User] = [:]
+    private var leaves = LazyQueue<Leave>()
+    private var lastLeave: UInt32 = 0
+    private var leavingCount = 0
+
+    package init(limits: HomeLimits = HomeLimits()) {
+        self.limits = limits
+    }
+
+    /// Users who are online, or watched.
+    package var userCount: Int { users.count }
+    /// What the order of leaves takes, in entries.
+    package var leaveEntries: Int { leaves.count }
+    /// When `tick` has something to do next; monotonic, in nanoseconds.
+    package var nextDue: UInt64? { leaves.first?.dueAt }
+
+    /// What a loop has to tell. `now`: monotonic, in nanoseconds.
+    package mutating func received(
+        _ requests: [UserRequest], from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
+    ) {
+        var asked: [(user: UserKey, serial: UInt32)] = []
+        for request in requests {
+            switch request {
+            case .arrived(let user): arrived(user, &effects)
+            case .departed(let user): departed(user, now, &effects)
+            case .watch(let user, let serial):
+                users[user, default: User()].watchers.insert(LoopSet(loop: loop))
+                asked.append((user, serial))
+            case .unwatch(let user):
+                users[user]?.watchers.remove(LoopSet(loop: loop))
+                forgetIfNobody(user)
+            }
+        }
+        guard !asked.isEmpty else { return }
+        effects.append(
+            .answer(
+                loop: loop,
+                asked.map { UserNews(user: $0.user, isOnline: users[$0.user]?.isOnline == true, serial: $0.serial) }))
+    }
+
+    /// Time has passed: users who have not come back are offline. Does what is due, but so much at most: thousands may have
+    /// left in one moment.
+    package mutating func tick(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+        var rest = limits.dueAtOnceMax
+        while rest > 0, let first = leaves.first, first.dueAt <= now {
+            _ = leaves.popFirst()
+            end(first, &effects)
+            rest -= 1
+        }
+    }
+
+    private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
+        guard users[leave.user]?.leave == leave.number else { return }
+        leavingCount -= 1
+        users[leave.user]?.leave = 0
+        wentOffline(leave.user, &effects)
+    }
+
+    private mutating func arrived(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
+        var known = users[user] ?? User()
+        let watchers = known.isOnline ? [] : known.watchers
+        known.connections += 1
+        if known.leave != 0 {
+            known.leave = 0
+            leavingCount -= 1
+        }
+        users[user] = known
+        if !watchers.isEmpty {
+            effects.append(.tell(loops: watchers, UserNews(user: user, isOnline: true, serial: nil)))
+        }
+    }
+
+    private mutating func departed(_ user: UserKey, _ now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+        guard let known = users[user], known.connections > 0 else { return }
+        users[user]?.connections -= 1
+        guard known.connections == 1 else { return }
+        guard limits.leaveGrace > .zero else { return wentOffline(user, &effects) }
+        lastLeave = lastLeave == .max ? 1 : lastLeave + 1
+        users[user]?.leave = lastLeave
+        leavingCount += 1
+        leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ limits.leaveGrace.nanoseconds))
+        while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
+        if leaves.needsSweep(live: leavingCount) {
+            let users = users
+            leaves.sweep { users[$0.user]?.leave == $0.number }
+        }
+    }
+
+    private mutating func wentOffline(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
+        if let watchers = users[user]?.watchers, !watchers.isEmpty {
+            effects.append(.tell(loops: watchers, UserNews(user: user, isOnline: false, serial: nil)))
+        }
+        forgetIfNobody(user)
+    }
+
+    private mutating func forgetIfNobody(_ user: UserKey) {
+        if let known = users[user], !known.isOnline, known.watchers.isEmpty { users[user] = nil }
+    }
+}

@@ -1,0 +1,171 @@
+import Bytes
+import Channels
+import Pusher
+
+/// Several loops with their mailboxes, each the home of some users, each step by hand.
+final class UserWorld {
+    enum Message {
+        case users([UserRequest], from: Int)
+        case told([UserNews])
+    }
+
+    /// One connection, and what its client was told of whom.
+    final class Client {
+        let loop: Int
+        let session: Session
+        let user: String
+        /// Whom it watches, once it has said so.
+        var watched: [String] = []
+        /// By user: online or offline, as told last.
+        var seen: [String: Bool] = [:]
+        /// What was told that was known already, since the client said last whom it watches.
+        var repeats = 0
+
+        init(loop: Int, session: Session, user: String) {
+            self.loop = loop
+            self.session = session
+            self.user = user
+        }
+    }
+
+    static let grace: UInt64 = 10
+    let engines: [EngineFixture]
+    private var homes: [UserHome]
+    private var mailboxes: [[Message]]
+    private(set) var clients: [Client] = []
+    private var lastSlot: [UInt32]
+    var now: UInt64 = 0
+
+    var app: App { engines[0].watchfulApp }
+
+    init(loops: Int) {
+        engines = (0..<loops).map { _ in EngineFixture() }
+        var limits = HomeLimits()
+        limits.leaveGrace = .nanoseconds(Int64(Self.grace))
+        homes = Array(repeating: UserHome(limits: limits), count: loops)
+        mailboxes = Array(repeating: [], count: loops)
+        lastSlot = Array(repeating: 0, count: loops)
+    }
+
+    // MARK: Clients
+
+    func connect(_ user: String, _ loop: Int) -> Client {
+        lastSlot[loop] += 1
+        let session = engines[loop].session(lastSlot[loop], app: app)
+        let client = Client(loop: loop, session: session, user: user)
+        clients.append(client)
+        return client
+    }
+
+    func signin(_ client: Client, watching watched: [String]) throws {
+        let list = watched.map { "\"\($0)\"" }.joined(separator: ",")
+        client.watched = watched
+        client.seen = [:]
+        let data = #"{"id":"\#(client.user)","watchlist":[\#(list)]}"#
+        let auth = app.credentials.sign(.user(userData: data), socketID: client.session.socketID)
+        var effects = Hub.Effects()
+        engines[client.loop].hub.received(
+            .signin(auth: auth, userData: data), from: client.session, &effects)
+        perform(effects, client)
+    }
+
+    func disconnect(_ client: Client) {
+        clients.removeAll { $0 === client }
+        var effects = Hub.Effects()
+        engines[client.loop].hub.closed(client.session, &effects)
+        perform(effects, client)
+    }
+
+    /// Has an app with or without watchlists take the place of the one before.
+    func replace(by app: App) {
+        for client in clients {
+            var effects = Hub.Effects()
+            engines[client.loop].hub.replaceApp(of: client.session, by: app, &effects)
+            perform(effects, client)
+        }
+    }
+
+    private func perform(_ effects: Hub.Effects, _ client: Client) {
+        for effect in effects {
+            switch effect {
+            case .send(let frame): hear(frame, client)
+            case .users(let requests):
+                for target in homes.indices {
+                    let requests = requests.filter { home(of: $0.user) == target }
+                    if !requests.isEmpty { post(.users(requests, from: client.loop), to: target, from: client.loop) }
+                }
+            default: break
+            }
+        }
+    }
+
+    /// The same in every run, as `UserKey.home` is not.
+    private func home(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % homes.count }
+
+    private func hear(_ frame: SharedBytes, _ client: Client) {
+        for text in payloads(of: frame) where text.contains("watchlist_events") {
+            for (name, isOnline) in [("online", true), ("offline", false)] {
+                guard let start = text.range(of: #"\"\#(name)\",\"user_ids\":["#)?.upperBound else { continue }
+                for id in text[start...].prefix(while: { $0 != "]" }).split(separator: ",") {
+                    let user = String(id.dropFirst(2).dropLast(2))
+                    if client.seen.updateValue(isOnline, forKey: user) == isOnline { client.repeats += 1 }
+                }
+            }
+        }
+    }
+
+    // MARK: Between the loops
+
+    private func post(_ message: Message, to target: Int, from loop: Int) {
+        if target == loop {
+            take(message, at: target)
+        } else {
+            mailboxes[target].append(message)
+        }
+    }
+
+    /// Loop `loop` looks at its next message.
+    func look(at loop: Int) {
+        guard !mailboxes[loop].isEmpty else { return }
+        take(mailboxes[loop].removeFirst(), at: loop)
+    }
+
+    func tick(_ loop: Int) {
+        atHome(loop) { [now] in $0.tick(now: now, &$1) }
+    }
+
+    /// Everything goes on until nothing is left to be done.
+    func settle() {
+        while mailboxes.contains(where: { !$0.isEmpty }) {
+            for loop in mailboxes.indices { look(at: loop) }
+        }
+    }
+
+    /// The users whom anybody knows of.
+    var userCount: Int { homes.reduce(0) { $0 + $1.userCount } }
+
+    private func take(_ message: Message, at loop: Int) {
+        switch message {
+        case .users(let requests, let from):
+            atHome(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
+        case .told(let news):
+            engines[loop].hub.told(news) { id, frame in
+                if let client = clients.first(where: { $0.loop == loop && $0.session.id == id }) { hear(frame, client) }
+            }
+        }
+    }
+
+    private func atHome(_ loop: Int, _ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
+        var effects: ContiguousArray<UserHome.Effect> = []
+        input(&homes[loop], &effects)
+        for effect in effects {
+            switch effect {
+            case .answer(let target, let news): post(.told(news), to: target, from: loop)
+            case .tell(let loops, let news):
+                for target in homes.indices where loops.contains(loop: target) {
+                    post(.told([news]), to: target, from: loop)
+                }
+            }
+        }
+    }
+}

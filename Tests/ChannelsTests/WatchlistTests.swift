@@ -1,0 +1,183 @@
+import Channels
+import Pusher
+import Testing
+
+/// Watchlists on one loop: what homes are told, and what they tell handed on.
+@Suite(.timeLimit(.minutes(15))) struct WatchlistTests {
+    private let engine = EngineFixture()
+
+    private func signin(_ user: String, _ watched: [String], _ session: Session) throws -> [Heard] {
+        let list = watched.map { "\"\($0)\"" }.joined(separator: ",")
+        return try engine.signin(user, more: #","watchlist":[\#(list)]"#, from: session)
+    }
+
+    private func news(_ user: String, _ isOnline: Bool, _ serial: UInt32? = nil) -> UserNews {
+        UserNews(user: UserKey(user, of: engine.watchfulApp.index), isOnline: isOnline, serial: serial)
+    }
+
+    private func told(_ news: UserNews...) -> [String] {
+        var heard: [String] = []
+        engine.hub.told(news) { heard.append("\($0.slot) " + payload(of: $1)) }
+        return heard.sorted()
+    }
+
+    private func frame(online: [String] = [], offline: [String] = []) -> String {
+        let events = [("online", online), ("offline", offline)].filter { !$0.1.isEmpty }.map { name, users in
+            let ids = users.map { #"\"\#($0)\""# }.joined(separator: ",")
+            return #"{\"name\":\"\#(name)\",\"user_ids\":[\#(ids)]}"#
+        }
+        return #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":[\#(events.joined(separator: ","))]}"}"#
+    }
+
+    @Test func whoSignsInIsToldOfThoseWatched() throws {
+        let one = engine.session(0, app: engine.watchfulApp)
+        let heard = try signin("u", ["a", "b"], one)
+        #expect(heard.first.map { "\($0)" }?.hasPrefix(#"{"event":"pusher:signin_success""#) == true)
+        #expect(heard.dropFirst() == [.users(["watch a 1", "watch b 2", "arrived u"])])
+        #expect(told(news("a", true, 1), news("b", false, 2)) == ["0 " + frame(online: ["a"], offline: ["b"])])
+
+        // The loop knows about b already, and asks about c.
+        let other = engine.session(1, app: engine.watchfulApp)
+        let next = try signin("v", ["b", "c"], other)
+        #expect(next.dropFirst() == [.text(frame(offline: ["b"])), .users(["watch c 3", "arrived v"])])
+        #expect(told(news("b", true)) == ["0 " + frame(online: ["b"]), "1 " + frame(online: ["b"])])
+        #expect(told(news("b", true)) == [])
+        #expect(told(news("c", true, 3)) == ["1 " + frame(online: ["c"])])
+
+        #expect(engine.close(one) == [.users(["unwatch a", "departed u"])])
+        #expect(told(news("b", false)) == ["1 " + frame(offline: ["b"])])
+        #expect(engine.close(other) == [.users(["unwatch b", "unwatch c", "departed v"])])
+        #expect(told(news("b", true)) == [])
+    }
+
+    /// Between the watch and its answer nothing is taken: what comes then was decided before.
+    @Test func noChangeOvertakesTheAnswer() throws {
+        let session = engine.session(0, app: engine.watchfulApp)
+        _ = try signin("u", ["a"], session)
+        #expect(told(news("a", true)) == [])
+        #expect(told(news("a", false, 1)) == ["0 " + frame(offline: ["a"])])
+    }
+
+    @Test func anAnswerToAnEarlierWatchIsIgnored() throws {
+        let session = engine.session(0, app: engine.watchfulApp)
+        _ = try signin("u", ["a"], session)
+        #expect(try signin("u", ["b"], session).last == .users(["unwatch a", "watch b 2"]))
+        #expect(try signin("u", ["a"], session).last == .users(["unwatch b", "watch a 3"]))
+        #expect(told(news("a", true, 1)) == [])
+        #expect(told(news("a", false, 3)) == ["0 " + frame(offline: ["a"])])
+        // Answered once.
+        #expect(told(news("a", true, 3)) == [])
+    }
+
+    @Test func allWhoWaitAreToldByOneAnswer() throws {
+        for slot in 0..<3 as Range<UInt32> {
+            let session = engine.session(slot, app: engine.watchfulApp)
+            let heard = try signin("u\(slot)", ["a"], session)
+            #expect(heard.last == .users((slot == 0 ? ["watch a 1"] : []) + ["arrived u\(slot)"]))
+        }
+        #expect(told(news("a", true, 1)) == (0..<3).map { "\($0) " + frame(online: ["a"]) })
+    }
+
+    @Test func theListIsCutAtItsLimit() throws {
+        let session = engine.session(0, app: engine.watchfulApp)
+        #expect(
+            try signin("u", ["a", "b", "c", "a"], session).last
+                == .users(["watch a 1", "watch b 2", "watch c 3", "arrived u"]))
+        let cut = try signin("u", ["a", "b", "c", "d"], session)
+        #expect(cut.contains { "\($0)".contains(#""code":4302"#) })
+        #expect(cut.last == .users(["unwatch a", "unwatch b", "unwatch c", "watch a 4", "watch b 5", "watch c 6"]))
+        let odd = try engine.signin("u", more: #","watchlist":["a",5,"",{"b":1}]"#, from: session)
+        #expect(odd.contains { "\($0)".contains("watchlist names users by strings") })
+    }
+
+    @Test func otherAppsWatchNobody() throws {
+        let session = engine.session(0, app: engine.otherApp)
+        #expect(try signin("u", ["a"], session).count == 1)
+        #expect(engine.close(session) == [])
+    }
+
+    // MARK: All sessions of a user
+
+    @Test func theSessionsOfAUserAreFound() throws {
+        for (slot, user) in ["a", "b", "a", "c"].enumerated() {
+            _ = try engine.signin(user, from: engine.session(UInt32(slot), app: engine.otherApp))
+        }
+        _ = try engine.signin("a", from: engine.session(4))
+        let stranger = engine.session(5, app: engine.otherApp)
+        let slots = { (user: String) in
+            engine.hub.sessions(of: UserKey(user, of: engine.otherApp.index)).map(\.slot)
+        }
+        #expect(slots("a") == [0, 2])
+        #expect(slots("d") == [])
+        #expect(slots("") == [])
+        if let session = engine.hub.session(inSlot: 0) { _ = engine.close(session) }
+        #expect(slots("a") == [2])
+        _ = try engine.signin("a", from: stranger)
+        #expect(slots("a") == [2, 5])
+    }
+
+    // MARK: Apps replaced
+
+    private func replaced(_ session: Session, by app: App?) -> [Heard] {
+        var effects = Hub.Effects()
+        engine.hub.replaceApp(of: session, by: app, &effects)
+        return effects.flatMap(Heard.all)
+    }
+
+    private func watchful(_ change: (inout AppFeatures) -> Void) -> App {
+        var features = engine.watchfulApp.features
+        change(&features)
+        return App(
+            id: "3", credentials: engine.watchfulApp.credentials, index: 2, ownsDatabase: false, features: features)
+    }
+
+    @Test func usersAreCountedWhereAndWhileTheAppLetsThemWatch() throws {
+        let (one, other) = (engine.session(0, app: engine.watchfulApp), engine.session(1, app: engine.watchfulApp))
+        _ = try signin("u", ["a"], one)
+        let silent = watchful { $0.watchlists = false }
+        #expect(replaced(one, by: silent) == [.users(["unwatch a", "departed u"])])
+        #expect(replaced(other, by: silent) == [])
+        #expect(try signin("v", ["a"], other).count == 1)
+        #expect(replaced(one, by: engine.watchfulApp) == [.users(["arrived u"])])
+        #expect(replaced(other, by: engine.watchfulApp) == [.users(["arrived v"])])
+        #expect(engine.close(one) == [.users(["departed u"])])
+        #expect(engine.close(other) == [.users(["departed v"])])
+    }
+
+    @Test func connectionsOfAnAppThatIsGoneAreClosed() {
+        let session = engine.session(0, app: engine.watchfulApp)
+        #expect(replaced(session, by: watchful { $0.isEnabled = false }) == [.close(4003)])
+        #expect(replaced(session, by: nil) == [.close(4001)])
+        #expect(replaced(session, by: engine.watchfulApp) == [])
+    }
+
+    // MARK: Authorized in time
+
+    private func due(_ session: Session) -> [Heard] {
+        var effects = Hub.Effects()
+        #expect(engine.hub.identityDue(session, &effects) == nil)
+        return effects.flatMap(Heard.all)
+    }
+
+    @Test func whoDoesNotShowWhoItIsInTimeIsClosed() throws {
+        let app = watchful { $0.authorizationDeadline = .seconds(30) }
+        let session = engine.session(0, app: engine.watchfulApp)
+        #expect(due(session) == [])
+        #expect(replaced(session, by: app) == [.watchIdentity(.seconds(30))])
+        #expect(replaced(session, by: app) == [])
+        _ = try engine.subscribe("news", from: session)
+        _ = try engine.subscribe("private-a", auth: "third:" + String(repeating: "0", count: 64), from: session)
+        #expect(due(session) == [.close(4100)])
+
+        let signedIn = engine.session(1, app: app)
+        _ = try engine.signin("u", from: signedIn)
+        #expect(due(signedIn) == [])
+        // One that was admitted once has shown who it is, though it has left since.
+        let admitted = engine.session(2, app: app)
+        let channel = try #require(ChannelName("private-a"))
+        let auth = app.credentials.sign(.channel(channel, channelData: nil), socketID: admitted.socketID)
+        _ = try engine.subscribe("private-a", auth: auth, from: admitted)
+        _ = try engine.unsubscribe("private-a", from: admitted)
+        #expect(due(admitted) == [])
+    }
+}

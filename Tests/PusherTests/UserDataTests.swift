@@ -1,0 +1,79 @@
+import Bytes
+import JSON
+import Pusher
+import TestSupport
+import Testing
+
+/// What a backend says of a user beside the id.
+@Suite(.timeLimit(.minutes(15))) struct UserDataTests {
+    private func read(_ more: String, watchlistMax: Int? = 100) throws -> UserData {
+        try UserData(#"{"id":"u"\#(more)}"#, hasTimes: false, watchlistMax: watchlistMax)
+    }
+
+    @Test(
+        arguments: [
+            ("", nil), (#","user_info":null"#, nil), (#","user_info":{"a":[1, 2]}"#, #"{"a":[1, 2]}"#),
+            (#","user_info":"x\u00e9""#, #""x\u00e9""#), (#","user_info" : 7 "#, "7"),
+        ] as [(String, String?)]) func theInfoIsKeptAsItCame(text: String, info: String?) throws
+    {
+        #expect(try read(text).info == info.map { Array($0.utf8) })
+    }
+
+    @Test func theInfoComesOnce() {
+        #expect(throws: UserDataError.self) { try read(#","user_info":1,"user_info":2"#) }
+        #expect(throws: UserDataError.self) { try read(#","watchlist":[],"watchlist":[]"#) }
+    }
+
+    @Test func theWatchlistHasEachUserOnce() throws {
+        let list = try #require(try read(#","watchlist":["b","a","b","\u0061","é"]"#).watchlist)
+        #expect(list.ids == ["b", "a", "é"])
+        #expect(!list.isCut && !list.hasOthers)
+        #expect(try read("").watchlist == nil)
+        #expect(try read(#","watchlist":["b"]"#, watchlistMax: nil).watchlist == nil)
+    }
+
+    @Test func theWatchlistEndsAtItsLimit() throws {
+        let texts = (0..<101).map { #""\#($0)""# }
+        for (count, isCut) in [(99, false), (100, false), (101, true)] {
+            let list = try #require(try read(#","watchlist":[\#(texts.prefix(count).joined(separator: ","))]"#).watchlist)
+            #expect(list.ids == (0..<min(count, 100)).map(String.init))
+            #expect(list.isCut == isCut)
+        }
+        #expect(try read(#","watchlist":["a","a"]"#, watchlistMax: 1).watchlist?.isCut == false)
+        #expect(try read(#","watchlist":["a"]"#, watchlistMax: 0).watchlist?.isCut == true)
+    }
+
+    @Test(arguments: [
+        ("7", []), ("{}", []), (#""a""#, []), (#"[7,"a",null,["b"],{},""]"#, ["a"]),
+        (#"["\#(String(repeating: "a", count: 129))","b"]"#, ["b"]),
+    ]) func whatNoUserCanBeCalledIsLeftOut(text: String, ids: [String]) throws {
+        let list = try #require(try read(#","watchlist":\#(text)"#).watchlist)
+        #expect(list.ids == ids)
+        #expect(list.hasOthers)
+    }
+
+    @Test func aLongestIDIsOne() throws {
+        let id = String(repeating: "a", count: 128)
+        #expect(try read(#","watchlist":["\#(id)"]"#).watchlist?.ids == [id])
+        #expect(try read(#","watchlist":null"#).watchlist?.hasOthers == false)
+    }
+
+    // MARK: What is told
+
+    private func events(_ online: [String], _ offline: [String]) -> String {
+        var writer = ByteWriter()
+        ServerEvent.watchlistEvents(online: online, offline: offline, to: &writer)
+        return writer.string
+    }
+
+    @Test func watchlistEventsAreWrittenAsPushersClientsReadThem() {
+        #expect(
+            events(["2"], [])
+                == #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":[{\"name\":\"online\",\"user_ids\":[\"2\"]}]}"}"#)
+        #expect(
+            events(["1", "a\"\\"], ["2"])
+                == #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":["#
+                + #"{\"name\":\"online\",\"user_ids\":[\"1\",\"a\\\"\\\\\"]},"#
+                + #"{\"name\":\"offline\",\"user_ids\":[\"2\"]}]}"}"#)
+    }
+}
