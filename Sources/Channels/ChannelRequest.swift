@@ -18,6 +18,15 @@ package enum ChannelRequest: Sendable {
     case enter(ChannelEntry)
     case exit(ChannelExit)
     case relay(ChannelRelay)
+
+    /// The channel that it is about.
+    package var key: ChannelKey {
+        switch self {
+        case .enter(let entry): entry.key
+        case .exit(let exit): exit.key
+        case .relay(let relay): relay.key
+        }
+    }
 }
 
 /// A session asks to be let in. Answered once, by `ChannelAnswer.entered` or `.refused` of the same serial.

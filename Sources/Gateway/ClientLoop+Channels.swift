@@ -128,17 +128,6 @@ extension ClientLoop {
     }
 }
 
-extension ChannelRequest {
-    /// The channel that it is about.
-    var key: ChannelKey {
-        switch self {
-        case .enter(let entry): entry.key
-        case .exit(let exit): exit.key
-        case .relay(let relay): relay.key
-        }
-    }
-}
-
 extension HubContext {
     /// The loop that is the ordinary channel's home.
     func home(of key: ChannelKey) -> Int { key.home(of: mailboxes.count) }

@@ -20,6 +20,8 @@ struct EngineFixture {
             features: features, limits: limits)
     }()
     let hub: Hub
+    /// Of its ordinary channels: answers at once, and nobody hears what it broadcasts.
+    private let home = HomeOfOne()
     /// Whether messages that are common are read as such, as by the gateway.
     var readsCommonMessages = true
 
@@ -27,6 +29,21 @@ struct EngineFixture {
         limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
     ) {
         hub = Hub(limits: limits, now: now)
+    }
+
+    /// What is heard of an input about that session, and of all that comes of it.
+    private func heard(_ effects: Hub.Effects, _ session: Session) -> [Heard] {
+        effects.flatMap { effect in
+            guard case .request(let request) = effect else { return Heard.all(effect) }
+            return home.answers(to: request).flatMap { answer in
+                var effects = Hub.Effects()
+                switch answer {
+                case .entered(let entered): hub.entered(entered, session, &effects)
+                case .refused(_, let serial, let refusal): hub.refused(session, serial: serial, refusal, &effects)
+                }
+                return heard(effects, session)
+            }
+        }
     }
 
     func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
@@ -47,7 +64,7 @@ struct EngineFixture {
             }
             hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
         }
-        return effects.flatMap(Heard.all)
+        return heard(effects, session)
     }
 
     func subscribe(_ channel: String, auth: String = "", from session: Session) throws -> [Heard] {
@@ -89,14 +106,14 @@ struct EngineFixture {
         let position = StreamPosition(epoch: "e", offset: offset)
         let joined = StreamJoined(session: join.session, serial: join.serial, position: position, outcome: outcome)
         hub.joined(joined, session, hasRoom: hasRoom, &effects)
-        return effects.flatMap(Heard.all)
+        return heard(effects, session)
     }
 
     /// The connection has sent what was queued.
     func drained(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.drained(session, &effects)
-        return effects.flatMap(Heard.all)
+        return heard(effects, session)
     }
 
     /// An action as clients send it.
@@ -109,17 +126,31 @@ struct EngineFixture {
     func answered(_ json: String, _ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
-        return effects.flatMap(Heard.all)
+        return heard(effects, session)
     }
 
     func close(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.closed(session, &effects)
-        return effects.flatMap(Heard.all)
+        return heard(effects, session)
     }
 
     func subscribers(_ channel: String, app: App? = nil) -> [UInt32] {
         hub.channel(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
+    }
+}
+
+/// A home of ordinary channels for one loop.
+private final class HomeOfOne {
+    private var home = ChannelHome(loops: 1)
+
+    func answers(to request: ChannelRequest) -> [ChannelAnswer] {
+        var effects = ChannelHome.Effects()
+        home.received(request, from: 0, now: 0, &effects)
+        return effects.compactMap { effect in
+            guard case .answer(_, let answer) = effect else { return nil }
+            return answer
+        }
     }
 }
 
@@ -147,6 +178,7 @@ enum Heard: Equatable, CustomStringConvertible {
         case .forget(let name): [.forget(name.format() ?? "?")]
         case .leave(let name): [.leave(name.format() ?? "?")]
         case .users(let requests): [.users(requests.map(Heard.text))]
+        case .request: []
         }
     }
 

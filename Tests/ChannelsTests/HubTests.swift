@@ -78,11 +78,6 @@ import Testing
         #expect(try subscribe(with) == [succeeded("private-x")])
     }
 
-    @Test(arguments: ["presence-x", "presence-cache-x", "cache-x", "private-cache-x", "private-encrypted-cache-x"])
-    func kindsNotServedAreRefused(_ name: String) throws {
-        #expect(isRefused(try engine.subscribe(name, from: engine.session(0)), name, status: 501))
-    }
-
     // MARK: User channels
 
     @Test func aGuardedSubscribeWaitsForTheIdentity() throws {

@@ -120,7 +120,7 @@ final class LoopWorld {
             case .forget(let name):
                 toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
             case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
-            case .verify, .act, .watchIdentity, .users, .close: break
+            case .verify, .act, .watchIdentity, .users, .close, .request: break
             }
         }
     }

@@ -1,0 +1,373 @@
+import Channels
+import Pusher
+import Testing
+
+/// Ordinary channels over several loops: entering and leaving, what is published, cached, counted and told.
+@Suite struct ChannelHomeTests {
+    private func succeeded(_ name: String) -> String {
+        #"{"event":"pusher_internal:subscription_succeeded","channel":"\#(name)","data":"{}"}"#
+    }
+
+    private func event(_ event: String, _ name: String, _ data: String) -> String {
+        #"{"event":"\#(event)","channel":"\#(name)","data":"\#(data)"}"#
+    }
+
+    private func miss(_ name: String) -> String { #"{"event":"pusher:cache_miss","channel":"\#(name)"}"# }
+
+    private func count(_ name: String, _ count: Int) -> String {
+        #"{"event":"pusher_internal:subscription_count","channel":"\#(name)","data":"{\"subscription_count\":\#(count)}"}"#
+    }
+
+    // MARK: Coming and going
+
+    @Test(arguments: [0, 1, 2]) func whatIsPublishedReachesEveryLoopOnce(_ home: Int) throws {
+        let world = ChannelWorld(loops: 3)
+        let name = world.name("news", homedAt: home)
+        let wires = (0..<6).map { world.connect($0 % 3) }
+        for wire in wires { try world.subscribe(name, wire) }
+        world.settle()
+        #expect(world.facts(name).subscriptionCount == 6)
+        world.publish(name, "e", "one", except: wires[4].session.socketID, by: 2)
+        world.settle()
+        for (number, wire) in wires.enumerated() {
+            #expect(wire.heard == [succeeded(name)] + (number == 4 ? [] : [event("e", name, "one")]))
+        }
+        for wire in wires { world.disconnect(wire) }
+        world.settle()
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0)
+    }
+
+    /// What is published behind the home's answer comes behind it, and what was before does not come.
+    @Test func aPublishBesideASubscribe() throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("news", homedAt: 0)
+        let (old, new) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, old)
+        try world.subscribe(name, new)
+        world.publish(name, "e", "before")
+        world.look(at: 0)
+        world.publish(name, "e", "behind")
+        #expect(new.heard.isEmpty)
+        world.settle()
+        #expect(new.heard == [succeeded(name), event("e", name, "behind")])
+        #expect(old.heard == [succeeded(name), event("e", name, "before"), event("e", name, "behind")])
+    }
+
+    @Test func aSubscribeTakenBackIsTakenBackAtHome() throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: 0)
+        let (one, two) = (world.connect(1), world.connect(1))
+        for (wire, user) in [(one, "a"), (two, "b")] { try world.subscribe(name, user: user, wire) }
+        try world.unsubscribe(name, one)
+        world.disconnect(two)
+        world.settle()
+        #expect(one.heard.isEmpty && world.facts(name).subscriptionCount == 0)
+        #expect(world.users(name) == ["b"], "an end leaves a grace, an unsubscribe none")
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0)
+    }
+
+    /// pusher-js does so where a component is mounted, unmounted and mounted again.
+    @Test(arguments: [0, 1]) func subscribeUnsubscribeSubscribe(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (watcher, wire) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, user: "w", watcher)
+        world.settle()
+        for _ in 0..<3 {
+            try world.subscribe(name, user: "u", wire)
+            try world.unsubscribe(name, wire)
+        }
+        try world.subscribe(name, user: "u", wire)
+        world.settle()
+        #expect(wire.heard.count { $0.contains("subscription_succeeded") } == (home == 0 ? 1 : 4))
+        #expect(world.facts(name).subscriptionCount == 2 && world.users(name) == ["w", "u"])
+        #expect(world.subscriberCount(name) == 2)
+        world.publish(name, "e", "x")
+        world.settle()
+        #expect(wire.heard.last == event("e", name, "x"))
+        try world.unsubscribe(name, wire)
+        world.settle()
+        #expect(world.facts(name).subscriptionCount == 1 && world.users(name) == ["w"])
+    }
+
+    @Test func aRepeatedSubscribeIsAnsweredAgainAndCountsOnce() throws {
+        let world = ChannelWorld(loops: 2)
+        let presence = world.name("presence-", homedAt: 0)
+        let cache = world.name("cache-", homedAt: 0)
+        let (one, two) = (world.connect(0), world.connect(1))
+        try world.subscribe(presence, user: "a", one)
+        try world.subscribe(presence, user: "b", two)
+        try world.subscribe(cache, two)
+        world.publish(cache, "e", "x")
+        world.settle()
+        two.heard = []
+        try world.subscribe(presence, user: "b", two)
+        try world.subscribe(cache, two)
+        world.settle()
+        #expect(two.heard.count == 3 && two.heard[0].contains(#"\"count\":2"#))
+        #expect(two.heard.dropFirst() == [succeeded(cache), event("e", cache, "x")])
+        #expect(world.facts(presence).subscriptionCount == 2 && world.facts(cache).subscriptionCount == 1)
+        // The answer to a repeated one comes when the session has left.
+        two.heard = []
+        try world.subscribe(presence, user: "b", two)
+        try world.unsubscribe(presence, two)
+        world.settle()
+        #expect(two.heard.isEmpty && world.facts(presence).subscriptionCount == 1)
+        try world.subscribe(cache, two)
+        world.disconnect(two)
+        world.settle()
+        #expect(world.facts(cache).subscriptionCount == 0)
+    }
+
+    @Test func aChannelIsVacatedWhenNobodyComesBack() throws {
+        let world = ChannelWorld(loops: 1)
+        let name = try #require(ChannelName("news"))
+        let wire = world.connect(0)
+        try world.subscribe("news", wire)
+        try world.unsubscribe("news", wire)
+        world.advance(.milliseconds(2_999))
+        try world.subscribe("news", wire)
+        world.advance(.seconds(3))
+        #expect(world.webhooks == [.channelOccupied(name)])
+        try world.unsubscribe("news", wire)
+        world.advance(.seconds(3))
+        #expect(world.webhooks == [.channelOccupied(name), .channelVacated(name)])
+        try world.subscribe("news", wire)
+        #expect(world.webhooks.count == 3)
+    }
+
+    @Test func webhooksAreForWhoWantsThem() throws {
+        let world = ChannelWorld(loops: 1) {
+            $0.webhooks = []
+            $0.subscriptionCounts = true
+        }
+        let wire = world.connect(0)
+        try world.subscribe("presence-cache-x", user: "u", wire)
+        try world.subscribe("private-x", wire)
+        try world.send(#"{"event":"client-e","channel":"private-x","data":1}"#, wire)
+        world.disconnect(wire)
+        world.advance(.seconds(3))
+        #expect(world.webhooks.isEmpty && world.channelCount == 0)
+    }
+
+    // MARK: Cache
+
+    @Test(arguments: ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"])
+    func aNewcomerGetsTheLastEvent(_ prefix: String) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name(prefix, homedAt: 0)
+        let user = prefix.hasPrefix("presence") ? "u" : nil
+        let (one, two) = (world.connect(1), world.connect(1))
+        try world.subscribe(name, user: user, one)
+        world.settle()
+        #expect(one.heard.count == 2 && one.heard[1] == miss(name))
+        #expect(world.webhooks.contains(.cacheMiss(try #require(ChannelName(name)))))
+        world.publish(name, "e", "1")
+        world.publish(name, "f", #"{"a":2}"#)
+        world.settle()
+        world.advance(.seconds(60))
+        try world.subscribe(name, user: user, two)
+        world.publish(name, "e", "3")
+        world.settle()
+        #expect(two.heard.dropFirst() == [event("f", name, #"{\"a\":2}"#), event("e", name, "3")])
+        #expect(world.facts(name).cached == CachedEvent(name: "e", data: Array("3".utf8), secondsLeft: 1_800))
+        world.advance(.milliseconds(1_799_001))
+        #expect(world.facts(name).cached?.secondsLeft == 1)
+        world.advance(.milliseconds(999))
+        #expect(world.facts(name).cached == nil && world.cachedBytes == 0)
+    }
+
+    @Test func anEventIsKeptWithoutSubscribersAndForgottenInTime() throws {
+        let world = ChannelWorld(loops: 1)
+        world.publish("cache-x", "e", "1")
+        world.publish("news", "e", "1")
+        #expect(world.channelCount == 1 && !world.facts("cache-x").isOccupied)
+        world.advance(.seconds(1_800))
+        #expect(world.channelCount == 0 && world.cachedBytes == 0 && world.nextDue == nil)
+    }
+
+    @Test func clientEventsAreNotKept() throws {
+        let world = ChannelWorld(loops: 1)
+        let wire = world.connect(0)
+        try world.subscribe("private-cache-x", wire)
+        try world.send(#"{"event":"client-e","channel":"private-cache-x","data":{}}"#, wire)
+        #expect(world.facts("private-cache-x").cached == nil)
+    }
+
+    @Test func theCacheIsBoundedAndItsOldestGoes() throws {
+        let world = ChannelWorld(loops: 1)
+        world.publish("cache-0", "e", String(repeating: "x", count: 1_000))
+        let one = world.cachedBytes
+        var limits = HomeLimits()
+        limits.cacheBytesMax = 3 * one
+        let full = ChannelWorld(loops: 1, limits: limits)
+        for number in 0..<3 { full.publish("cache-\(number)", "e", String(repeating: "x", count: 1_000)) }
+        #expect(full.cachedBytes == 3 * one && full.channelCount == 3)
+        full.publish("cache-0", "e", String(repeating: "y", count: 1_000))
+        #expect(full.cachedBytes == 3 * one && full.channelCount == 3, "in its own place, the youngest now")
+        full.publish("cache-3", "e", String(repeating: "x", count: 1_000))
+        #expect(full.cachedBytes == 3 * one && full.facts("cache-1").cached == nil)
+        #expect(full.facts("cache-0").cached != nil && full.channelCount == 3)
+        full.publish("cache-4", "e", String(repeating: "x", count: 9_000))
+        #expect(full.cachedBytes == 0 && full.channelCount == 0, "one beyond the bound alone is not kept")
+    }
+
+    // MARK: Counts
+
+    private static func counting(_ limits: HomeLimits = HomeLimits()) -> ChannelWorld {
+        ChannelWorld(loops: 2, limits: limits) { $0.subscriptionCounts = true }
+    }
+
+    @Test func countsAreToldAtEachChange() throws {
+        let world = Self.counting()
+        let name = world.name("news", homedAt: 1)
+        let (one, two) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, one)
+        world.settle()
+        #expect(one.heard == [succeeded(name), count(name, 1)], "behind the answer")
+        try world.subscribe(name, two)
+        world.settle()
+        #expect(one.heard.last == count(name, 2) && two.heard == [succeeded(name), count(name, 2)])
+        world.disconnect(two)
+        world.settle()
+        #expect(one.heard.last == count(name, 1))
+        #expect(world.webhooks.filter { $0.kind == .subscriptionCount }.count == 3)
+        let presence = world.name("presence-", homedAt: 0)
+        try world.subscribe(presence, user: "u", one)
+        world.settle()
+        #expect(one.heard.last?.contains("subscription_succeeded") == true, "not on presence channels")
+    }
+
+    /// Above the bound, once in five seconds while it changes; the newcomer alone is told, and the last count always is.
+    @Test func manyAreToldNowAndThen() throws {
+        var limits = HomeLimits()
+        limits.promptCountsMax = 3
+        let world = Self.counting(limits)
+        let name = world.name("news", homedAt: 0)
+        let wires = (0..<7).map { world.connect($0 % 2) }
+        for wire in wires.prefix(3) { try world.subscribe(name, wire) }
+        world.settle()
+        let first = wires[0]
+        first.heard = []
+        try world.subscribe(name, wires[3])
+        world.settle()
+        #expect(first.heard == [count(name, 4)], "the first beyond the bound is told")
+        for wire in wires[4...] { try world.subscribe(name, wire) }
+        world.settle()
+        #expect(first.heard == [count(name, 4)])
+        #expect(wires[6].heard == [succeeded(name), count(name, 7)])
+        world.advance(.milliseconds(4_999))
+        #expect(first.heard.count == 1)
+        world.advance(.milliseconds(1))
+        world.settle()
+        #expect(first.heard == [count(name, 4), count(name, 7)])
+        world.advance(.seconds(50))
+        #expect(first.heard.count == 2 && world.nextDue == nil, "nothing has changed")
+        for wire in wires[5...] { world.disconnect(wire) }
+        world.settle()
+        #expect(first.heard.dropFirst(2) == [count(name, 6)])
+        for wire in wires[3...4] { world.disconnect(wire) }
+        world.settle()
+        #expect(first.heard.dropFirst(3) == [count(name, 3)], "at the bound it is told at once")
+        world.advance(.seconds(50))
+        #expect(first.heard.count == 4)
+    }
+
+    // MARK: Client events
+
+    @Test(arguments: [0, 1]) func clientEventsGoToTheOthers(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let plain = world.name("private-", homedAt: home)
+        let presence = world.name("presence-", homedAt: home)
+        let wires = (0..<3).map { world.connect($0 % 2) }
+        for (number, wire) in wires.enumerated() {
+            try world.subscribe(plain, wire)
+            try world.subscribe(presence, user: "u\(number)", wire)
+        }
+        world.settle()
+        for wire in wires { wire.heard = [] }
+        world.webhooks = []
+        try world.send(#"{"event":"client-a","channel":"\#(plain)","data":{"x": "y"}}"#, wires[0])
+        try world.send(#"{"event":"client-b","channel":"\#(presence)","data":"t\"\u00e9"}"#, wires[0])
+        try world.send(#"{"event":"client-c","channel":"\#(plain)"}"#, wires[0])
+        world.settle()
+        let expected = [
+            event("client-a", plain, #"{\"x\": \"y\"}"#),
+            #"{"event":"client-b","channel":"\#(presence)","data":"t\"\u00e9","user_id":"u0"}"#,
+            event("client-c", plain, "null"),
+        ]
+        #expect(wires[0].heard.isEmpty && wires[1].heard == expected && wires[2].heard == expected)
+        #expect(
+            world.webhooks == [
+                .clientEvent(
+                    try #require(ChannelName(plain)), name: "client-a", data: Array(#"{"x": "y"}"#.utf8),
+                    socketID: wires[0].session.socketID, userID: nil),
+                .clientEvent(
+                    try #require(ChannelName(presence)), name: "client-b", data: Array("t\"é".utf8),
+                    socketID: wires[0].session.socketID, userID: "u0"),
+                .clientEvent(
+                    try #require(ChannelName(plain)), name: "client-c", data: Array("null".utf8),
+                    socketID: wires[0].session.socketID, userID: nil),
+            ])
+    }
+
+    @Test(arguments: ["news", "cache-x", "private-encrypted-x", "private-encrypted-cache-x", "#server-to-user-u"])
+    func clientEventsAreForPrivateAndPresenceChannels(_ name: String) throws {
+        let world = ChannelWorld(loops: 1)
+        let (one, two) = (world.connect(0), world.connect(0))
+        for wire in [one, two] {
+            try world.signin("u", wire)
+            try world.subscribe(name, wire)
+        }
+        let before = two.heard
+        try world.send(#"{"event":"client-a","channel":"\#(name)","data":{}}"#, one)
+        #expect(one.heard.last?.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) == true)
+        #expect(two.heard == before)
+    }
+
+    @Test func clientEventsAreForMembersAndWhereTheAppAllowsThem() throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("private-", homedAt: 1)
+        let wire = world.connect(0)
+        let text = #"{"event":"client-a","channel":"\#(name)","data":{}}"#
+        try world.send(text, wire)
+        try world.subscribe(name, wire)
+        try world.send(text, wire)
+        #expect(wire.heard.count == 2, "not in it yet either time")
+        world.settle()
+        try world.send(text, wire)
+        #expect(wire.heard.count == 3 && wire.heard[2] == succeeded(name))
+        let other = ChannelWorld(loops: 1) { $0.clientEvents = false }
+        let refused = other.connect(0)
+        try other.subscribe("private-x", refused)
+        try other.send(#"{"event":"client-a","channel":"private-x","data":{}}"#, refused)
+        #expect(refused.heard.count == 2 && refused.heard[1].contains(#""code":null"#))
+    }
+
+    @Test func clientEventsAreBoundedInNumberAndSize() throws {
+        var limits = AppLimits()
+        limits.clientEventsPerSecond = 3
+        limits.eventBytesMax = 5
+        let world = ChannelWorld(loops: 1, appLimits: limits)
+        let (one, two) = (world.connect(0), world.connect(0))
+        for wire in [one, two] { try world.subscribe("private-x", wire) }
+        func send(_ data: String) throws {
+            try world.send(#"{"event":"client-a","channel":"private-x","data":\#(data)}"#, one)
+        }
+        try send(#""\u00e9abc""#)
+        try send("[1,2]")
+        #expect(two.heard.count == 3 && one.heard.count == 1)
+        try send("[1,23]")
+        #expect(two.heard.count == 3 && one.heard.count == 2, "one byte too many")
+        world.advance(.milliseconds(400))
+        try send("1")
+        try send("1")
+        #expect(two.heard.count == 4 && one.heard.count == 3, "what is refused for its size is one of three")
+        #expect(one.heard[2].contains(#""code":4301"#))
+        world.advance(.seconds(1))
+        for _ in 0..<4 { try send("1") }
+        #expect(two.heard.count == 7 && one.heard.count == 4)
+    }
+}

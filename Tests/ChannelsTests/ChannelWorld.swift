@@ -1,0 +1,266 @@
+import Bytes
+import Channels
+import Pusher
+import Sync
+
+/// Several loops with their mailboxes, each a home of ordinary channels, and connections that read at once: everything
+/// between a client's message and a receiver's socket, each step by hand. As `ClientLoop` does, a loop posts nothing to
+/// itself, and what a home decides while something is performed is done after that.
+final class ChannelWorld {
+    enum Message {
+        case request(ChannelRequest, from: Int), answer(ChannelAnswer)
+        case publish(ChannelKey, SharedBytes, except: SocketID?)
+        case publication(Publication)
+    }
+
+    /// One connection and what it was sent, the beginnings of connections aside.
+    final class Wire {
+        let loop: Int
+        let session: Session
+        var heard: [String] = []
+
+        init(loop: Int, session: Session) {
+            self.loop = loop
+            self.session = session
+        }
+    }
+
+    private final class Loop {
+        let hub: Hub
+        var home: ChannelHome
+        var effects = ChannelHome.Effects()
+        var isPerforming = false
+        var mailbox: [Message] = []
+
+        init(loops: Int, limits: HomeLimits, now: @escaping () -> UInt64) {
+            var all = ChannelLimits()
+            all.homes = limits
+            hub = Hub(limits: all, now: { UnixTime(microseconds: Int64(now() / 1_000)) })
+            home = ChannelHome(loops: loops, limits: limits)
+        }
+    }
+
+    private final class Clock {
+        var now: UInt64 = 1_000_000_000
+    }
+
+    let app: App
+    private let loops: [Loop]
+    private let clock = Clock()
+    private(set) var wires: [Wire] = []
+    private var lastGeneration: UInt32 = 0
+    /// In the order in which they were posted.
+    var webhooks: [WebhookEvent] = []
+    /// Called when a home hands on an event of a backend or a client.
+    var published: (ChannelKey, String, SocketID?) -> Void = { _, _, _ in }
+
+    init(
+        loops count: Int, limits: HomeLimits = HomeLimits(), appLimits: AppLimits = AppLimits(),
+        _ change: (inout AppFeatures) -> Void = { _ in }
+    ) {
+        var features = AppFeatures()
+        features.clientEvents = true
+        features.webhooks = [.channelExistence, .presence, .clientEvents, .cacheChannels, .subscriptionCount]
+        change(&features)
+        app = App(
+            id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 3, ownsDatabase: false,
+            features: features, limits: appLimits)
+        let clock = clock
+        loops = (0..<count).map { _ in Loop(loops: count, limits: limits, now: { clock.now }) }
+    }
+
+    // MARK: What is where
+
+    func key(_ name: String) -> ChannelKey {
+        guard let name = ChannelName(name) else { preconditionFailure("no channel's name: \(name)") }
+        return ChannelKey(app.index, name)
+    }
+
+    /// A channel's name with that beginning whose home is that loop.
+    func name(_ prefix: String, homedAt loop: Int) -> String {
+        var number = 0
+        while key("\(prefix)\(number)").home(of: loops.count) != loop { number += 1 }
+        return "\(prefix)\(number)"
+    }
+
+    private func home(_ name: String) -> Loop { loops[key(name).home(of: loops.count)] }
+
+    func facts(_ name: String) -> ChannelFacts { home(name).home.facts(of: key(name), now: clock.now) }
+
+    func users(_ name: String) -> Set<String> { Set(home(name).home.users(in: key(name))) }
+
+    /// The sessions that get the channel's events, over all loops.
+    func subscriberCount(_ name: String) -> Int {
+        loops.reduce(0) { $0 + ($1.hub.channel(key(name))?.subscribers.count ?? 0) }
+    }
+
+    /// Channels that anything is known of: at homes, and on loops.
+    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channelCount(of: app) } }
+    var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
+    var nextDue: UInt64? { loops.compactMap(\.home.nextDue).min() }
+    var now: UInt64 { clock.now }
+
+    // MARK: Connections
+
+    func connect(_ loop: Int) -> Wire {
+        lastGeneration += 1
+        let session = Session(
+            id: SessionID(slot: lastGeneration % 512, generation: lastGeneration), app: app,
+            socketID: SocketID(random: UInt64(lastGeneration) << 11, 7 << 11))
+        loops[loop].hub.opened(session)
+        let wire = Wire(loop: loop, session: session)
+        wires.append(wire)
+        return wire
+    }
+
+    func disconnect(_ wire: Wire) {
+        wires.removeAll { $0 === wire }
+        engage(wire) { $0.closed(wire.session, &$1) }
+    }
+
+    func send(_ text: String, _ wire: Wire) throws {
+        var text = text
+        let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
+        engage(wire) { $0.received(event, from: wire.session, &$1) }
+    }
+
+    /// Subscribes, signed where that is needed; `user` becomes `channel_data`.
+    func subscribe(_ name: String, user: String? = nil, info: String = #"{"n":1}"#, _ wire: Wire) throws {
+        let data = user.map { #"{"user_id":"\#($0)","user_info":\#(info)}"# }
+        try subscribe(name, channelData: data, wire)
+    }
+
+    func subscribe(_ name: String, channelData: String?, _ wire: Wire) throws {
+        let auth = app.credentials.sign(
+            .channel(key(name).name, channelData: channelData), socketID: wire.session.socketID)
+        let quoted = channelData.map {
+            #","channel_data":"\#($0.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))""#
+        }
+        try send(
+            #"{"event":"pusher:subscribe","data":{"channel":"\#(name)","auth":"\#(auth)"\#(quoted ?? "")}}"#, wire)
+    }
+
+    func unsubscribe(_ name: String, _ wire: Wire) throws {
+        try send(#"{"event":"pusher:unsubscribe","data":{"channel":"\#(name)"}}"#, wire)
+    }
+
+    func signin(_ user: String, more: String = "", _ wire: Wire) throws {
+        let data = #"{"id":"\#(user)"\#(more)}"#
+        let auth = app.credentials.sign(.user(userData: data), socketID: wire.session.socketID)
+        try send(
+            #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"\#(data.replacing("\"", with: "\\\""))"}}"#,
+            wire)
+    }
+
+    private func engage(_ wire: Wire, _ input: (Hub, inout Hub.Effects) -> Void) {
+        var effects = Hub.Effects()
+        input(loops[wire.loop].hub, &effects)
+        for effect in effects {
+            switch effect {
+            case .send(let frame): wire.heard += payloads(of: frame)
+            case .request(let request):
+                post(.request(request, from: wire.loop), to: request.key.home(of: loops.count), from: wire.loop)
+            default: break
+            }
+        }
+    }
+
+    // MARK: Between the loops
+
+    /// An app's backend publishes by that loop: the home takes it up when it looks.
+    func publish(_ name: String, _ event: String, _ data: String, except: SocketID? = nil, by loop: Int = 0) {
+        let publication = Publication(channel: key(name).name, event: event, data: Array(data.utf8), except: except)
+        post(.publication(publication), to: key(name).home(of: loops.count), from: loop)
+    }
+
+    private func post(_ message: Message, to loop: Int, from: Int) {
+        if loop == from { take(message, at: loop) } else { loops[loop].mailbox.append(message) }
+    }
+
+    /// Loop `loop` looks at its next message.
+    func look(at loop: Int) {
+        guard !loops[loop].mailbox.isEmpty else { return }
+        take(loops[loop].mailbox.removeFirst(), at: loop)
+    }
+
+    /// Until no message is under way.
+    func settle() {
+        while loops.contains(where: { !$0.mailbox.isEmpty }) {
+            for loop in loops.indices { look(at: loop) }
+        }
+    }
+
+    /// Time passes, and each home does what is due, in one turn or more.
+    func advance(_ time: Duration) {
+        clock.now += UInt64(time / .nanoseconds(1))
+        tick()
+    }
+
+    /// Time passes, and nothing is done yet.
+    func pass(to time: UInt64) { clock.now = time }
+
+    func tick() {
+        for loop in loops.indices {
+            while let due = loops[loop].home.nextDue, due <= clock.now { turn(loop) }
+        }
+    }
+
+    /// One turn of what is due at a home.
+    func turn(_ loop: Int) {
+        atHome(loop) { [now] home, effects in home.tick(now: now, &effects) }
+    }
+
+    private func take(_ message: Message, at loop: Int) {
+        switch message {
+        case .request(let request, let from):
+            if case .relay(let relay) = request {
+                published(relay.key, payload(of: relay.frame), relay.sender)
+            }
+            atHome(loop) { [now] home, effects in home.received(request, from: from, now: now, &effects) }
+        case .publication(let publication):
+            published(
+                ChannelKey(app.index, publication.channel), String(decoding: publication.data, as: UTF8.self),
+                publication.except)
+            atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
+        case .answer(.entered(let entered)):
+            if let wire = wire(entered.session, loop) {
+                engage(wire) { $0.entered(entered, wire.session, &$1) }
+            } else if let exit = entered.exit(hasEnded: true) {
+                post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
+            }
+        case .answer(.refused(let id, let serial, let refusal)):
+            guard let wire = wire(id, loop) else { return }
+            engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
+        case .publish(let key, let frame, let except):
+            for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
+                guard let wire = wire(id, loop), wire.session.socketID != except else { continue }
+                wire.heard += payloads(of: frame)
+            }
+        }
+    }
+
+    private func atHome(_ number: Int, _ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {
+        let loop = loops[number]
+        input(&loop.home, &loop.effects)
+        guard !loop.isPerforming else { return }
+        loop.isPerforming = true
+        var next = 0
+        while next < loop.effects.count {
+            switch loop.effects[next] {
+            case .answer(let target, let answer): post(.answer(answer), to: target, from: number)
+            case .broadcast(let targets, let key, let frame, let except):
+                for target in loops.indices where targets.contains(loop: target) {
+                    post(.publish(key, frame, except: except), to: target, from: number)
+                }
+            case .webhook(_, let event): webhooks.append(event)
+            }
+            next += 1
+        }
+        loop.effects = []
+        loop.isPerforming = false
+    }
+
+    private func wire(_ id: SessionID, _ loop: Int) -> Wire? {
+        wires.first { $0.loop == loop && $0.session.id == id }
+    }
+}

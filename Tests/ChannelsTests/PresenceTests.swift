@@ -1,0 +1,301 @@
+import Channels
+import Pusher
+import Testing
+
+/// Who is in a presence channel, as members, the app's backend and the HTTP API are told.
+@Suite struct PresenceTests {
+    private func added(_ name: String, _ id: String, _ info: String = #"{\"n\":1}"#) -> String {
+        #"{"event":"pusher_internal:member_added","channel":"\#(name)","#
+            + #""data":"{\"user_id\":\"\#(id)\",\"user_info\":\#(info)}"}"#
+    }
+
+    private func removed(_ name: String, _ id: String) -> String {
+        #"{"event":"pusher_internal:member_removed","channel":"\#(name)","data":"{\"user_id\":\"\#(id)\"}"}"#
+    }
+
+    private func succeeded(_ name: String, only id: String, _ info: String = #"{\"n\":1}"#) -> String {
+        #"{"event":"pusher_internal:subscription_succeeded","channel":"\#(name)","data":"{\"presence\":{"#
+            + #"\"ids\":[\"\#(id)\"],\"hash\":{\"\#(id)\":\#(info)},\"count\":1}}"}"#
+    }
+
+    private func name(_ text: String) throws -> ChannelName { try #require(ChannelName(text)) }
+
+    /// The first tells nobody; the others are told of the second, who is not told of itself.
+    @Test(arguments: [0, 1]) func membersAreToldOfEachOther(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (one, two) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, user: "7", one)
+        world.settle()
+        #expect(one.heard == [succeeded(name, only: "7")])
+        try world.subscribe(name, user: "8", info: "[]", two)
+        world.settle()
+        #expect(one.heard.dropFirst() == [added(name, "8", "[]")])
+        #expect(two.heard.count == 1 && two.heard[0].contains(#"\"count\":2"#))
+        try world.unsubscribe(name, two)
+        world.settle()
+        #expect(one.heard.dropFirst(2) == [removed(name, "8")], "who says so is gone at once")
+        #expect(world.facts(name).userCount == 1 && world.facts(name).subscriptionCount == 1)
+        #expect(
+            world.webhooks == [
+                .channelOccupied(try self.name(name)), .memberAdded(try self.name(name), userID: "7"),
+                .memberAdded(try self.name(name), userID: "8"), .memberRemoved(try self.name(name), userID: "8"),
+            ])
+    }
+
+    @Test func aUserIsAddedByTheFirstConnectionAndRemovedAfterTheLast() throws {
+        let world = ChannelWorld(loops: 3)
+        let name = world.name("presence-", homedAt: 1)
+        let watcher = world.connect(2)
+        try world.subscribe(name, user: "w", watcher)
+        world.settle()
+        watcher.heard = []
+        let wires = [world.connect(0), world.connect(1), world.connect(2)]
+        for (number, wire) in wires.enumerated() {
+            try world.subscribe(name, user: "u", info: #"{"v":\#(number)}"#, wire)
+            world.settle()
+        }
+        #expect(watcher.heard == [added(name, "u", #"{\"v\":0}"#)], "the first connection's word stands")
+        #expect(wires[2].heard[0].contains(#"\"u\":{\"v\":0}"#))
+        #expect(world.facts(name).userCount == 2 && world.facts(name).subscriptionCount == 4)
+        for wire in wires.dropLast() { try world.unsubscribe(name, wire) }
+        world.settle()
+        #expect(watcher.heard.count == 1)
+        try world.unsubscribe(name, wires[2])
+        world.settle()
+        #expect(watcher.heard.dropFirst() == [removed(name, "u")])
+    }
+
+    @Test func idsMayBeNumbersAndInfosAreOptional() throws {
+        let world = ChannelWorld(loops: 1)
+        let (one, two, three) = (world.connect(0), world.connect(0), world.connect(0))
+        try world.subscribe("presence-x", channelData: #"{"user_id":10}"#, one)
+        #expect(one.heard == [succeeded("presence-x", only: "10", "{}")])
+        try world.subscribe("presence-x", user: "10", two)
+        #expect(one.heard.count == 1 && world.users("presence-x") == ["10"], "one user, as a number and as a text")
+        try world.subscribe("presence-x", channelData: #"{"user_id":"a\"\\é","user_info":{"q":"\""}}"#, three)
+        #expect(one.heard.last?.hasPrefix(added("presence-x", #"a\\\"\\\\é"#, #"{\"q\":\"\\\"\"}"#)) == true)
+    }
+
+    @Test(arguments: ["{}", "[]", #"{"user_id":""}"#, #"{"user_id":1.5}"#, #"{"user_id":null}"#, #"{"user_id":{}}"#, "x",
+        #"{"user_id":"1","user_id":"2"}"#, #"{"user_id":"\#(String(repeating: "x", count: 129))"}"#])
+    func aMemberNeedsAnID(_ data: String) throws {
+        let world = ChannelWorld(loops: 1)
+        let wire = world.connect(0)
+        try world.subscribe("presence-x", channelData: data, wire)
+        #expect(wire.heard.count == 1 && wire.heard[0].contains(#"\"status\":400"#), "\(wire.heard)")
+        #expect(world.channelCount == 0)
+    }
+
+    @Test func theSignedInUserIsTheMemberWithoutChannelData() throws {
+        let world = ChannelWorld(loops: 1)
+        let wire = world.connect(0)
+        try world.subscribe("presence-x", wire)
+        #expect(wire.heard[0].contains(#"\"status\":401"#))
+        try world.signin("u1", more: #","user_info":{"name":"N"}"#, wire)
+        try world.subscribe("presence-x", wire)
+        #expect(wire.heard.last == succeeded("presence-x", only: "u1", #"{\"name\":\"N\"}"#))
+    }
+
+    @Test func channelDataIsCoveredByTheSignature() throws {
+        let world = ChannelWorld(loops: 1)
+        let wire = world.connect(0)
+        let auth = world.app.credentials.sign(
+            .channel(try name("presence-x"), channelData: nil), socketID: wire.session.socketID)
+        try world.send(
+            #"{"event":"pusher:subscribe","data":{"channel":"presence-x","auth":"\#(auth)","channel_data":"{\"user_id\":1}"}}"#,
+            wire)
+        #expect(wire.heard[0].contains(#"\"status\":401"#))
+    }
+
+    // MARK: The grace
+
+    /// A connection that ends may come back: nobody is told of it, and there is no ghost either.
+    @Test(arguments: [0, 1]) func aUserWhoComesBackWasNeverGone(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (watcher, old) = (world.connect(0), world.connect(1))
+        for (wire, user) in [(watcher, "w"), (old, "u")] { try world.subscribe(name, user: user, wire) }
+        world.settle()
+        watcher.heard = []
+        world.webhooks = []
+        world.disconnect(old)
+        world.settle()
+        world.advance(.milliseconds(2_999))
+        #expect(world.users(name) == ["w", "u"] && world.facts(name).subscriptionCount == 1)
+        let new = world.connect(0)
+        try world.subscribe(name, user: "u", new)
+        world.settle()
+        world.advance(.seconds(10))
+        #expect(watcher.heard.isEmpty && world.webhooks.isEmpty)
+        world.disconnect(new)
+        world.settle()
+        world.advance(.seconds(3))
+        world.settle()
+        #expect(watcher.heard == [removed(name, "u")])
+        #expect(world.webhooks == [.memberRemoved(try self.name(name), userID: "u")])
+        #expect(world.users(name) == ["w"])
+    }
+
+    /// The new connection comes before the end of the old one is noticed.
+    @Test func aConnectionThatOverlapsTheOldOne() throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: 0)
+        let (watcher, old, new) = (world.connect(0), world.connect(1), world.connect(0))
+        for (wire, user) in [(watcher, "w"), (old, "u"), (new, "u")] { try world.subscribe(name, user: user, wire) }
+        world.settle()
+        watcher.heard = []
+        world.disconnect(old)
+        world.settle()
+        world.advance(.seconds(3))
+        #expect(watcher.heard.isEmpty && world.users(name) == ["w", "u"])
+    }
+
+    /// The end of the first grace is due while the second runs.
+    @Test func anOldDepartureEndsNothing() throws {
+        let world = ChannelWorld(loops: 1)
+        let watcher = world.connect(0)
+        try world.subscribe("presence-x", user: "w", watcher)
+        var wire = world.connect(0)
+        try world.subscribe("presence-x", user: "u", wire)
+        watcher.heard = []
+        world.disconnect(wire)
+        world.advance(.seconds(2))
+        wire = world.connect(0)
+        try world.subscribe("presence-x", user: "u", wire)
+        world.disconnect(wire)
+        world.advance(.seconds(1))
+        #expect(watcher.heard.isEmpty && world.users("presence-x") == ["w", "u"])
+        world.advance(.seconds(2))
+        #expect(watcher.heard == [removed("presence-x", "u")])
+    }
+
+    @Test func leavingInTheGraceByAnotherConnectionEndsIt() throws {
+        let world = ChannelWorld(loops: 1)
+        let watcher = world.connect(0)
+        try world.subscribe("presence-x", user: "w", watcher)
+        let (old, new) = (world.connect(0), world.connect(0))
+        try world.subscribe("presence-x", user: "u", old)
+        watcher.heard = []
+        world.disconnect(old)
+        try world.subscribe("presence-x", user: "u", new)
+        try world.unsubscribe("presence-x", new)
+        #expect(watcher.heard == [removed("presence-x", "u")])
+        world.advance(.seconds(5))
+        #expect(watcher.heard.count == 1)
+    }
+
+    @Test func withoutAGraceTheEndIsToldAtOnce() throws {
+        var limits = HomeLimits()
+        limits.leaveGrace = .zero
+        let world = ChannelWorld(loops: 1, limits: limits)
+        let wire = world.connect(0)
+        try world.subscribe("presence-x", user: "u", wire)
+        world.disconnect(wire)
+        #expect(world.channelCount == 0)
+        #expect(world.webhooks.suffix(2) == [
+            .memberRemoved(try name("presence-x"), userID: "u"), .channelVacated(try name("presence-x")),
+        ])
+    }
+
+    // MARK: Bounds
+
+    @Test func membersAreBounded() throws {
+        var limits = AppLimits()
+        limits.presenceMembersMax = 2
+        let world = ChannelWorld(loops: 2, appLimits: limits)
+        let name = world.name("presence-", homedAt: 0)
+        let wires = (0..<4).map { world.connect($0 % 2) }
+        for (wire, user) in zip(wires, ["a", "b", "b", "c"]) {
+            try world.subscribe(name, user: user, wire)
+            world.settle()
+        }
+        #expect(wires[2].heard[0].contains("subscription_succeeded"), "another connection of a user who is in")
+        #expect(wires[3].heard.count == 1 && wires[3].heard[0].contains(#"\"status\":403"#))
+        #expect(world.facts(name).subscriptionCount == 3 && world.subscriberCount(name) == 3)
+        try world.unsubscribe(name, wires[3])
+        world.disconnect(wires[3])
+        world.settle()
+        #expect(world.facts(name).subscriptionCount == 3, "one that was refused does not leave")
+        try world.unsubscribe(name, wires[0])
+        let late = world.connect(1)
+        try world.subscribe(name, user: "c", late)
+        world.settle()
+        #expect(late.heard[0].contains("subscription_succeeded"))
+    }
+
+    @Test func infosAreBounded() throws {
+        var limits = AppLimits()
+        limits.presenceMemberBytesMax = 10
+        let world = ChannelWorld(loops: 1, appLimits: limits)
+        let wire = world.connect(0)
+        try world.subscribe("presence-x", user: "a", info: #"{"a":"12"}"#, wire)
+        try world.subscribe("presence-y", user: "a", info: #"{"a":"123"}"#, wire)
+        #expect(wire.heard[0].contains("succeeded") && wire.heard[1].contains(#"\"status\":413"#))
+    }
+
+    @Test func departuresAreBounded() throws {
+        var limits = HomeLimits()
+        limits.departuresMax = 2
+        let world = ChannelWorld(loops: 1, limits: limits) { $0.webhooks = [.presence] }
+        let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
+        for (user, wire) in wires { try world.subscribe("presence-x", user: user, wire) }
+        for (_, wire) in wires.dropLast() { world.disconnect(wire) }
+        #expect(world.users("presence-x") == ["a", "b", "c"])
+        world.disconnect(wires[2].1)
+        #expect(world.users("presence-x") == ["b", "c"], "the oldest goes at once")
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0)
+    }
+
+    /// Five thousand users leave in one moment: nobody is told for as long as they may be back, then each is removed once,
+    /// in turns that leave others theirs.
+    @Test func aMassDisconnectLeavesNothing() throws {
+        var appLimits = AppLimits()
+        appLimits.presenceMembersMax = 10_000
+        let world = ChannelWorld(loops: 2, appLimits: appLimits)
+        let name = world.name("presence-", homedAt: 1)
+        // A few channels each, for a list of five thousand told five thousand times is all that would be measured.
+        let names = (0..<50).map { "\(name)-\($0)" }
+        let watcher = world.connect(0)
+        try world.subscribe(names[0], user: "w", watcher)
+        let wires = (0..<5_000).map { _ in world.connect(Int.random(in: 0...1)) }
+        for (number, wire) in wires.enumerated() { try world.subscribe(names[number % 50], user: "u\(number)", wire) }
+        world.settle()
+        #expect(names.allSatisfy { world.facts($0).subscriptionCount == ($0 == names[0] ? 101 : 100) })
+        watcher.heard = []
+        world.webhooks = []
+        for wire in wires { world.disconnect(wire) }
+        world.settle()
+        #expect(names.allSatisfy { world.facts($0).userCount == ($0 == names[0] ? 101 : 100) })
+        #expect(names.allSatisfy { world.facts($0).subscriptionCount == ($0 == names[0] ? 1 : 0) })
+        #expect(watcher.heard.isEmpty && world.webhooks.isEmpty)
+        world.advance(.milliseconds(2_999))
+        #expect(world.webhooks.isEmpty)
+        world.advance(.milliseconds(1))
+        world.settle()
+        #expect(Set(watcher.heard).count == 100 && watcher.heard.count == 100)
+        #expect(world.webhooks.count { $0.kind == .presence } == 5_000)
+        #expect(world.webhooks.count { $0.kind == .channelExistence } == 49)
+        #expect(world.users(names[0]) == ["w"] && world.channelCount == 2, "the one channel, at home and on a loop")
+        world.disconnect(watcher)
+        world.settle()
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0)
+    }
+
+    @Test func whatIsDueAtOnceIsDoneInTurns() throws {
+        var limits = HomeLimits()
+        limits.dueAtOnceMax = 10
+        let world = ChannelWorld(loops: 1, limits: limits)
+        let wires = (0..<15).map { _ in world.connect(0) }
+        for (number, wire) in wires.enumerated() { try world.subscribe("presence-x", user: "u\(number)", wire) }
+        for wire in wires { world.disconnect(wire) }
+        let due = try #require(world.nextDue)
+        world.pass(to: due)
+        world.turn(0)
+        #expect(world.users("presence-x").count == 5)
+        world.turn(0)
+        #expect(world.users("presence-x").isEmpty && world.nextDue == nil)
+    }
+}
