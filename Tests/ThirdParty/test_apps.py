@@ -175,10 +175,3 @@ def test_many_reloads_under_load():
         frames = member.eventually_heard("n", "presence-room", 20)
         assert [frame.data["n"] for frame in frames] == list(range(20))
         assert member.is_open and "presence-room" in occupied(hub)
-
-
-def test_ids_must_suit_pushers_libraries(tmp_path):
-    """Digits alone: the Python library says so only when it is used."""
-    from test_contract import finished
-    status, _, err = finished("serve", environment={"CARILLON_APPS": '[{"id":"x","key":"k","secret":"s"}]'})
-    assert status != 0 and "id" in err and len(err.splitlines()) == 1

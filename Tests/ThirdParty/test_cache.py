@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from client import Client
-from plain import APP, Member, PlainHub, facts, members
+from plain import APP, Application, Member, PlainHub, facts, members
 from waiting import eventually
 
 KINDS = ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"]
@@ -15,7 +15,7 @@ KINDS = ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache
 
 @pytest.fixture(scope="module")
 def plain():
-    with PlainHub() as hub:
+    with PlainHub(Application(clientEvents=True)) as hub:
         yield hub
 
 

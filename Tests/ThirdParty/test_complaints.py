@@ -45,7 +45,7 @@ def test_channels_do_not_stay_stuck_after_a_failure(plain, channel):
 def test_nothing_that_a_client_does_ends_it_for_good(plain):
     """Codes from 4000 to 4099 mean to pusher-js that it shall never come back: 4009 after an auth deadline above all
     (sockudo #130, #177). A deadline closes with 4100, and bad signatures, limits and garbage do not close at all."""
-    with PlainHub(Application(authorizationTimeout="300ms", clientEvents=True)) as hub:
+    with PlainHub(Application(authorizationTimeout="1s", clientEvents=True)) as hub:
         with Member(hub) as member:
             assert member.closed() == 4100
         with Member(hub) as member:
@@ -92,9 +92,9 @@ def test_no_4200_before_the_greeting(plain):
     """pusher-js would come back at once and for ever: 377 connects in 1.5 s were seen."""
     for query in ("?protocol=7", "?protocol=99", "?protocol=x", "", "?protocol=5&client=old"):
         with Device(plain, query=query) as device:
-            first = eventually(lambda: device.frames[:1] or not device.is_open, "an answer")
-            assert first is True and device.close_code in (4006, 4007, 4008) or (
-                device.frames[0].event == "pusher:connection_established")
+            first = eventually(lambda: device.frames[:1], "an answer")[0]
+            if first.event != "pusher:connection_established":
+                assert first.data["code"] == device.closed() and device.close_code in (4006, 4007, 4008)
 
 
 def test_an_unknown_key_is_told_so(plain):

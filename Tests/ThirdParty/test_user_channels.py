@@ -80,9 +80,11 @@ def test_only_the_signed_in_user(plain, user):
 def test_other_reserved_names(plain, user, channel):
     with Member(plain) as member:
         member.sign_in_as(user)
+        seen = member.count()
         member.subscribe(channel)
-        member.refused(channel)
+        member.complaint(start=seen)
         member.answered()
+        assert channel not in occupied(plain)
 
 
 def test_who_is_signed_in_stays_that_user(plain, user):
