@@ -73,7 +73,8 @@ final class GatewayFixture {
         self.metrics = metrics
         gateway = try Gateway(
             configuration, verifier: verifier,
-            routes: routes ?? HubRoutes(users: users, origins: configuration.origins), metrics: metrics,
+            routes: routes ?? HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
+            metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }
