@@ -6,10 +6,11 @@ import Identity
 import Pusher
 
 // API: the HTTP routes. Purpose: what a request is answered with, given who asks; the gateway reads requests and writes
-// answers. Here today: the auth endpoints that a Pusher client calls before it subscribes or signs in, and the users'
-// actions and snapshots. Pusher's HTTP API and the product's other routes come to stand beside them.
+// answers. Here today: Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in,
+// and the users' actions and snapshots. The product's other routes come to stand beside them.
 
-/// All routes of the hub, by path. CORS (Fetch standard §3.2) by the same allow-list as upgrades.
+/// All routes of the hub, by path. CORS (Fetch standard §3.2) by the same allow-list as upgrades, but for the calls of
+/// backends, which no page may make.
 package struct HubRoutes: HTTPRoutes {
     /// The routes of the users of the app that owns the database.
     package struct OfUsers: Sendable {
@@ -24,11 +25,15 @@ package struct HubRoutes: HTTPRoutes {
         }
     }
 
+    private let pusher: PusherRoutes
     private let users: OfUsers?
     private let origins: AllowedOrigins
 
-    /// - Parameter users: nil where no app owns a database, and so no user is known here.
-    package init(users: OfUsers?, origins: AllowedOrigins) {
+    /// - Parameters:
+    ///   - pusher: the calls of the apps' backends.
+    ///   - users: nil where no app owns a database, and so no user is known here.
+    package init(pusher: PusherRoutes, users: OfUsers?, origins: AllowedOrigins) {
+        self.pusher = pusher
         self.users = users
         self.origins = origins
     }
@@ -36,6 +41,9 @@ package struct HubRoutes: HTTPRoutes {
     package func respond(
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
     ) -> HTTPResponse? {
+        if let path = PusherPath(request.path) {
+            return pusher.respond(to: request, path, channels) { exchange.respond($0) }
+        }
         guard let route = Route(path: request.path) else {
             return .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}.")
         }

@@ -99,7 +99,10 @@ enum HubProcess {
             let users = configuration.apps.first { $0.ownsDatabase }
                 .map { HubRoutes.OfUsers(app: $0, verifier: verifier) }
             return try Gateway(
-                configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+                configuration, verifier: verifier,
+                routes: HubRoutes(
+                    pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
+                    origins: configuration.origins),
                 webhooks: courier, metrics: metrics.gateway,
                 startFeed: settings.databaseURL.map { url in
                     { sink in

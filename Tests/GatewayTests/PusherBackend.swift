@@ -21,7 +21,9 @@ final class PusherBackend {
         let pusher: PusherRoutes
         let directory: ModelDirectory
 
-        func respond(to request: HTTPRequest, _ exchange: HTTPExchange) -> HTTPResponse? {
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
             guard let path = PusherPath(request.path) else { return .problem(.notFound, "No path of the API.") }
             return pusher.respond(to: request, path, directory) { exchange.respond($0) }
         }

@@ -58,7 +58,8 @@ import Reactor
         let data = EventData(bytes: dataBytes)
         let users = HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier)
         let gateway = try Gateway(
-            configuration, verifier: verifier, routes: HubRoutes(users: users, origins: configuration.origins),
+            configuration, verifier: verifier,
+            routes: HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
             startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
         guard case .tcp(_, let port, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
         let line = "\(port) \(socket.port)\n"

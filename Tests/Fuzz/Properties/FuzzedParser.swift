@@ -24,12 +24,14 @@ package struct Violation: Error {
 /// The parsers that are fuzzed. The raw value is the name of the folder below `Tests/Corpus`.
 package enum FuzzedParser: String, CaseIterable, Sendable {
     case action
+    case call
     case form
     case handshake
     case httpRequest = "http-request"
     case httpResponse = "http-response"
     case inflate
     case json
+    case publish
     case pusher
     case streamName = "stream-name"
     case websocket
@@ -38,12 +40,14 @@ package enum FuzzedParser: String, CaseIterable, Sendable {
     package func check(_ bytes: [UInt8], _ tools: FuzzTools = FuzzTools()) throws(Violation) {
         switch self {
         case .action: try ActionProperties.check(bytes)
+        case .call: try CallProperties.check(bytes)
         case .form: try FormProperties.check(bytes)
         case .handshake: try HandshakeProperties.check(bytes)
         case .httpRequest: try RequestProperties.check(bytes)
         case .httpResponse: try ResponseProperties.check(bytes)
         case .inflate: try InflateProperties.check(bytes, tools)
         case .json: try JSONProperties.check(bytes)
+        case .publish: try PublishProperties.check(bytes)
         case .pusher: try PusherProperties.check(bytes)
         case .streamName: try StreamNameProperties.check(bytes)
         case .websocket: try WebSocketProperties.check(bytes, tools)
