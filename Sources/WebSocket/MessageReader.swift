@@ -59,6 +59,8 @@ package struct MessageReader: Sendable {
         var payloadCount: Int
         var isCompressed: Bool
         var isControl: Bool { opcode & 8 != 0 }
+        /// True when it can be handed out where it lies: a control frame, or a message that has no other fragment.
+        var isWhole: Bool { isControl || (isFinal && opcode != Opcode.continuation) }
     }
 
     /// The message so far; empty (and without memory) between messages.
@@ -104,12 +106,14 @@ package struct MessageReader: Sendable {
                 return nil
             case .header:
                 let view = UnsafeRawBufferPointer(bytes)
-                guard let header = try parseHeader(view.part(consumed..<view.count), inflater != nil) else {
+                guard let header = try Self.parseHeader(
+                    view.part(consumed..<view.count), by: role, mayBeCompressed: inflater != nil)
+                else {
                     return nil
                 }
                 try accept(header, limits: limits)
                 consumed += header.headerCount
-                if header.payloadCount <= bytes.count - consumed, isWhole(header) {
+                if header.payloadCount <= bytes.count - consumed, header.isWhole {
                     let range = consumed..<consumed + header.payloadCount
                     consumed = range.upperBound
                     if let event = try takeWhole(header, bytes, range, limits, inflater) { return event }
@@ -136,8 +140,9 @@ package struct MessageReader: Sendable {
 
     /// The header at the beginning of `bytes`, nil when it is incomplete: all that can be wrong in its bytes is told
     /// as soon as they are there.
-    private func parseHeader(
-        _ bytes: UnsafeRawBufferPointer, _ mayBeCompressed: Bool
+    // Not a method of the value: a mutating caller would copy the whole reader first. So with others below.
+    private static func parseHeader(
+        _ bytes: UnsafeRawBufferPointer, by role: Role, mayBeCompressed: Bool
     ) throws(WebSocketError) -> Header? {
         guard bytes.count > 0 else { return nil }
         let first = bytes[0]
@@ -198,11 +203,6 @@ package struct MessageReader: Sendable {
         if header.opcode != Opcode.continuation { messageOpcode = header.opcode }
     }
 
-    /// True when a frame can be handed out where it lies: a control frame, or a message that has no other fragment.
-    private func isWhole(_ header: Header) -> Bool {
-        header.isControl || (header.isFinal && header.opcode != Opcode.continuation)
-    }
-
     // MARK: Payloads
 
     private mutating func takeWhole(
@@ -217,7 +217,7 @@ package struct MessageReader: Sendable {
         }
         messageOpcode = 0
         if header.isCompressed {
-            return try inflated(UnsafeRawBufferPointer(payload), header.opcode, limits, inflater)
+            return try Self.inflated(UnsafeRawBufferPointer(payload), header.opcode, limits, inflater)
         }
         guard header.opcode == Opcode.text else { return .binary(.inPlace(range)) }
         guard UTF8Validator.isValid(UnsafeRawBufferPointer(payload)) else { throw .invalidUTF8 }
@@ -256,7 +256,9 @@ package struct MessageReader: Sendable {
         messageOpcode = 0
         if messageIsCompressed {
             let result = payload.withUnsafeBytes { bytes in
-                Result { () throws(WebSocketError) in try inflated(bytes, opcode, limits, inflater) }
+                Result { () throws(WebSocketError) in
+                    try Self.inflated(bytes, opcode, limits, inflater)
+                }
             }
             return try result.get()
         }
@@ -264,7 +266,7 @@ package struct MessageReader: Sendable {
     }
 
     /// The message that was compressed to `payload`.
-    private func inflated(
+    private static func inflated(
         _ payload: UnsafeRawBufferPointer, _ opcode: UInt8, _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(WebSocketError) -> MessageEvent {
         guard let inflater else { throw .reservedBits }
