@@ -341,7 +341,9 @@ final class Connection: EventSource {
             if awaitsPong { alive() }
             consume(held: held, received: count)
             if let tls, tls.hasEnded { farewell() }
-        case .wouldBlock: break
+        case .wouldBlock:
+            // Part of a record may have come.
+            if tls != nil { accountUnfinished() }
         case .endOfStream, .failed: drop()
         }
     }
@@ -351,22 +353,40 @@ final class Connection: EventSource {
         updateInterest()
         let held = leftover.count
         if held > 0 { consume(held: held, received: 0) }
+        if let tls, tls.hasEnded { farewell() }
     }
 
+    /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
     private func consume(held: Int, received: Int) {
-        let buffer = owner.readBuffer
-        if held > 0 {
-            leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
-            leftover = []
-        }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
-        let consumed = process(bytes)
-        if consumed < bytes.count, phase != .gone, phase != .finishing {
-            leftover = Array(bytes[consumed...])
+        if held > 0, phase == .http {
+            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.readBuffer[held..<held + received]))
+        } else {
+            let buffer = owner.readBuffer
+            if held > 0 {
+                leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
+                leftover = []
+            }
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
+            let consumed = process(bytes)
+            if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
         if phase == .open { watchMessage() }
         accountUnfinished()
     }
+
+    /// What is held of a request grows where it lies: copied at each read, a request that comes byte by byte would cost the
+    /// square of its length.
+    private func consumeRequest(_ received: UnsafeRawBufferPointer) {
+        var bytes = exchange(&leftover, with: [])
+        bytes.append(contentsOf: received)
+        let consumed = bytes.withUnsafeMutableBytes { process($0) }
+        guard consumed < bytes.count, mayGoOn else { return }
+        if consumed > 0 { bytes = Array(bytes[consumed...]) }
+        leftover = bytes
+    }
+
+    /// Whether what is left of the input will be looked at.
+    private var mayGoOn: Bool { phase != .gone && phase != .finishing }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {

@@ -41,13 +41,13 @@ package enum MessageEvent {
 /// come, so that nothing but an incomplete header (13 bytes at most) stays with the caller. Text is validated as it
 /// comes; a compressed message (RFC 7692) is decompressed, and then validated, when it is whole. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
 /// Kept small on purpose (see the tests): a hub holds one for each of its connections.
-package struct MessageReader: Sendable {
+public struct MessageReader: Sendable {
     /// Which side reads: a server insists on masked frames, a client on bare ones (RFC 6455 §5.1).
     package enum Role: Sendable {
         case server, client
     }
 
-    private enum Phase: Sendable {
+    @usableFromInline enum Phase: Sendable {
         case header, payload, closed
     }
 
@@ -64,31 +64,33 @@ package struct MessageReader: Sendable {
     }
 
     /// The message so far; empty (and without memory) between messages.
-    private var message: [UInt8] = []
+    @usableFromInline var message: [UInt8] = []
     /// The control frame so far; empty outside of one.
-    private var control: [UInt8] = []
+    @usableFromInline var control: [UInt8] = []
     /// Bytes of the current frame still to come.
     private var remaining = 0
     private var mask: UInt32 = 0
     /// Frames of the unfinished message so far.
     private var fragments: UInt32 = 0
     /// Opcode of the unfinished message, 0 when there is none.
-    private var messageOpcode: UInt8 = 0
+    @usableFromInline var messageOpcode: UInt8 = 0
     private var messageIsCompressed = false
     private var frameOpcode: UInt8 = 0
     private var frameIsFinal = false
-    private var phase = Phase.header
+    @usableFromInline var phase = Phase.header
     private let role: Role
     private var validator = UTF8Validator()
 
     /// A reader at the beginning of the frames.
     package init(role: Role) { self.role = role }
 
+    // Public and inlinable, for a caller that has the reader in a class: it would copy all of it to ask.
+
     /// True while a message is unfinished, and memory held for it.
-    package var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
+    @inlinable public var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
 
     /// Bytes held for an unfinished message.
-    package var heldBytes: Int { message.count + control.count }
+    @inlinable public var heldBytes: Int { message.count + control.count }
 
     /// Reads on in `bytes` from `consumed`, which moves forward: call again until nil, then keep what is not consumed
     /// and come back with more. Unmasks in place.
