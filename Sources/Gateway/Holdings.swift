@@ -63,10 +63,11 @@ final class Holdings: EventSource {
         // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be
         // queued would never be sent, and none would come that comes in pieces.
         queued = Holding(bytesMax: max(limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax))
+        let record = configuration.tls == nil ? 0 : TLSSession.heldBytesMax
         unfinished = Holding(
             bytesMax: max(
-                limits.unfinishedBytesMax / configuration.loops, limits.messageBytesMax,
-                configuration.httpLimits.messageBytes))
+                limits.unfinishedBytesMax / configuration.loops,
+                max(limits.messageBytesMax, configuration.httpLimits.messageBytes) + record))
     }
 
     /// What is queued to a connection has changed.
