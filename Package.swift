@@ -161,7 +161,7 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         .target(name: "CLockCount", path: "Tests/CLockCount"),
-        layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
+        layer("TestSupport", ["CDescriptorGuard", "Reactor"], path: "Tests/TestSupport", settings: mixedSettings),
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
             settings: mixedSettings),

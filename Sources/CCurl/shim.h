@@ -3,7 +3,7 @@
 #include <curl/curl.h>
 #include <sys/socket.h>
 
-/// What one request is made of. Strings are copied by libcurl; `headers` and `body` must outlive the transfer.
+/// What one request is made of. Strings and the body are copied by libcurl; `headers` must outlive the transfer.
 struct carillon_curl_request {
     const char *url;
     const char *user_agent;
@@ -45,8 +45,8 @@ static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_
         carillon_set(CURLOPT_CAPATH, (char *)NULL);
     }
     carillon_set(CURLOPT_POST, 1L);
-    carillon_set(CURLOPT_POSTFIELDS, request->body);
     carillon_set(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_count);
+    carillon_set(CURLOPT_COPYPOSTFIELDS, request->body);
     carillon_set(CURLOPT_HTTPHEADER, request->headers);
     carillon_set(CURLOPT_USERAGENT, request->user_agent);
     carillon_set(CURLOPT_OPENSOCKETFUNCTION, request->open_socket);

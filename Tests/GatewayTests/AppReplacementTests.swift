@@ -98,11 +98,12 @@ import Testing
         let (bystander, _) = try await TestClient.opened(fixture, calm)
         var crowd: [TestClient] = []
         for _ in 0..<400 { crowd.append(try await TestClient.opened(fixture, crowded).0) }
+        let (port, path) = (fixture.port, crowded.path)
         let comers = Task {
             var codes: [TestClient.Received] = []
             for _ in 0..<40 {
-                let client = try TestClient(port: fixture.port)
-                try await client.upgrade(crowded.path)
+                let client = try TestClient(port: port)
+                try await client.upgrade(path)
                 _ = try await client.text()
                 codes.append(try await client.next())
             }
@@ -122,12 +123,10 @@ import Testing
     /// One replacement after the other, the later of which counts, whoever comes and goes meanwhile.
     @Test func theLastOfManyReplacementsCounts() async throws {
         let fixture = try await GatewayFixture(loops: 2) { $0.apps = [TestApp(0).app] }
+        let gateway = fixture.gateway
         let replacing = Task.detached {
             for number in 0..<200 {
-                let features = AppFeatures()
-                var apps = [TestApp(0) { $0.features = features }.app]
-                if number % 2 == 0 { apps.append(TestApp(1).app) }
-                try fixture.gateway.replaceApps(apps)
+                try gateway.replaceApps([TestApp(0).app] + (number % 2 == 0 ? [TestApp(1).app] : []))
             }
         }
         for _ in 0..<50 { #expect(try await TestClient.opened(fixture, TestApp(0)).0.answersPing()) }

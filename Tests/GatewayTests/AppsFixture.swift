@@ -29,6 +29,38 @@ struct TestApp {
     var path: String { "/app/\(key ?? "key\(number)")?protocol=7" }
 }
 
+/// Holds the verification of tokens up until it is told to let them pass: a thread of the pool waits here.
+///
+/// `@unchecked Sendable`: all is touched under the condition's lock alone.
+final class Toll: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var isOpen = true
+    private var waiting = 0
+
+    func close() { condition.withLock { isOpen = false } }
+
+    func open() {
+        condition.withLock {
+            isOpen = true
+            condition.broadcast()
+        }
+    }
+
+    func pass() {
+        condition.withLock {
+            waiting += 1
+            condition.broadcast()
+            while !isOpen { condition.wait() }
+            waiting -= 1
+        }
+    }
+
+    /// Waits for one that is held up.
+    func awaitSomebody() {
+        condition.withLock { while waiting == 0 { condition.wait() } }
+    }
+}
+
 extension GatewayFixture {
     /// Has all of the user's connections closed; returns when all loops have said that they are.
     func terminate(_ user: String, of app: App) async {

@@ -32,11 +32,12 @@ final class GatewayFixture {
     ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
     ///   - routes: in place of the hub's.
-    ///   - verifying: called whenever the verification of a token begins, and may hold it up.
+    ///   - webhooks: gets what apps' backends are told.
+    ///   - toll: what each token passes before it is looked at.
     init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
-        verifying: (@Sendable () -> Void)? = nil,
+        webhooks: (any WebhookSink)? = nil, toll: Toll? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -57,14 +58,14 @@ final class GatewayFixture {
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         // The clock is read where there is a file of keys.
-        if verifying != nil {
+        if toll != nil {
             let file = FileManager.default.temporaryDirectory.appending(path: "keys-\(UUID().uuidString).json")
             try Data(#"{"keys":[]}"#.utf8).write(to: file)
             policy.keySetFile = file.path
         }
         defer { if let file = policy.keySetFile { try? FileManager.default.removeItem(atPath: file) } }
         let verifier = try await TokenVerifier(policy: policy, logger: logger) {
-            verifying?()
+            toll?.pass()
             return ContinuousClock.now
         }
         let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
@@ -74,7 +75,7 @@ final class GatewayFixture {
         gateway = try Gateway(
             configuration, verifier: verifier,
             routes: routes ?? HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
-            metrics: metrics,
+            webhooks: webhooks, metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }

@@ -1,5 +1,4 @@
 import Channels
-import Foundation
 import TestSupport
 import Testing
 
@@ -34,43 +33,13 @@ import Testing
         #expect(try await client.answersPing())
     }
 
-    /// Holds tokens up until it is told to let them pass.
-    private final class Toll: @unchecked Sendable {
-        private let condition = NSCondition()
-        private var isOpen = true
-        private var waiting = 0
-
-        func close() { condition.withLock { isOpen = false } }
-
-        func open() {
-            condition.withLock {
-                isOpen = true
-                condition.broadcast()
-            }
-        }
-
-        func pass() {
-            condition.withLock {
-                waiting += 1
-                condition.broadcast()
-                while !isOpen { condition.wait() }
-                waiting -= 1
-            }
-        }
-
-        /// Waits for one that is held up.
-        func awaitSomebody() {
-            condition.withLock { while waiting == 0 { condition.wait() } }
-        }
-    }
-
     private func auth(_ token: String) -> String { #"{"event":"sync:auth","data":{"token":"\#(token)"}}"# }
 
     /// One token at a time is verified; while one is held up, another waits behind it.
     @Test(arguments: [1, 2]) func aTokenUnderWayDoesNotSlipThrough(loops: Int) async throws {
         let app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
-        let fixture = try await GatewayFixture(loops: loops, ownsDatabase: true, verifying: { toll.pass() }) {
+        let fixture = try await GatewayFixture(loops: loops, ownsDatabase: true, toll: toll) {
             $0.apps = [app.app]
         }
         defer { toll.open() }
@@ -95,7 +64,7 @@ import Testing
     @Test func anUpgradeUnderWayDoesNotSlipThrough() async throws {
         let app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
-        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, verifying: { toll.pass() }) {
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, toll: toll) {
             $0.apps = [app.app]
         }
         defer { toll.open() }
@@ -106,7 +75,7 @@ import Testing
         toll.awaitSomebody()
         await fixture.terminate("u", of: app.app)
         toll.open()
-        try await upgrade.value
+        _ = try await upgrade.value
         #expect(try await client.text().contains(#""code":4009"#))
         #expect(try await client.next() == .close(4009))
     }
@@ -115,7 +84,7 @@ import Testing
     @Test func anUpgradeUnderWayIsOfTheAppAsItIsThen() async throws {
         var app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
-        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, verifying: { toll.pass() }) {
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, toll: toll) {
             $0.apps = [app.app]
         }
         defer { toll.open() }
@@ -132,7 +101,7 @@ import Testing
             // The loop has looked at that before it hears of the token.
             await fixture.terminate("nobody", of: app.app)
             toll.open()
-            try await upgrade.value
+            _ = try await upgrade.value
             if isEnabled {
                 #expect(try await client.text().contains("connection_established"))
                 #expect(try await client.text().contains("sync:auth_ok"))

@@ -3,16 +3,16 @@ import Glibc
 import Reactor
 
 /// A backend that takes webhooks, on threads of its own: a request goes to the test, which says what is answered.
-final class Receiver: @unchecked Sendable {
+package final class Receiver: @unchecked Sendable {
     /// A request as it came.
-    struct Request: Sendable {
-        let head: String
-        let body: String
+    package struct Request: Sendable {
+        package let head: String
+        package let body: String
         /// Which of the receiver's connections it came by, from 0.
-        let connection: Int
+        package let connection: Int
 
         /// A field of the head, by its name in lower case.
-        func field(_ name: String) -> String? {
+        package func field(_ name: String) -> String? {
             for line in head.components(separatedBy: "\r\n").dropFirst() {
                 let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
                 if parts.count == 2, parts[0].lowercased() == name {
@@ -24,7 +24,7 @@ final class Receiver: @unchecked Sendable {
     }
 
     /// What becomes of a request.
-    enum Reply: Sendable {
+    package enum Reply: Sendable {
         case status(Int, fields: String = "", body: [UInt8] = [])
         /// These bytes, and the end of the connection.
         case raw([UInt8])
@@ -32,7 +32,8 @@ final class Receiver: @unchecked Sendable {
         case silence
     }
 
-    let port: UInt16
+    /// Where it listens, on 127.0.0.1.
+    package let port: UInt16
     private let listener: Int32
     private let tls: TLSServer?
     private let reply: @Sendable (Request) -> Reply
@@ -41,7 +42,7 @@ final class Receiver: @unchecked Sendable {
     private var connections = 0
 
     /// - Parameter reply: called on a connection's thread.
-    init(tls: TLSServer? = nil, reply: @escaping @Sendable (Request) -> Reply = { _ in .status(200) }) throws {
+    package init(tls: TLSServer? = nil, reply: @escaping @Sendable (Request) -> Reply = { _ in .status(200) }) throws {
         self.tls = tls
         self.reply = reply
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -82,12 +83,13 @@ final class Receiver: @unchecked Sendable {
         shutdown(listener, Int32(SHUT_RDWR))
     }
 
-    func url(_ path: String = "/hook", host: String = "127.0.0.1") -> String {
+    /// Its URL.
+    package func url(_ path: String = "/hook", host: String = "127.0.0.1") -> String {
         "\(tls == nil ? "http" : "https")://\(host):\(port)\(path)"
     }
 
     /// Waits for so many requests, and tells all that have come; those that have come in a minute, where they are fewer.
-    @discardableResult func wait(for count: Int) -> [Request] {
+    @discardableResult package func wait(for count: Int) -> [Request] {
         let end = Date(timeIntervalSinceNow: 60)
         return condition.withLock {
             while requests.count < count, condition.wait(until: end) {}
@@ -95,8 +97,10 @@ final class Receiver: @unchecked Sendable {
         }
     }
 
-    var seen: [Request] { condition.withLock { requests } }
-    var connectionCount: Int { condition.withLock { connections } }
+    /// All that have come.
+    package var seen: [Request] { condition.withLock { requests } }
+    /// Connections that were made to it.
+    package var connectionCount: Int { condition.withLock { connections } }
 
     private func serve(_ descriptor: Int32, _ number: Int) {
         defer { close(descriptor) }
