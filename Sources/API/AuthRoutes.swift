@@ -17,16 +17,19 @@ package struct AuthRoutes: Sendable {
     static let channelPath = "/pusher/auth"
     static let userPath = "/pusher/user-auth"
 
-    private let credentials: AppCredentials
+    /// The app itself may be another value by the time of a request: its secret is replaced now and then.
+    private let appID: String
     private let bearer: BearerUser
 
     package init(app: App, verifier: TokenVerifier) {
-        credentials = app.credentials
+        appID = app.id
         bearer = BearerUser(verifier: verifier)
     }
 
     /// Answers at once where the request itself is wrong, and else by `answer`, when the token has been verified.
-    func respond(to request: HTTPRequest, _ answer: @escaping @Sendable (HTTPResponse) -> Void) -> HTTPResponse? {
+    func respond(
+        to request: HTTPRequest, _ channels: any ChannelDirectory, _ answer: @escaping @Sendable (HTTPResponse) -> Void
+    ) -> HTTPResponse? {
         guard let token = request.bearerToken else { return BearerUser.missing }
         let subject: Subject
         do throws(RequestProblem) {
@@ -34,7 +37,10 @@ package struct AuthRoutes: Sendable {
         } catch {
             return .problem(error.status, error.message)
         }
-        bearer.verifyToken(token, refuse: answer) { answer(sign(subject, for: $0)) }
+        guard let credentials = channels.app(id: appID)?.credentials else {
+            return .problem(.notFound, "This hub does not serve the app any more.")
+        }
+        bearer.verifyToken(token, refuse: answer) { answer(sign(subject, by: credentials, for: $0)) }
         return nil
     }
 
@@ -67,7 +73,7 @@ package struct AuthRoutes: Sendable {
         return .channel(name, socketID)
     }
 
-    private func sign(_ subject: Subject, for token: VerifiedToken) -> HTTPResponse {
+    private func sign(_ subject: Subject, by credentials: AppCredentials, for token: VerifiedToken) -> HTTPResponse {
         var body = ByteWriter(capacity: 256)
         body.append(#"{"auth":"#)
         switch subject {

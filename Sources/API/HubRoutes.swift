@@ -56,7 +56,8 @@ package struct HubRoutes: HTTPRoutes {
                 .shared(with: request.origin)
         }
         guard request.body.count <= APILimits.userBodyBytes else {
-            return HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.").shared(with: request.origin)
+            return HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
+                .shared(with: request.origin)
         }
         guard let users else {
             let message: StaticString = "This hub has no database, so it knows no users; let your own backend sign."
@@ -66,7 +67,7 @@ package struct HubRoutes: HTTPRoutes {
         let answer = { @Sendable (response: HTTPResponse) in exchange.respond(response.shared(with: origin)) }
         let refusal =
             switch route {
-            case .auth: users.auth.respond(to: request, answer)
+            case .auth: users.auth.respond(to: request, channels, answer)
             case .action(let target): users.actions.respond(to: request, target, exchange, answer)
             case .snapshot(let target, let user):
                 users.snapshots.respond(to: request, target, of: user, exchange, answer)

@@ -31,6 +31,7 @@ final class ChannelWorld {
         var effects = ChannelHome.Effects()
         var isPerforming = false
         var mailbox: [Message] = []
+        var nextMessage = 0
 
         init(loops: Int, limits: HomeLimits, now: @escaping () -> UInt64) {
             var all = ChannelLimits()
@@ -47,7 +48,7 @@ final class ChannelWorld {
     let app: App
     private let loops: [Loop]
     private let clock = Clock()
-    private(set) var wires: [Wire] = []
+    private var wires: [SessionID: Wire] = [:]
     private var lastGeneration: UInt32 = 0
     /// In the order in which they were posted.
     var webhooks: [WebhookEvent] = []
@@ -105,16 +106,16 @@ final class ChannelWorld {
     func connect(_ loop: Int) -> Wire {
         lastGeneration += 1
         let session = Session(
-            id: SessionID(slot: lastGeneration % 512, generation: lastGeneration), app: app,
+            id: SessionID(slot: lastGeneration - 1, generation: lastGeneration), app: app,
             socketID: SocketID(random: UInt64(lastGeneration) << 11, 7 << 11))
         loops[loop].hub.opened(session)
         let wire = Wire(loop: loop, session: session)
-        wires.append(wire)
+        wires[session.id] = wire
         return wire
     }
 
     func disconnect(_ wire: Wire) {
-        wires.removeAll { $0 === wire }
+        wires[wire.session.id] = nil
         engage(wire) { $0.closed(wire.session, &$1) }
     }
 
@@ -179,8 +180,13 @@ final class ChannelWorld {
 
     /// Loop `loop` looks at its next message.
     func look(at loop: Int) {
-        guard !loops[loop].mailbox.isEmpty else { return }
-        take(loops[loop].mailbox.removeFirst(), at: loop)
+        let from = loops[loop]
+        guard from.nextMessage < from.mailbox.count else { return }
+        from.nextMessage += 1
+        take(from.mailbox[from.nextMessage - 1], at: loop)
+        guard from.nextMessage == from.mailbox.count else { return }
+        from.mailbox = []
+        from.nextMessage = 0
     }
 
     /// Until no message is under way.
@@ -223,17 +229,17 @@ final class ChannelWorld {
                 publication.except)
             atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
         case .answer(.entered(let entered)):
-            if let wire = wire(entered.session, loop) {
+            if let wire = wires[entered.session] {
                 engage(wire) { $0.entered(entered, wire.session, &$1) }
             } else if let exit = entered.exit(hasEnded: true) {
                 post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
             }
         case .answer(.refused(let id, let serial, let refusal)):
-            guard let wire = wire(id, loop) else { return }
+            guard let wire = wires[id] else { return }
             engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let frame, let except):
             for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
-                guard let wire = wire(id, loop), wire.session.socketID != except else { continue }
+                guard let wire = wires[id], wire.session.socketID != except else { continue }
                 wire.heard += payloads(of: frame)
             }
         }
@@ -258,9 +264,5 @@ final class ChannelWorld {
         }
         loop.effects = []
         loop.isPerforming = false
-    }
-
-    private func wire(_ id: SessionID, _ loop: Int) -> Wire? {
-        wires.first { $0.loop == loop && $0.session.id == id }
     }
 }

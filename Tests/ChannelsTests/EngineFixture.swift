@@ -177,8 +177,8 @@ enum Heard: Equatable, CustomStringConvertible {
         case .join(let join): [.join(join.name.format() ?? "?", serial: join.serial, join.purpose)]
         case .forget(let name): [.forget(name.format() ?? "?")]
         case .leave(let name): [.leave(name.format() ?? "?")]
-        case .users(let requests): [.users(requests.map(Heard.text))]
         case .request: []
+        case .users(let requests): [.users(requests.map(Heard.text))]
         }
     }
 

@@ -32,9 +32,11 @@ final class GatewayFixture {
     ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
     ///   - routes: in place of the hub's.
+    ///   - toll: what each token passes before it is looked at.
     init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
+        toll: Toll? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -54,7 +56,17 @@ final class GatewayFixture {
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let verifier = try await TokenVerifier(policy: policy, logger: logger)
+        // The clock is read where there is a file of keys.
+        if toll != nil {
+            let file = FileManager.default.temporaryDirectory.appending(path: "keys-\(UUID().uuidString).json")
+            try Data(#"{"keys":[]}"#.utf8).write(to: file)
+            policy.keySetFile = file.path
+        }
+        defer { if let file = policy.keySetFile { try? FileManager.default.removeItem(atPath: file) } }
+        let verifier = try await TokenVerifier(policy: policy, logger: logger) {
+            toll?.pass()
+            return ContinuousClock.now
+        }
         let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
         let sink = Locked<FeedSink?>(nil)
         self.sink = sink

@@ -1,0 +1,159 @@
+import Channels
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// All connections of a user ended by the app's backend, and connections that do not show who they are in time.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct TerminationTests {
+    private let app = TestApp()
+
+    @Test(arguments: [1, 3]) func allConnectionsOfTheUserEndAndNoOthers(loops: Int) async throws {
+        let other = TestApp(1)
+        let fixture = try await GatewayFixture(loops: loops) { $0.apps = [app.app, other.app] }
+        var users: [TestClient] = []
+        var others: [TestClient] = []
+        for number in 0..<12 {
+            let isOther = number % 4 == 3
+            let (client, socketID) = try await TestClient.opened(fixture, isOther ? other : app)
+            try await client.signin(number % 2 == 0 ? "v" : "u", isOther ? other : app, socketID)
+            if number % 4 == 1 { users.append(client) } else { others.append(client) }
+        }
+        let (stranger, _) = try await TestClient.opened(fixture, app)
+        await fixture.terminate("u", of: app.app)
+        for client in users {
+            #expect(try await client.next() == .close(4009))
+            #expect(try await client.next() == .end)
+        }
+        for client in others + [stranger] { #expect(try await client.answersPing()) }
+        // Who signs in afterwards is let in, and nobody minds a user whom nobody is.
+        let (client, socketID) = try await TestClient.opened(fixture, app)
+        try await client.signin("u", app, socketID)
+        await fixture.terminate("nobody", of: app.app)
+        #expect(try await client.answersPing())
+    }
+
+    private func auth(_ token: String) -> String { #"{"event":"sync:auth","data":{"token":"\#(token)"}}"# }
+
+    /// One token at a time is verified; while one is held up, another waits behind it.
+    @Test(arguments: [1, 2]) func aTokenUnderWayDoesNotSlipThrough(loops: Int) async throws {
+        let app = TestApp { $0.ownsDatabase = true }
+        let toll = Toll()
+        let fixture = try await GatewayFixture(loops: loops, ownsDatabase: true, toll: toll) {
+            $0.apps = [app.app]
+        }
+        defer { toll.open() }
+        let (mine, other) = (try await GatewayFixture.token("u"), try await GatewayFixture.token("v"))
+        let (client, _) = try await TestClient.opened(fixture, app)
+        let (bystander, _) = try await TestClient.opened(fixture, app)
+        let (late, _) = try await TestClient.opened(fixture, app)
+
+        toll.close()
+        try await client.send(auth(mine))
+        toll.awaitSomebody()
+        await fixture.terminate("u", of: app.app)
+        // These begin behind it: one is another's, one is that user's and newer than the termination.
+        try await bystander.send(auth(other))
+        try await late.send(auth(mine))
+        toll.open()
+        #expect(try await client.next() == .close(4009))
+        #expect(try await bystander.text().hasPrefix(#"{"event":"sync:auth_ok""#))
+        #expect(try await late.text().hasPrefix(#"{"event":"sync:auth_ok""#))
+    }
+
+    @Test func anUpgradeUnderWayDoesNotSlipThrough() async throws {
+        let app = TestApp { $0.ownsDatabase = true }
+        let toll = Toll()
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, toll: toll) {
+            $0.apps = [app.app]
+        }
+        defer { toll.open() }
+        let token = try await GatewayFixture.token("u")
+        let client = try TestClient(port: fixture.port)
+        toll.close()
+        let upgrade = Task { try await client.upgrade(app.path, fields: "Authorization: Bearer \(token)\r\n") }
+        toll.awaitSomebody()
+        await fixture.terminate("u", of: app.app)
+        toll.open()
+        _ = try await upgrade.value
+        #expect(try await client.text().contains(#""code":4009"#))
+        #expect(try await client.next() == .close(4009))
+    }
+
+    /// An app that is switched off while the upgrade waits for its token.
+    @Test func anUpgradeUnderWayIsOfTheAppAsItIsThen() async throws {
+        var app = TestApp { $0.ownsDatabase = true }
+        let toll = Toll()
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, toll: toll) {
+            $0.apps = [app.app]
+        }
+        defer { toll.open() }
+        let token = try await GatewayFixture.token("u")
+        for isEnabled in [false, true] {
+            let client = try TestClient(port: fixture.port)
+            toll.close()
+            let path = app.path
+            let upgrade = Task { try await client.upgrade(path, fields: "Authorization: Bearer \(token)\r\n") }
+            toll.awaitSomebody()
+            app.features.isEnabled = isEnabled
+            app.limits.connectionsMax = 1
+            try fixture.gateway.replaceApps([app.app])
+            // The loop has looked at that before it hears of the token.
+            await fixture.terminate("nobody", of: app.app)
+            toll.open()
+            _ = try await upgrade.value
+            if isEnabled {
+                #expect(try await client.text().contains("connection_established"))
+                #expect(try await client.text().contains("sync:auth_ok"))
+                let (surplus, _) = try await refused(fixture, app)
+                #expect(surplus.contains(#""code":4004"#))
+            } else {
+                #expect(try await client.text().contains(#""code":4003"#))
+                #expect(try await client.next() == .close(4003))
+                app.features.isEnabled = true
+                try fixture.gateway.replaceApps([app.app])
+            }
+        }
+    }
+
+    private func refused(_ fixture: GatewayFixture, _ app: TestApp) async throws -> (String, TestClient.Received) {
+        let client = try TestClient(port: fixture.port)
+        try await client.upgrade(app.path)
+        return (try await client.text(), try await client.next())
+    }
+
+    // MARK: Authorized in time
+
+    @Test func whoDoesNotShowWhoItIsInTimeIsClosed() async throws {
+        let strict = TestApp { $0.features.authorizationDeadline = .milliseconds(50) }
+        let fixture = try await GatewayFixture(loops: 2) { $0.apps = [strict.app] }
+        for _ in 0..<4 {
+            let (client, _) = try await TestClient.opened(fixture, strict)
+            var last = try await client.next()
+            // A subscribe to a public channel shows nothing.
+            if case .text = last { last = try await client.next() }
+            #expect(last == .close(4100))
+        }
+    }
+
+    /// The app asks for it from now on: of those who have shown who they are nothing is asked.
+    @Test func whoHasShownWhoItIsStays() async throws {
+        let fixture = try await GatewayFixture(loops: 2) { $0.apps = [app.app] }
+        var stay: [TestClient] = []
+        var go: [TestClient] = []
+        for number in 0..<6 {
+            let (client, socketID) = try await TestClient.opened(fixture, app)
+            switch number % 3 {
+            case 0: try await client.signin("u", app, socketID)
+            case 1: try await client.subscribe("private-a", app, socketID)
+            default: break
+            }
+            if number % 3 == 2 { go.append(client) } else { stay.append(client) }
+        }
+        var strict = app
+        strict.features.authorizationDeadline = .milliseconds(50)
+        try fixture.gateway.replaceApps([strict.app])
+        for client in go { #expect(try await client.next() == .close(4100)) }
+        for client in stay { #expect(try await client.answersPing()) }
+    }
+}

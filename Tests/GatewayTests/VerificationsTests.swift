@@ -1,0 +1,110 @@
+import Channels
+import Pusher
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Tokens under way while users are terminated.
+@Suite(.timeLimit(.minutes(15))) struct VerificationsTests {
+    private func session(_ slot: UInt32) -> SessionID { SessionID(slot: slot, generation: 1) }
+
+    private func user(_ id: String) -> UserKey { UserKey(id, of: 0) }
+
+    @Test func aTokenBegunBeforeTheTerminationEndsItsConnection() {
+        var verifications = Verifications()
+        verifications.terminate(user("a"))
+        verifications.begin(session(0))
+        verifications.terminate(user("a"))
+        verifications.begin(session(1))
+        verifications.begin(session(2))
+        #expect(verifications.end(session(1), as: user("a")) == nil)
+        #expect(verifications.end(session(0), as: user("a")) == .terminated)
+        // Told once; and of who is gone nothing is kept.
+        #expect(verifications.end(session(0), as: user("a")) == nil)
+        #expect(verifications.end(session(2), as: nil) == nil)
+        #expect(verifications.terminatedCount == 0)
+    }
+
+    @Test func othersAreLetIn() {
+        var verifications = Verifications()
+        for slot in 0..<3 as Range<UInt32> { verifications.begin(session(slot)) }
+        verifications.terminate(user("a"))
+        verifications.terminate(UserKey("b", of: 1))
+        #expect(verifications.end(session(0), as: user("b")) == nil)
+        #expect(verifications.end(session(1), as: nil) == nil)
+        #expect(verifications.end(session(2), as: user("a")) == .terminated)
+    }
+
+    @Test func atTheBoundUsersAreToldApartAndBeyondItNoneIsLetIn() {
+        for count in [Verifications.terminatedMax, Verifications.terminatedMax + 1] {
+            var verifications = Verifications()
+            for slot in 0..<3 as Range<UInt32> { verifications.begin(session(slot)) }
+            for number in 0..<count { verifications.terminate(user("u\(number)")) }
+            // One more of a user that is kept in mind takes no place.
+            verifications.terminate(user("u0"))
+            #expect(verifications.terminatedCount <= Verifications.terminatedMax)
+            verifications.begin(session(3))
+            let isBeyond = count > Verifications.terminatedMax
+            #expect(verifications.end(session(0), as: user("other")) == (isBeyond ? .overCapacity : nil))
+            #expect(verifications.end(session(1), as: user("u0")) == .terminated)
+            #expect(verifications.end(session(3), as: user("u1")) == nil)
+            #expect(verifications.end(session(2), as: user("u1")) == (isBeyond ? .overCapacity : .terminated))
+        }
+    }
+
+    @Test func placesAreFreeAgainOnceWhatWasUnderWayIsOver() {
+        var verifications = Verifications()
+        for round in 0..<5 as Range<UInt32> {
+            verifications.begin(session(round))
+            if round > 0 { _ = verifications.end(session(round - 1), as: nil) }
+            for number in 0..<Verifications.terminatedMax { verifications.terminate(user("\(round) \(number)")) }
+        }
+        // Under way at all times; the terminated of earlier rounds concern nobody now.
+        #expect(verifications.end(session(4), as: user("other")) == nil)
+    }
+
+    /// Against a model that forgets nothing.
+    @Test(arguments: 0..<50 as Range<UInt64>) func nobodySlipsThrough(_ seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var verifications = Verifications()
+        var step = 0
+        var begun: [UInt32: Int] = [:]
+        var terminated: [String: Int] = [:]
+        for slot in 0..<400 as Range<UInt32> {
+            step += 1
+            verifications.begin(session(slot))
+            begun[slot] = step
+            for _ in 0..<Int.random(in: 0...3, using: &random) {
+                step += 1
+                let id = "u\(Int.random(in: 0..<6, using: &random))"
+                if Bool.random(using: &random) {
+                    verifications.terminate(user(id))
+                    terminated[id] = step
+                } else if let (slot, since) = begun.randomElement(using: &random) {
+                    begun[slot] = nil
+                    let isLate = terminated[id].map { $0 > since } ?? false
+                    #expect(
+                        verifications.end(session(slot), as: user(id)) == (isLate ? .terminated : nil), "seed \(seed)")
+                }
+            }
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(15))) struct AppConnectionsTests {
+    @Test func soManyAreLetInAndNoMore() {
+        let connections = AppConnections()
+        for _ in 0..<3 { #expect(connections.enter(most: 3)) }
+        #expect(!connections.enter(most: 3))
+        #expect(connections.count == 3)
+        connections.leave()
+        #expect(connections.enter(most: 3))
+        #expect(!connections.enter(most: 3))
+        // A bound that is taken away or lowered drops nobody.
+        #expect(connections.enter(most: nil))
+        #expect(!connections.enter(most: 1))
+        #expect(connections.count == 4)
+        #expect(!AppConnections().enter(most: 0))
+    }
+}
