@@ -44,6 +44,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
 
         // 1: bytes in, values out
         layer("Bytes"),
@@ -99,6 +100,12 @@ let package = Package(
                 "Identity", "Gateway",
             ]),
         layer(
+            "Courier",
+            [
+                "CCurl", "CLinux", "Bytes", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        layer(
             "Operations",
             ["Bytes", "HTTP", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")]),
 
@@ -112,7 +119,8 @@ let package = Package(
         .executableTarget(
             name: "carillon",
             dependencies: [
-                "API", "Channels", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres", "Reactor",
+                "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres",
+                "Reactor",
                 "SQLFiles", "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync", "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -153,7 +161,7 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         .target(name: "CLockCount", path: "Tests/CLockCount"),
-        layer("TestSupport", ["CDescriptorGuard"], path: "Tests/TestSupport", settings: mixedSettings),
+        layer("TestSupport", ["CDescriptorGuard", "Reactor"], path: "Tests/TestSupport", settings: mixedSettings),
         layer(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
             settings: mixedSettings),
@@ -202,11 +210,18 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
+            "CourierTests",
+            [
+                "Bytes", "Channels", "Courier", "Digests", "Metrics", "Pusher", "Reactor", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
             "OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Gateway", "HTTP", "Postgres", "Store", "Sync",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Gateway", "HTTP", "Postgres", "Store",
+                "Sync",
                 "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),

@@ -30,6 +30,12 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
+    /// The address in a socket address of IPv4 or IPv6; nil for one of another family.
+    package init?(inet storage: sockaddr_storage) {
+        guard [AF_INET, AF_INET6].contains(Int32(storage.ss_family)) else { return nil }
+        self.init(storage)
+    }
+
     /// An address as people write it, IPv4 or IPv6, without brackets, port or zone; nil where it is none.
     public init?(_ text: UnsafeRawBufferPointer) {
         // The longest has 45 bytes; inet_pton wants its zero after it.

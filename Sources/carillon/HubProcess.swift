@@ -1,5 +1,6 @@
 import API
 import Channels
+import Courier
 import Feed
 import Foundation
 import Gateway
@@ -21,11 +22,14 @@ enum HubProcess {
     ///
     /// - Parameters:
     ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
-    ///   - hangUp: reads the certificates anew.
+    ///   - hangUp: reads the certificates and the apps anew.
+    ///   - reloading: what the settings are made of, and whom to ask for them again; nil where SIGHUP is no such request.
     ///   - onReady: called once, when clients may connect.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
     static func run(
-        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp, onReady: (HubAddresses) throws -> Void
+        settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp,
+        reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
+        onReady: (HubAddresses) throws -> Void
     ) throws {
         let health = Health()
         let metrics = HubMetrics()
@@ -33,14 +37,24 @@ enum HubProcess {
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
         let tls = try settings.tls?.server()
-        let gateway = try start(settings, tls, metrics, logger)
+        let courier = try startCourier(settings, metrics.courier, logger)
+        // After the gateway, whose last events it sends.
+        defer { courier.stop() }
+        let gateway = try start(settings, tls, courier, metrics, logger)
         defer { gateway.stop() }
         metrics.threads.withLock { $0 = gateway.handles }
         health.serves(on: gateway.clientLoops) { gateway.hasCaughtUp }
-        if let tls {
-            let certificates = Certificates(server: tls, metrics: metrics.gateway.tls, logger: logger)
-            certificates.warn()
-            hangUp.does(certificates.reload)
+        let certificates = tls.map { Certificates(server: $0, metrics: metrics.gateway.tls, logger: logger) }
+        certificates?.warn()
+        let apps = reloading.map { effective, sources in
+            AppReload(
+                effective, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads, logger: logger)
+        }
+        if certificates != nil || apps != nil {
+            hangUp.does {
+                certificates?.reload()
+                apps?.reload()
+            }
         }
         try onReady(
             HubAddresses(
@@ -53,8 +67,21 @@ enum HubProcess {
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
+    private static func startCourier(
+        _ settings: Settings, _ metrics: CourierMetrics, _ logger: Logger
+    ) throws(Failure) -> Courier {
+        try settings.webhooks.checkFile()
+        do throws(CourierError) {
+            return try Courier(
+                CourierConfiguration(settings.webhooks), apps: settings.apps.map(WebhookApp.init), metrics: metrics,
+                logger: logger)
+        } catch {
+            throw Failure("webhooks: \(error)")
+        }
+    }
+
     private static func start(
-        _ settings: Settings, _ tls: TLSServer?, _ metrics: HubMetrics, _ logger: Logger
+        _ settings: Settings, _ tls: TLSServer?, _ courier: Courier, _ metrics: HubMetrics, _ logger: Logger
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.tls = tls
@@ -76,7 +103,7 @@ enum HubProcess {
                 routes: HubRoutes(
                     pusher: PusherRoutes(settings.api, metrics: metrics.api), users: users,
                     origins: configuration.origins),
-                metrics: metrics.gateway,
+                webhooks: courier, metrics: metrics.gateway,
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(
@@ -188,6 +215,9 @@ final class HubMetrics: MetricSource {
     let feed = FeedMetrics()
     let store = StoreMetrics()
     let postgres = PostgresMetrics()
+    let courier = CourierMetrics()
+    /// Times that the apps were read anew.
+    let reloads = CounterTable("result", AppReload.results)
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
 
@@ -197,12 +227,13 @@ final class HubMetrics: MetricSource {
 
     func append(to exposition: inout Exposition) {
         exposition.counter("auth_failures_total", "Tokens and signatures refused, by the reason.", authFailures)
+        exposition.counter("app_reloads_total", "Times that the apps were read anew, on SIGHUP.", reloads)
     }
 
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
         [
-            gateway, self, api, feed, store, postgres,
+            gateway, self, api, feed, store, courier, postgres,
             ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
         ]
     }
@@ -238,11 +269,7 @@ extension GatewayConfiguration {
         trustedPeers = settings.trustedProxies
         loops =
             settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
-        apps = settings.apps.enumerated().map { index, app in
-            App(
-                id: app.id, credentials: AppCredentials(key: app.key, secret: app.secret), index: index,
-                ownsDatabase: settings.databaseURL != nil && app.id == settings.databaseApp)
-        }
+        apps = settings.apps(indices: Array(settings.apps.indices))
         origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
         limits.messageBytesMax = settings.limits.messageBytesMax
         limits.messageFragmentsMax = settings.limits.messageFragmentsMax
@@ -266,6 +293,9 @@ extension GatewayConfiguration {
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
         channelLimits.streams = StreamLimits(settings.limits)
+        channelLimits.homes.leaveGrace = settings.channels.leaveGrace
+        channelLimits.homes.cacheTime = settings.channels.cacheTime
+        channelLimits.homes.cacheBytesMax = settings.channels.cacheBytesMax
         httpLimits.headBytes = settings.limits.headBytesMax
         httpLimits.bodyBytes = settings.limits.bodyBytesMax
         timeouts.handshake = settings.timeouts.handshake
@@ -282,6 +312,17 @@ extension GatewayConfiguration {
         timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
         requiresProtocolVersion = settings.strictProtocol
         compression = CompressionSettings(settings.compression)
+    }
+}
+
+extension Settings {
+    /// The applications as the gateway serves them, each with its index.
+    func apps(indices: [Int]) -> [App] {
+        zip(apps, indices).map { app, index in
+            App(
+                id: app.id, credentials: app.credentials, index: index,
+                ownsDatabase: databaseURL != nil && app.id == databaseApp, features: app.features, limits: app.limits)
+        }
     }
 }
 

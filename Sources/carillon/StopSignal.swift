@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Reactor
 
-/// SIGINT and SIGTERM, which ask the command to end, and SIGHUP, which asks it to read its certificates anew.
+/// SIGINT and SIGTERM, which ask the command to end, and SIGHUP, which asks it to read certificates and apps anew.
 enum StopSignal {
     /// Blocks the signals in this thread and those it starts, and has a thread of its own wait for them.
     ///

@@ -19,8 +19,10 @@ final class RunningCommand {
     /// As `waitpid(2)` tells it, once the process has ended.
     private var waitStatus: Int32?
 
-    /// - Parameter isMixed: whether standard error is read with standard output.
-    init(_ arguments: [String], isMixed: Bool = false) throws {
+    /// - Parameters:
+    ///   - isMixed: whether standard error is read with standard output.
+    ///   - added: variables beside those of the tests.
+    init(_ arguments: [String], isMixed: Bool = false, environment added: [String: String] = [:]) throws {
         // Beside the test program, where SwiftPM puts all products.
         let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
         let program = own.deletingLastPathComponent().appendingPathComponent("carillon").path
@@ -28,6 +30,7 @@ final class RunningCommand {
             .appendingPathComponent("carillon-errors-\(UUID().uuidString)")
         let environment = ProcessInfo.processInfo.environment
             .filter { name, _ in !name.hasPrefix("CARILLON_") && name != "DATABASE_URL" }
+            .merging(added) { _, new in new }
             .map { "\($0)=\($1)" }
         let pipe = Pipe()
         processID = try Self.spawn(
@@ -70,10 +73,15 @@ final class RunningCommand {
         }
     }
 
-    /// Sends a signal and waits for the end.
-    func stop(_ signal: Int32) -> Int32 {
+    /// Sends a signal.
+    func signal(_ signal: Int32) {
         // Until it is waited for, the number is its own.
         if waitStatus == nil { kill(processID, signal) }
+    }
+
+    /// Sends a signal and waits for the end.
+    func stop(_ number: Int32) -> Int32 {
+        signal(number)
         return end()
     }
 

@@ -29,7 +29,7 @@ struct SettingsTableTests {
             "apps": #"[{"id":"1","key":"k","secret":"s"}]"#, "databaseURL": "postgresql://h/d", "databaseApp": "1",
             "allowedOrigins": "*", "jwt.secret": String(repeating: "x", count: 32), "jwt.keysFile": "/keys.json",
             "jwt.issuer": "i", "jwt.audience": "a", "tls.certificateFiles": "/a.pem,/b.pem",
-            "tls.keyFiles": "/a.key,/b.key", "tls.ticketKeysFile": "/tickets",
+            "tls.keyFiles": "/a.key,/b.key", "tls.ticketKeysFile": "/tickets", "webhooks.caFile": "/ca.pem",
         ]
         for row in SettingsTable.rows {
             let text = try #require(values[row.key] ?? row.fallback)

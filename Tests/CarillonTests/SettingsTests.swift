@@ -40,6 +40,7 @@ struct SettingsTests {
         #expect(gateway.limits.pullQueueBytesMax == limits.pullQueueBytesMax)
         #expect(gateway.timeouts.stalled == GatewayTimeouts().stalled)
         #expect(gateway.channelLimits.streams == StreamLimits())
+        #expect(gateway.channelLimits.homes == HomeLimits())
         #expect(gateway.limits.connectionsMax == limits.connectionsMax)
         #expect(gateway.limits.connectionsPerAddressMax == limits.connectionsPerAddressMax)
         #expect(gateway.limits.addressConnectsPerSecond == limits.addressConnectsPerSecond)

@@ -165,7 +165,7 @@ def test_serve_without_a_database():
             device.answered()
             # What a service manager sends for a reload ends nobody.
             server.program.process.send_signal(signal.SIGHUP)
-            server.program.err.wait_for(lambda line: "SIGHUP" in line, "that there is nothing to reload")
+            server.program.err.wait_for(lambda line: "SIGHUP: apps read anew" in line, "that it has reloaded")
             device.answered()
             assert server.program.interrupt() == 0
             assert device.closed() == 4200

@@ -12,9 +12,11 @@ struct ServeCommand: ParsableCommand {
         let hangUp = HangUp()
         let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
-        let settings = try Settings(arguments.effective(.serve))
+        let sources = arguments.sources
+        let effective = try EffectiveSettings(sources, profile: .serve)
+        let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
-        hangUp.does { logger.notice("SIGHUP: without certificates there is nothing to read anew") }
+        hangUp.does { logger.notice("SIGHUP: the hub is only starting, and reads nothing anew") }
         if settings.databaseURL == nil {
             logger.notice(
                 """
@@ -22,7 +24,9 @@ struct ServeCommand: ParsableCommand {
                 user.… are ordinary public channels
                 """)
         }
-        try HubProcess.run(settings: settings, logger: logger, stop: stop, hangUp: hangUp) { addresses in
+        try HubProcess.run(
+            settings: settings, logger: logger, stop: stop, hangUp: hangUp, reloading: (effective, sources)
+        ) { addresses in
             let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
             var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
             if let operations = addresses.operations { metadata["operations"] = "\(operations)" }

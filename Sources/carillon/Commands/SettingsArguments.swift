@@ -10,10 +10,14 @@ struct SettingsArguments: ParsableArguments {
         help: ArgumentHelp("Settings, as listed above.", valueName: "settings"))
     var rest: [String] = []
 
-    /// Asks command line, environment and file.
+    /// Command line, environment and file.
+    var sources: SettingsSources {
+        SettingsSources(arguments: rest, environment: ProcessInfo.processInfo.environment)
+    }
+
+    /// Asks all of them.
     func effective(_ profile: SettingsProfile) throws -> EffectiveSettings {
-        let sources = SettingsSources(arguments: rest, environment: ProcessInfo.processInfo.environment)
-        return try EffectiveSettings(sources, profile: profile)
+        try EffectiveSettings(sources, profile: profile)
     }
 
     /// The part of `--help` that lists the settings: the option on a line of its own, since help is 80 columns wide.

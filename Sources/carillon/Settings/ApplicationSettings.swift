@@ -1,69 +1,129 @@
+import Channels
+import Courier
 import Foundation
+import Pusher
 
 /// One application as Pusher knows it: its clients name the key, its backend signs with the secret.
-struct ApplicationSettings: Sendable, Hashable {
+struct ApplicationSettings: Sendable, Equatable {
     /// Number or short name in the paths of the HTTP API.
     let id: String
     let key: String
     let secret: String
+    /// What the secret takes the place of; good until it is left out.
+    var previousSecret: String?
     /// For people; the id where none was given.
     let name: String
+    /// With the kinds that its webhooks want.
+    var features = AppFeatures()
+    var limits = AppLimits()
+    var webhooks: [WebhookEndpoint] = []
+
+    /// What the secrets make.
+    var credentials: AppCredentials {
+        AppCredentials(key: key, secret: secret, previousSecret: previousSecret)
+    }
 }
 
 extension ApplicationSettings {
     /// Applications one hub serves at most.
     static let countMax = 1000
+    /// Bytes of a secret at most.
+    private static let secretBytesMax = 1024
 
-    /// Reads `[{"id":"1","key":"…","secret":"…","name":"…"}]`. An id may be a number.
+    /// Reads `[{"id":"1","key":"…","secret":"…", …}]`; `members` are all that an application may have. An id may be a number.
     static let list: @Sendable (String) throws(BadValue) -> [ApplicationSettings] = { text throws(BadValue) in
-        guard let array = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [[String: Any]] else {
+        guard let array = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [Any] else {
             throw BadValue(#"a JSON array such as [{"id":"1","key":"app-key","secret":"app-secret"}]"#)
         }
+        guard array.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         var apps: [ApplicationSettings] = []
-        for (index, object) in array.enumerated() {
-            apps.append(try ApplicationSettings(object, place: "application \(index + 1)"))
+        for (index, value) in array.enumerated() {
+            apps.append(try ApplicationSettings(JSONMembers(value, "application \(index + 1)", allowed: members)))
         }
-        guard apps.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         guard Set(apps.map(\.id)).count == apps.count, Set(apps.map(\.key)).count == apps.count else {
             throw BadValue("applications whose ids and keys all differ")
         }
         return apps
     }
 
-    private init(_ object: [String: Any], place: String) throws(BadValue) {
-        if let unknown = object.keys.sorted().first(where: { !["id", "key", "secret", "name"].contains($0) }) {
-            throw BadValue("applications of id, key, secret and name only (\(place) has \"\(unknown)\")")
-        }
-        func member(_ name: String) throws(BadValue) -> String {
-            if let text = object[name] as? String, !text.isEmpty { return text }
-            if name == "id", let number = object[name] as? Int { return String(number) }
-            throw BadValue("applications that each have a text \"\(name)\" (\(place) has none)")
-        }
-        id = try member("id")
-        key = try member("key")
-        secret = try member("secret")
-        name = object["name"] as? String ?? id
-        for part in [id, key] {
-            // Both stand in paths and before the colon of a signature.
-            guard part.utf8.count <= 64, part.utf8.allSatisfy({ isNameByte($0) }) else {
-                throw BadValue("applications whose id and key are letters, digits, - and _ (\(place))")
-            }
-        }
-    }
+    private static let members = [
+        "id", "key", "secret", "previousSecret", "name", "enabled", "clientEvents", "subscriptionCounts", "watchlists",
+        "authorizationTimeout", "limits", "webhooks",
+    ]
 
-    /// The list as JSON with each secret replaced, for people.
-    static func masked(_ text: String) -> String {
-        guard let apps = try? list(text) else { return SettingMask.hidden }
-        let objects = apps.map { #"{"id":"\#($0.id)","key":"\#($0.key)","secret":"\#(SettingMask.hidden)"}"# }
-        return "[" + objects.joined(separator: ",") + "]"
+    private init(_ object: JSONMembers) throws(BadValue) {
+        id = try object.name("id", orNumber: true)
+        let object = object.called("application \"\(id)\"")
+        key = try object.name("key")
+        secret = try object.required("secret", Self.secretBytesMax)
+        previousSecret = try object.text("previousSecret", 1...Self.secretBytesMax)
+        name = try object.text("name", 1...200) ?? id
+        if let given = try object.flag("enabled") { features.isEnabled = given }
+        if let given = try object.flag("clientEvents") { features.clientEvents = given }
+        if let given = try object.flag("subscriptionCounts") { features.subscriptionCounts = given }
+        if let given = try object.flag("watchlists") { features.watchlists = given }
+        features.authorizationDeadline = try object.duration("authorizationTimeout", .seconds(1) ... .seconds(3600))
+        if let given = try object.object("limits", allowed: AppLimits.members) { limits = try AppLimits(given) }
+        for webhook in try object.objects(
+            "webhooks", atMost: WebhookEndpoint.countMax, allowed: WebhookEndpoint.members)
+        {
+            webhooks.append(try WebhookEndpoint(webhook))
+        }
+        guard Set(webhooks.map(\.url)).count == webhooks.count else {
+            throw BadValue("applications whose webhooks differ in their URLs (\(object.place)); name the events in one")
+        }
+        features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
     }
 }
 
-private func isNameByte(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
-        true
-    default: false
+extension AppLimits {
+    fileprivate static let members = [
+        "connections", "eventBytes", "channelsPerPublish", "batchEvents", "publishesPerSecond", "publishesBurst",
+        "presenceMembers", "presenceMemberBytes", "clientEventsPerSecond", "watchlist",
+    ]
+
+    fileprivate init(_ object: JSONMembers) throws(BadValue) {
+        self.init()
+        connectionsMax = try object.count("connections", 1...10_000_000)
+        if let given = try object.bytes("eventBytes", 1...(1 << 20)) { eventBytesMax = given }
+        if let given = try object.count("channelsPerPublish", 1...1_000) { channelsPerPublishMax = given }
+        if let given = try object.count("batchEvents", 1...1_000) { batchEventsMax = given }
+        if let given = try object.count("publishesPerSecond", 0...1_000_000) { publishesPerSecond = given }
+        // Without a burst of its own, what a second allows may come at once; a batch is all or nothing.
+        publishesBurst = try object.count("publishesBurst", 1...1_000_000) ?? max(publishesPerSecond, batchEventsMax)
+        guard publishesBurst >= batchEventsMax else {
+            throw BadValue(
+                "applications whose \"publishesBurst\" lets one batch through (\(object.place): batchEvents)")
+        }
+        if let given = try object.count("presenceMembers", 1...100_000) { presenceMembersMax = given }
+        if let given = try object.bytes("presenceMemberBytes", 1...(64 << 10)) { presenceMemberBytesMax = given }
+        if let given = try object.count("clientEventsPerSecond", 1...10_000) { clientEventsPerSecond = given }
+        if let given = try object.count("watchlist", 0...10_000) { watchlistMax = given }
+    }
+}
+
+extension ApplicationSettings {
+    /// The list as JSON for people: without secrets, without the values of header fields, and of URLs without user and query.
+    static func masked(_ text: String) -> String {
+        guard (try? list(text)) != nil,
+            let value = try? JSONSerialization.jsonObject(with: Data(text.utf8)),
+            let data = try? JSONSerialization.data(
+                withJSONObject: masked(value, under: ""), options: [.sortedKeys, .withoutEscapingSlashes])
+        else { return SettingMask.hidden }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    private static func masked(_ value: Any, under name: String) -> Any {
+        switch (value, name) {
+        case (_, "secret"), (_, "previousSecret"): return SettingMask.hidden
+        case (let fields as [String: Any], "headers"): return fields.mapValues { _ in SettingMask.hidden }
+        case (let url as String, "url"): return SettingMask.withoutCredentials(url: url)
+        case (let object as [String: Any], _):
+            var shown: [String: Any] = [:]
+            for (member, value) in object { shown[member] = masked(value, under: member) }
+            return shown
+        case (let array as [Any], _): return array.map { masked($0, under: name) }
+        default: return value
+        }
     }
 }

@@ -46,7 +46,7 @@ struct SettingRow: Sendable {
         case whole
         /// All but the password inside a PostgreSQL connection string.
         case password
-        /// All but the member `secret` of each application.
+        /// All but each application's secrets, header fields of webhooks, and users and queries of their URLs.
         case applicationSecrets
     }
 

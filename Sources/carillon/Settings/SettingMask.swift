@@ -15,6 +15,16 @@ enum SettingMask {
         }
     }
 
+    /// A URL whose user and query are replaced; paths are told, for they say which of several it is.
+    static func withoutCredentials(url: String) -> String {
+        var parts = url.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        if parts.count > 1 { parts[1] = hidden }
+        guard let start = parts[0].range(of: "://")?.upperBound else { return hidden }
+        let authority = parts[0][start...].prefix { $0 != "/" && $0 != "#" }
+        if let at = authority.lastIndex(of: "@") { parts[0].replaceSubrange(start..<at, with: hidden) }
+        return parts.joined(separator: "?")
+    }
+
     /// A connection string whose password is replaced, in the userinfo or query of a URI and in `keyword=value` pairs.
     private static func withoutPassword(_ text: String) -> String {
         guard let schemeEnd = text.range(of: "://") else {

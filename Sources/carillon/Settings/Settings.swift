@@ -25,6 +25,8 @@ struct Settings: Sendable {
     var jwt: TokenSettings
     var timeouts: TimeoutSettings
     var limits: LimitSettings
+    var channels: ChannelSettings
+    var webhooks: WebhookSettings
     /// What is the same for all apps in Pusher's HTTP API.
     var api: PusherRoutes.Settings
     var compression: MessageCompression
@@ -98,6 +100,13 @@ struct LimitSettings: Sendable, Hashable {
     var deviceActionsBurst: Int
 }
 
+/// How ordinary channels are kept.
+struct ChannelSettings: Sendable, Hashable {
+    var leaveGrace: Duration
+    var cacheTime: Duration
+    var cacheBytesMax: Int
+}
+
 /// Which messages are compressed for clients that offer it, and how.
 struct MessageCompression: Sendable, Hashable {
     var isOn: Bool
@@ -146,6 +155,11 @@ extension Settings {
             message: try effective.required(SettingsTable.messageTimeout),
             unacked: try effective.required(SettingsTable.unackedTimeout))
         limits = try LimitSettings(effective)
+        channels = ChannelSettings(
+            leaveGrace: try effective.required(SettingsTable.leaveGrace),
+            cacheTime: try effective.required(SettingsTable.cacheTime),
+            cacheBytesMax: try effective.required(SettingsTable.cacheBytesMax))
+        webhooks = try WebhookSettings(effective)
         api = PusherRoutes.Settings()
         api.refusesReplays = try effective.required(SettingsTable.refuseReplays)
         api.idempotencyKeysMax = try effective.required(SettingsTable.idempotencyKeysMax)

@@ -57,9 +57,11 @@ enum SettingsTable {
 
     static let apps = Setting(
         "apps", takes: "JSON array", fallback: nil,
-        developmentFallback: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret"}]"#,
+        developmentFallback: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret","clientEvents":true,"#
+            + #""subscriptionCounts":true,"watchlists":true}]"#,
         mask: .applicationSecrets,
-        "Applications served: id, key, secret and, for people, name of each.", parse: ApplicationSettings.list)
+        "Applications served: id, key and secret of each, and more (see Apps). Read again on SIGHUP.",
+        parse: ApplicationSettings.list)
 
     static let databaseURL = Setting(
         "databaseURL", environment: "DATABASE_URL", takes: "connection string", fallback: nil, mask: .password,
@@ -255,6 +257,40 @@ enum SettingsTable {
         "limits.deviceActionsBurst", takes: "count", fallback: "500",
         "Actions that one device may send at once after a silence.", parse: SettingValues.count(1...1_000_000))
 
+    static let leaveGrace = Setting(
+        "presence.leaveGrace", takes: "time", fallback: "3s",
+        "Time that a user whose connection has ended is still a member, and a channel that nobody is in still occupied.",
+        parse: SettingValues.duration(.zero ... .seconds(300)))
+
+    static let cacheTime = Setting(
+        "cache.ttl", takes: "time", fallback: "30m", "Time that a cache channel keeps its last event.",
+        parse: SettingValues.duration(.seconds(1) ... .seconds(86_400)))
+
+    static let cacheBytesMax = Setting(
+        "cache.bytes", takes: "bytes", fallback: "64MiB",
+        "Bytes of the events that cache channels keep; with more, the oldest goes. Divided among the loops.",
+        parse: SettingValues.bytes(0...(1 << 40)))
+
+    static let webhooksAllowPrivate = Setting(
+        "webhooks.allowPrivate", takes: "true or false", fallback: "false", developmentFallback: "true",
+        "Send webhooks to addresses that are not of the public internet too: this machine's, private networks'.",
+        parse: SettingValues.flag)
+
+    static let webhooksCAFile = Setting(
+        "webhooks.caFile", takes: "path", fallback: nil,
+        "PEM file of the certificates that webhooks' receivers are judged by, in place of the system's.",
+        parse: SettingValues.text)
+
+    static let webhookQueueEventsMax = Setting(
+        "webhooks.queueEvents", takes: "count", fallback: "10000",
+        "Events that may wait for one webhook; further ones are dropped, and counted.",
+        parse: SettingValues.count(1...1_000_000))
+
+    static let webhookQueueBytesMax = Setting(
+        "webhooks.queueBytes", takes: "bytes", fallback: "64MiB",
+        "Bytes of the events that may wait for all webhooks, each of which has an equal share.",
+        parse: SettingValues.bytes((1 << 20)...(1 << 40)))
+
     static let refuseReplays = Setting(
         "api.refuseReplays", takes: "true or false", fallback: "false",
         "Refuse a call of the HTTP API whose signature has come before. Pusher's libraries sign two equal calls of one "
@@ -353,6 +389,8 @@ enum SettingsTable {
         pullQueueBytesMax.row, stalledTimeout.row, replayEventsMax.row,
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
+        leaveGrace.row, cacheTime.row, cacheBytesMax.row,
+        webhooksAllowPrivate.row, webhooksCAFile.row, webhookQueueEventsMax.row, webhookQueueBytesMax.row,
         refuseReplays.row, idempotencyKeysMax.row, idempotencyTime.row,
         compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,

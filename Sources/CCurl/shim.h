@@ -1,0 +1,84 @@
+// libcurl, whose setters take a variable number of arguments, which Swift cannot call.
+#pragma once
+#include <curl/curl.h>
+#include <sys/socket.h>
+
+/// What one request is made of. Strings and the body are copied by libcurl; `headers` must outlive the transfer.
+struct carillon_curl_request {
+    const char *url;
+    const char *user_agent;
+    struct curl_slist *headers;
+    const void *body;
+    size_t body_count;
+    /// PEM certificates trusted in place of the system's; NULL: the system's.
+    const char *ca_file;
+    long connect_milliseconds;
+    long total_milliseconds;
+    /// Given to the three functions below.
+    void *context;
+    curl_opensocket_callback open_socket;
+    curl_write_callback receive_head;
+    curl_write_callback receive_body;
+};
+
+static inline CURLcode carillon_curl_set(CURL *easy, const struct carillon_curl_request *request) {
+    CURLcode code = CURLE_OK;
+#define carillon_set(option, value) \
+    if ((code = curl_easy_setopt(easy, option, value)) != CURLE_OK) return code
+    carillon_set(CURLOPT_URL, request->url);
+    carillon_set(CURLOPT_PRIVATE, request->context);
+    // Nothing but what the URL names: no redirect, no proxy of the environment, no other protocol.
+    carillon_set(CURLOPT_PROTOCOLS_STR, "http,https");
+    carillon_set(CURLOPT_FOLLOWLOCATION, 0L);
+    carillon_set(CURLOPT_PROXY, "");
+    carillon_set(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    // No signals, and no waiting for a resolver's thread when a transfer is given up.
+    carillon_set(CURLOPT_NOSIGNAL, 1L);
+    carillon_set(CURLOPT_QUICK_EXIT, 1L);
+    carillon_set(CURLOPT_CONNECTTIMEOUT_MS, request->connect_milliseconds);
+    carillon_set(CURLOPT_TIMEOUT_MS, request->total_milliseconds);
+    carillon_set(CURLOPT_SSL_VERIFYPEER, 1L);
+    carillon_set(CURLOPT_SSL_VERIFYHOST, 2L);
+    carillon_set(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (request->ca_file) {
+        carillon_set(CURLOPT_CAINFO, request->ca_file);
+        carillon_set(CURLOPT_CAPATH, (char *)NULL);
+    }
+    carillon_set(CURLOPT_POST, 1L);
+    carillon_set(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_count);
+    carillon_set(CURLOPT_COPYPOSTFIELDS, request->body);
+    carillon_set(CURLOPT_HTTPHEADER, request->headers);
+    carillon_set(CURLOPT_USERAGENT, request->user_agent);
+    carillon_set(CURLOPT_OPENSOCKETFUNCTION, request->open_socket);
+    carillon_set(CURLOPT_OPENSOCKETDATA, request->context);
+    carillon_set(CURLOPT_HEADERFUNCTION, request->receive_head);
+    carillon_set(CURLOPT_HEADERDATA, request->context);
+    carillon_set(CURLOPT_WRITEFUNCTION, request->receive_body);
+    carillon_set(CURLOPT_WRITEDATA, request->context);
+#undef carillon_set
+    return code;
+}
+
+/// What was given as `context`; NULL where there is none.
+static inline void *carillon_curl_context(CURL *easy) {
+    char *context = NULL;
+    return curl_easy_getinfo(easy, CURLINFO_PRIVATE, &context) == CURLE_OK ? context : NULL;
+}
+
+/// The last status line's code; 0 where none came.
+static inline long carillon_curl_status(CURL *easy) {
+    long status = 0;
+    return curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK ? status : 0;
+}
+
+static inline CURLMcode carillon_curl_keep_connections(CURLM *multi, long count) {
+    return curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
+}
+
+/// The address that a socket is to be connected to; libcurl keeps as much room behind it as its length says.
+static inline const struct sockaddr *carillon_curl_address(const struct curl_sockaddr *address) {
+    return &address->addr;
+}
+
+/// The result of a message that tells of one.
+static inline CURLcode carillon_curl_result(const CURLMsg *message) { return message->data.result; }

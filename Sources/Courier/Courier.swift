@@ -1,0 +1,166 @@
+import CLinux
+import Channels
+import Glibc
+import Logging
+import Reactor
+
+// Courier: webhooks out. Events of channels become signed requests to the endpoints of their apps.
+//
+// Purpose: a loop hands an event over with one lock and goes on; the courier's thread decides (`DeliveryPlan`) and libcurl
+// carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
+// `stop` gives what waits a short time and joins it. Invariants: the events of one channel reach an endpoint in their order,
+// one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
+// endpoint that fails delays no other; every event is delivered, at least once, or counted as dropped. Depends on Channels
+// and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
+
+/// How webhooks are sent.
+package struct CourierConfiguration: Sendable {
+    /// Whether addresses may be reached that are not of the public internet, this machine's own among them.
+    package var allowsPrivate = false
+    /// PEM file of the certificates that are trusted in place of the system's; nil: the system's.
+    package var caFile: String?
+    package var userAgent = "Carillon"
+    package var limits = CourierLimits()
+
+    package init() {}
+}
+
+/// Sends webhooks on a thread of its own. Any thread; nothing here waits but `stop`.
+package final class Courier: WebhookSink {
+    private let inbox: CourierInbox
+    private let thread: pthread_t
+
+    /// Starts the thread.
+    ///
+    /// - Throws: `CourierError`, for want of memory or threads.
+    package init(
+        _ configuration: CourierConfiguration, apps: [WebhookApp], metrics: CourierMetrics, logger: Logger
+    ) throws(CourierError) {
+        let multi = try CurlMulti(connections: configuration.limits.requestsMax)
+        inbox = CourierInbox(configuration.limits, metrics, multi, apps)
+        let start = Unmanaged.passRetained(ThreadStart(configuration, inbox, metrics, logger))
+        var thread = pthread_t()
+        let code = pthread_create(&thread, nil, runCourierThread, start.toOpaque())
+        guard code == 0 else {
+            start.release()
+            throw CourierError("pthread_create: \(String(cString: strerror(code)))")
+        }
+        self.thread = thread
+    }
+
+    package func post(_ event: WebhookEvent, of app: App) {
+        guard app.features.webhooks.contains(event.kind) else { return }
+        inbox.post(PostedEvent(event: event, appID: app.id, at: .read()))
+    }
+
+    /// Has these endpoints told from now on. What waits for those that stay keeps waiting.
+    package func replace(_ apps: [WebhookApp]) {
+        inbox.replace(apps)
+    }
+
+    /// Ends the thread. What waits gets `CourierLimits.stopTimeout`; the rest is counted as dropped. Once.
+    package func stop() {
+        inbox.stop()
+        pthread_join(thread, nil)
+    }
+}
+
+/// An event on its way to the courier's thread.
+struct PostedEvent: Sendable {
+    let event: WebhookEvent
+    let appID: String
+    let at: Instant
+}
+
+/// The door to the courier's thread.
+final class CourierInbox: Sendable {
+    /// What has come since the thread looked.
+    struct Contents: Sendable {
+        var events: [PostedEvent] = []
+        var bytes = 0
+        /// The endpoints from now on, for the events too.
+        var apps: [WebhookApp]?
+        var isStopping = false
+
+        var isEmpty: Bool { events.isEmpty && apps == nil && !isStopping }
+    }
+
+    let multi: CurlMulti
+    private let contents: Locked<Contents>
+    private let limits: CourierLimits
+    private let metrics: CourierMetrics
+
+    init(_ limits: CourierLimits, _ metrics: CourierMetrics, _ multi: CurlMulti, _ apps: [WebhookApp]) {
+        self.limits = limits
+        self.metrics = metrics
+        self.multi = multi
+        var contents = Contents()
+        contents.apps = apps
+        self.contents = Locked(contents)
+    }
+
+    func post(_ event: PostedEvent) {
+        let bytes = event.event.bytesKept
+        let (refusal, wakes) = contents.withLock { contents -> (CourierMetrics.Drop?, Bool) in
+            guard !contents.isStopping else { return (.stopped, false) }
+            guard contents.events.count < limits.queueEventsMax, contents.bytes + bytes <= limits.queueBytesMax else {
+                return (.full, false)
+            }
+            let wakes = contents.isEmpty
+            contents.events.append(event)
+            contents.bytes += bytes
+            return (nil, wakes)
+        }
+        if let refusal { metrics.drop(1, refusal) }
+        if wakes { multi.wake() }
+    }
+
+    func replace(_ apps: [WebhookApp]) {
+        contents.withLock { $0.apps = apps }
+        multi.wake()
+    }
+
+    func stop() {
+        contents.withLock { $0.isStopping = true }
+        multi.wake()
+    }
+
+    /// Takes out all that has come.
+    func takeAll() -> Contents {
+        contents.withLock { contents in
+            var taken = Contents()
+            swap(&taken, &contents)
+            contents.isStopping = taken.isStopping
+            return taken
+        }
+    }
+}
+
+private final class ThreadStart {
+    let configuration: CourierConfiguration
+    let inbox: CourierInbox
+    let metrics: CourierMetrics
+    let logger: Logger
+
+    init(
+        _ configuration: CourierConfiguration, _ inbox: CourierInbox, _ metrics: CourierMetrics, _ logger: Logger
+    ) {
+        self.configuration = configuration
+        self.inbox = inbox
+        self.metrics = metrics
+        self.logger = logger
+    }
+}
+
+/// A plain function: a closure at top level would be inferred to belong to the main actor.
+private nonisolated func runCourierThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let argument else { return nil }
+    let start = Unmanaged<ThreadStart>.fromOpaque(argument).takeRetainedValue()
+    _ = "courier".withCString(cl_set_thread_name)
+    // Signals are for the main thread, and a write to a connection that has gone is an error of that connection.
+    var all = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_BLOCK, &all, nil)
+    CourierLoop(start.configuration, start.inbox, start.metrics, start.logger).run()
+    return nil
+}

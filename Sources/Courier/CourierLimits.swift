@@ -1,0 +1,38 @@
+/// The bounds of what the courier keeps and does. Each is tested at the bound and one past it.
+package struct CourierLimits: Sendable, Equatable {
+    /// Events that may wait for one endpoint, and as many that the courier's thread has not looked at; one more is dropped.
+    package var queueEventsMax = 10_000
+    /// Bytes of the events that wait, of all endpoints together. Each endpoint has an equal share, so that one that does
+    /// not answer takes nothing from the others.
+    package var queueBytesMax = 64 << 20
+    /// Lines of one endpoint: a channel's events are of one line, which has one request under way, so that they come in their
+    /// order. An endpoint that takes batches has one line.
+    package var linesPerEndpoint = 8
+    /// Requests under way; half of them at most of lines whose last request failed.
+    package var requestsMax = 128
+    /// Events of one batch.
+    package var batchEventsMax = 100
+    /// Bytes of one batch, unless its first event is larger.
+    package var batchBytesMax = 256 << 10
+    /// How long a batch waits for more events.
+    package var batchWindow = Duration.milliseconds(500)
+    /// Age of an event after which a request that fails is not repeated (Pusher's "five minutes").
+    package var retryFor = Duration.seconds(300)
+    /// The pause after the first request that fails; it doubles with each.
+    package var pauseMin = Duration.seconds(1)
+    /// The longest pause.
+    package var pauseMax = Duration.seconds(60)
+    /// Time for resolving the name, connecting and the TLS handshake.
+    package var connectTimeout = Duration.seconds(5)
+    /// Time for all of a request.
+    package var requestTimeout = Duration.seconds(10)
+    /// Bytes that are read of an answer, head or body, none of which is kept.
+    package var responseBytesMax = 64 << 10
+    /// Time that what waits has when the hub ends.
+    package var stopTimeout = Duration.seconds(2)
+
+    package init() {}
+
+    /// What keeping an event costs beside its text, in bytes.
+    static let bytesPerEvent = 96
+}

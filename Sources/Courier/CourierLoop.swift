@@ -1,0 +1,101 @@
+import CCurl
+import Channels
+import Glibc
+import Logging
+import Reactor
+
+/// What the courier's thread does: brings what is posted to the plan, and what the plan wants to libcurl.
+final class CourierLoop {
+    private let configuration: CourierConfiguration
+    private let inbox: CourierInbox
+    private let metrics: CourierMetrics
+    private let logger: Logger
+    private var plan: DeliveryPlan
+    private var transfers: [ObjectIdentifier: Transfer] = [:]
+    /// When the hub ends: the time that is left.
+    private var end: Instant?
+
+    init(
+        _ configuration: CourierConfiguration, _ inbox: CourierInbox, _ metrics: CourierMetrics, _ logger: Logger
+    ) {
+        self.configuration = configuration
+        self.inbox = inbox
+        self.metrics = metrics
+        self.logger = logger
+        plan = DeliveryPlan(configuration.limits, metrics, random: SystemRandomNumberGenerator())
+    }
+
+    /// Runs until the inbox says stop, and what waits is delivered or its time is over.
+    func run() {
+        while true {
+            takeInbox()
+            depart()
+            if let end, plan.waiting == 0 || Instant.read() >= end { break }
+            inbox.multi.wait(milliseconds: patience())
+            inbox.multi.perform(ended)
+        }
+        plan.abandon(transfers.values.map(\.departure))
+        for transfer in transfers.values { inbox.multi.remove(transfer) }
+        transfers = [:]
+    }
+
+    private func takeInbox() {
+        let contents = inbox.takeAll()
+        let now = Instant.read()
+        if let apps = contents.apps { plan.replace(apps, now: now) }
+        for posted in contents.events { plan.add(posted.event, of: posted.appID, postedAt: posted.at, now: now) }
+        if contents.isStopping, end == nil {
+            end = now.advanced(by: configuration.limits.stopTimeout)
+            plan.stop()
+        }
+    }
+
+    private func depart() {
+        let now = Instant.read()
+        while let departure = plan.nextDeparture(now: now, milliseconds: millisecondsSince1970()) {
+            guard let transfer = Transfer(departure, configuration, at: now), inbox.multi.add(transfer) else {
+                finish(departure, .failed(.broken), startedAt: now)
+                continue
+            }
+            transfers[ObjectIdentifier(transfer)] = transfer
+        }
+    }
+
+    private func ended(_ transfer: Transfer, _ code: CURLcode) {
+        let result = transfer.result(code)
+        inbox.multi.remove(transfer)
+        transfers[ObjectIdentifier(transfer)] = nil
+        finish(transfer.departure, result, startedAt: transfer.startedAt)
+    }
+
+    private func finish(_ departure: Departure, _ result: DeliveryResult, startedAt: Instant) {
+        let now = Instant.read()
+        metrics.request(result, isRetry: departure.isRetry, took: now.duration(since: startedAt))
+        switch plan.finished(departure, result, now: now) {
+        case .fails(let app, let origin, let reason):
+            logger.warning(
+                "a webhook endpoint fails; its events are tried again for \(configuration.limits.retryFor)",
+                metadata: ["app": "\(app)", "endpoint": "\(origin)", "reason": "\(reason.rawValue)"])
+        case .worksAgain(let app, let origin):
+            logger.notice(
+                "a webhook endpoint works again", metadata: ["app": "\(app)", "endpoint": "\(origin)"])
+        case nil: break
+        }
+    }
+
+    /// How long there is nothing to do but what libcurl and the inbox ask for.
+    private func patience() -> Int32 {
+        let now = Instant.read()
+        var wait = Duration.seconds(60)
+        if let deadline = plan.nextDeadline { wait = min(wait, deadline.duration(since: now)) }
+        if let end { wait = min(wait, end.duration(since: now)) }
+        // Rounded up, or a deadline a fraction of a millisecond away would spin.
+        return Int32(clamping: (wait.wholeNanoseconds + 999_999) / 1_000_000)
+    }
+
+    private func millisecondsSince1970() -> UInt64 {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return UInt64(max(0, now.tv_sec)) * 1_000 + UInt64(max(0, now.tv_nsec)) / 1_000_000
+    }
+}

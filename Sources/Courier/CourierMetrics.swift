@@ -1,0 +1,78 @@
+import Metrics
+
+/// What became of webhooks.
+package final class CourierMetrics: MetricSource {
+    /// Why an event was not delivered.
+    enum Drop: String, CaseIterable {
+        /// Too many wait, or too many bytes.
+        case full
+        /// Its requests have failed for `CourierLimits.retryFor`.
+        case expired
+        /// Its endpoint has left the configuration.
+        case removed
+        /// No endpoint of its app wants it any more.
+        case unwanted
+        /// The hub has ended.
+        case stopped
+    }
+
+    /// Events that wait for an endpoint, once for each.
+    let waiting = Gauge()
+    let waitingBytes = Gauge()
+    private let delivered = Counter()
+    private let dropped = CounterTable("reason", Drop.allCases.map(\.rawValue))
+    private let requests = CounterTable("result", ["2xx"] + DeliveryFailure.allCases.map(\.rawValue))
+    private let retries = Counter()
+    private let requestSeconds = Histogram.times()
+    private let seconds = Histogram(
+        .nanoseconds,
+        bounds: [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000]
+            .map { $0 * 1_000_000 })
+
+    /// Metrics of a courier that has not started.
+    package init() {}
+
+    func wait(_ events: Int, bytes: Int) {
+        waiting.add(events)
+        waitingBytes.add(bytes)
+    }
+
+    func drop(_ events: Int, _ reason: Drop) {
+        dropped[reason.rawValue].add(events)
+    }
+
+    /// An event was delivered, so long after it was posted.
+    func delivered(after time: Duration) {
+        delivered.add()
+        seconds.record(time)
+    }
+
+    func request(_ result: DeliveryResult, isRetry: Bool, took time: Duration) {
+        switch result {
+        case .delivered: requests["2xx"].add()
+        case .failed(let reason): requests[reason.rawValue].add()
+        }
+        if isRetry { retries.add() }
+        requestSeconds.record(time)
+    }
+
+    /// Events that were delivered, and those that were dropped for the reason: for tests.
+    var deliveredCount: UInt64 { delivered.count }
+    func droppedCount(_ reason: Drop) -> UInt64 { dropped[reason.rawValue].count }
+    func requestCount(_ result: String) -> UInt64 { requests[result].count }
+    var retryCount: UInt64 { retries.count }
+
+    package func append(to exposition: inout Exposition) {
+        exposition.counter(
+            "webhook_events_delivered_total", "Events that an endpoint has taken, once for each endpoint.",
+            delivered.count)
+        exposition.counter(
+            "webhook_events_dropped_total", "Events that an endpoint was not told, by the reason.", dropped)
+        exposition.gauge("webhook_events_waiting", "Events that wait for their endpoint.", Double(waiting.level))
+        exposition.gauge("webhook_bytes_waiting", "Bytes of them.", Double(waitingBytes.level))
+        exposition.counter("webhook_requests_total", "Requests to endpoints, by what they came to.", requests)
+        exposition.counter("webhook_retries_total", "Requests after one that failed, among them.", retries.count)
+        exposition.histogram("webhook_request_seconds", "Time of one request.", requestSeconds)
+        exposition.histogram("webhook_seconds", "From an event to its endpoint's having taken it.", seconds)
+    }
+}

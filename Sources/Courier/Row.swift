@@ -1,0 +1,37 @@
+/// A queue whose first elements can be looked at before they are taken. Removing is constant time in the long run; memory
+/// is within twice what is in it and a little.
+struct Row<Element> {
+    private var elements: ContiguousArray<Element?> = []
+    private var head = 0
+
+    var count: Int { elements.count - head }
+    var isEmpty: Bool { head == elements.count }
+    var first: Element? { head < elements.count ? elements[head] : nil }
+
+    /// The first elements, `count` at most.
+    func prefix(_ count: Int) -> [Element] {
+        elements[head..<min(elements.count, head + max(0, count))].compactMap { $0 }
+    }
+
+    mutating func append(_ element: Element) {
+        elements.append(element)
+    }
+
+    /// Removes the first element.
+    mutating func removeFirst() {
+        guard head < elements.count else { return }
+        elements[head] = nil
+        head += 1
+        if head == elements.count || (head >= 64 && head * 2 >= elements.count) { dropHead() }
+    }
+
+    mutating func removeAll(where isGone: (Element) -> Bool) {
+        dropHead()
+        elements.removeAll { $0.map(isGone) ?? true }
+    }
+
+    private mutating func dropHead() {
+        elements.removeFirst(head)
+        head = 0
+    }
+}

@@ -1,0 +1,144 @@
+import CCurl
+import Glibc
+import Pusher
+import Reactor
+
+/// One request on its way, as libcurl's functions see it. Of the courier's thread, but for the resolver's, which does not
+/// touch it.
+final class Transfer {
+    let departure: Departure
+    let startedAt: Instant
+    private let easy: UnsafeMutableRawPointer
+    private let headers: UnsafeMutablePointer<curl_slist>?
+    private let allowsPrivate: Bool
+    private let responseBytesMax: Int
+    private var received = 0
+    private var refusedAddress = false
+
+    /// Prepares a request; nil where libcurl cannot, for want of memory or of a URL that it understands.
+    init?(_ departure: Departure, _ configuration: CourierConfiguration, at now: Instant) {
+        guard let easy = curl_easy_init() else { return nil }
+        self.departure = departure
+        self.easy = easy
+        startedAt = now
+        allowsPrivate = configuration.allowsPrivate
+        responseBytesMax = configuration.limits.responseBytesMax
+        headers = Self.headers(of: departure)
+        guard set(configuration) == CURLE_OK else { return nil }
+    }
+
+    deinit {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(headers)
+    }
+
+    /// What the multi handle knows it by.
+    var handle: UnsafeMutableRawPointer { easy }
+
+    /// The transfer of a handle that a multi handle has told about.
+    static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
+        carillon_curl_context(handle).map { Unmanaged<Transfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// What it came to. A status counts wherever one came, however the answer ended: the receiver has the event.
+    func result(_ code: CURLcode) -> DeliveryResult {
+        let status = carillon_curl_status(easy)
+        switch status {
+        case 200..<300: return .delivered
+        case 300..<400: return .failed(.status3xx)
+        case 400..<500: return .failed(.status4xx)
+        case 500..<600: return .failed(.status5xx)
+        default: break
+        }
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: return .failed(.timeout)
+        case CURLE_COULDNT_RESOLVE_HOST: return .failed(.name)
+        case CURLE_COULDNT_CONNECT: return .failed(refusedAddress ? .address : .connect)
+        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR,
+            CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER:
+            return .failed(.tls)
+        default: return .failed(.broken)
+        }
+    }
+
+    private static func headers(of departure: Departure) -> UnsafeMutablePointer<curl_slist>? {
+        var fields = [
+            "Content-Type: application/json", "X-Pusher-Key: \(departure.endpoint.credentials.key)",
+            "X-Pusher-Signature: \(departure.signature)",
+            // No round trip to be told to continue.
+            "Expect:",
+        ]
+        for header in departure.endpoint.configuration.headers {
+            // The form in which libcurl sends a field that is empty.
+            fields.append(header.value.isEmpty ? "\(header.name);" : "\(header.name): \(header.value)")
+        }
+        var list: UnsafeMutablePointer<curl_slist>?
+        for field in fields {
+            // Nil for want of memory; the list stays as it was, and the request lacks a field, to be refused and repeated.
+            if let longer = curl_slist_append(list, field) { list = longer }
+        }
+        return list
+    }
+
+    private func set(_ configuration: CourierConfiguration) -> CURLcode {
+        var request = carillon_curl_request()
+        request.headers = headers
+        request.connect_milliseconds = milliseconds(configuration.limits.connectTimeout)
+        request.total_milliseconds = milliseconds(configuration.limits.requestTimeout)
+        // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
+        request.context = Unmanaged.passUnretained(self).toOpaque()
+        request.open_socket = { context, _, address in
+            guard let context, let address else { return CURL_SOCKET_BAD }
+            return Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().openSocket(address)
+        }
+        request.receive_head = { _, size, count, context in Transfer.receive(size, count, context) }
+        request.receive_body = { _, size, count, context in Transfer.receive(size, count, context) }
+        return departure.endpoint.configuration.url.withCString { url in
+            configuration.userAgent.withCString { agent in
+                withOptionalCString(configuration.caFile) { file in
+                    departure.body.withUnsafeBytes { body in
+                        (request.url, request.user_agent, request.ca_file) = (url, agent, file)
+                        (request.body, request.body_count) = (body.baseAddress, body.count)
+                        return carillon_curl_set(easy, &request)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A socket for an address that the name has resolved to, or that the URL holds; none where it is not to be reached.
+    private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
+        if !allowsPrivate {
+            var storage = sockaddr_storage()
+            let count = min(Int(address.pointee.addrlen), MemoryLayout<sockaddr_storage>.size)
+            memcpy(&storage, carillon_curl_address(address), count)
+            guard let peer = PeerAddress(inet: storage), PublicAddresses.contains(peer) else {
+                refusedAddress = true
+                return CURL_SOCKET_BAD
+            }
+        }
+        return socket(
+            address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+    }
+
+    /// Counts what comes, and keeps none of it.
+    private static func receive(_ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?) -> Int {
+        guard let context else { return 0 }
+        let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+        let (bytes, overflow) = size.multipliedReportingOverflow(by: count)
+        guard !overflow, bytes <= transfer.responseBytesMax - transfer.received else {
+            return Int(CURL_WRITEFUNC_ERROR)
+        }
+        transfer.received += bytes
+        return bytes
+    }
+}
+
+private func milliseconds(_ time: Duration) -> Int {
+    Int(clamping: time.wholeNanoseconds / 1_000_000)
+}
+
+private func withOptionalCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+    guard let text else { return body(nil) }
+    return text.withCString { body($0) }
+}

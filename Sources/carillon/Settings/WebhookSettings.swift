@@ -1,0 +1,124 @@
+import Channels
+import Courier
+import Foundation
+
+/// How webhooks are sent.
+struct WebhookSettings: Sendable, Hashable {
+    var allowsPrivate: Bool
+    /// Path of a PEM file.
+    var caFile: String?
+    var queueEventsMax: Int
+    var queueBytesMax: Int
+}
+
+extension WebhookSettings {
+    init(_ effective: EffectiveSettings) throws(Failure) {
+        allowsPrivate = try effective.required(SettingsTable.webhooksAllowPrivate)
+        caFile = try effective.value(SettingsTable.webhooksCAFile)
+        queueEventsMax = try effective.required(SettingsTable.webhookQueueEventsMax)
+        queueBytesMax = try effective.required(SettingsTable.webhookQueueBytesMax)
+    }
+
+    /// Looks into the file of certificates: without them no webhook would ever be delivered.
+    ///
+    /// - Throws: a failure that names it.
+    func checkFile() throws(Failure) {
+        guard let caFile else { return }
+        let text = FileManager.default.contents(atPath: caFile).map { String(decoding: $0, as: UTF8.self) }
+        guard text?.contains("-----BEGIN CERTIFICATE-----") == true else {
+            throw Failure(
+                """
+                \(SettingsTable.webhooksCAFile.row.key): \(caFile) \(text == nil ? "cannot be read" : "holds no certificate"); \
+                name a PEM file of certificates, or leave it out for the system's
+                """, status: .configuration)
+        }
+    }
+}
+
+extension CourierConfiguration {
+    init(_ settings: WebhookSettings) {
+        self.init()
+        allowsPrivate = settings.allowsPrivate
+        caFile = settings.caFile
+        userAgent = "Carillon/\(Carillon.version)"
+        limits.queueEventsMax = settings.queueEventsMax
+        limits.queueBytesMax = settings.queueBytesMax
+    }
+}
+
+extension WebhookApp {
+    init(_ app: ApplicationSettings) {
+        self.init(id: app.id, credentials: app.credentials, endpoints: app.webhooks)
+    }
+}
+
+extension WebhookEndpoint {
+    /// Webhooks of one application at most.
+    static let countMax = 20
+    /// Bytes of a URL at most.
+    private static let urlBytesMax = 2048
+    /// Further header fields at most, and the bytes of each one's value.
+    private static let headersMax = 20
+    private static let headerBytesMax = 4096
+
+    static let members = ["url", "events", "batch", "headers"]
+
+    private static let kindNames: [(name: String, kind: WebhookKinds)] = [
+        ("channel_existence", .channelExistence), ("presence", .presence), ("client_events", .clientEvents),
+        ("cache_channels", .cacheChannels), ("subscription_count", .subscriptionCount),
+    ]
+
+    /// Fields that are the hub's to write.
+    private static let ownFields = [
+        "host", "content-type", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te",
+        "trailer",
+        "user-agent", "x-pusher-key", "x-pusher-signature",
+    ]
+
+    init(_ object: JSONMembers) throws(BadValue) {
+        let url = try object.required("url", Self.urlBytesMax)
+        guard Self.isURL(url) else {
+            throw BadValue("objects whose \"url\" is such as https://backend.example.org/hooks (\(object.place))")
+        }
+        let events = try object.words("events", of: Self.kindNames.map(\.name))
+        let kinds = Self.kindNames.filter { events.contains($0.name) }
+        var headers: [Header] = []
+        for (name, text) in try object.texts("headers", atMost: Self.headersMax) {
+            guard Self.isFieldName(name), Self.isFieldValue(text) else {
+                throw BadValue(
+                    "objects whose \"headers\" are fields of HTTP, values of \(Self.headerBytesMax) bytes at most (\(object.place))"
+                )
+            }
+            guard !Self.ownFields.contains(name.lowercased()) else {
+                throw BadValue("objects whose \"headers\" leave \(name) to the hub (\(object.place))")
+            }
+            headers.append(Header(name, text))
+        }
+        self.init(
+            url: url, kinds: kinds.reduce([]) { $0.union($1.kind) }, isBatched: try object.flag("batch") ?? false,
+            headers: headers)
+    }
+
+    private static func isURL(_ text: String) -> Bool {
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), let parts = URLComponents(string: text),
+            let scheme = parts.scheme?.lowercased(), let host = parts.host
+        else { return false }
+        return ["http", "https"].contains(scheme) && !host.isEmpty
+            && (parts.port.map { (1...65_535).contains($0) } ?? true)
+    }
+
+    /// A token (RFC 9110 §5.6.2).
+    private static func isFieldName(_ name: String) -> Bool {
+        !name.isEmpty && name.utf8.count <= 100
+            && name.unicodeScalars.allSatisfy {
+                $0.isASCII
+                    && ($0.properties.isAlphabetic || ("0"..."9").contains($0)
+                        || "!#$%&'*+-.^_`|~".unicodeScalars.contains($0))
+            }
+    }
+
+    /// Visible characters, blanks and bytes beyond ASCII (RFC 9110 §5.5).
+    private static func isFieldValue(_ text: String) -> Bool {
+        text.utf8.count <= headerBytesMax && text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+    }
+}

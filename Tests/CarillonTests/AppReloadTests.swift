@@ -1,0 +1,89 @@
+import Foundation
+import Glibc
+import Pusher
+import TestSupport
+import Testing
+
+@testable import carillon
+
+/// SIGHUP and webhooks of the running command.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
+struct AppReloadTests {
+    /// A configuration of these apps, the first as it is at the start.
+    private func configuration(_ apps: String, loops: Int = 2) -> String {
+        #"{"listen": "127.0.0.1:0", "operations": {"listen": "off"}, "loops": \#(loops), "webhooks": {"allowPrivate": true}, "#
+            + #""presence": {"leaveGrace": "0s"}, "apps": [\#(apps)]}"#
+    }
+
+    private func device(_ port: Substring, _ key: String) throws -> Device {
+        try Device(HubAddress("ws://127.0.0.1:\(port)"), appKey: key, stop: Latch())
+    }
+
+    private func isEstablished(_ device: Device) throws -> Bool {
+        if case .established = try device.next() { true } else { false }
+    }
+
+    private func subscribe(_ device: Device, _ channel: String) throws {
+        try device.subscribe(channel)
+        #expect(try device.next() == .subscribed(channel: channel, position: nil))
+    }
+
+    @Test func appsAreReadAnewAndNobodyIsDropped() throws {
+        let receiver = try Receiver()
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        func write(_ text: String) throws { try text.write(toFile: file, atomically: true, encoding: .utf8) }
+        try write(configuration(#"{"id": "1", "key": "one", "secret": "old"}"#))
+        // A proxy that nobody is: webhooks do not ask for it.
+        let hub = try RunningCommand(
+            ["serve", "--config", file], isMixed: true,
+            environment: ["http_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"])
+        let port = try #require(hub.line(containing: "ready")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let one = try device(port, "one")
+        #expect(try isEstablished(one))
+        try subscribe(one, "before")
+
+        // What cannot be read changes nothing, and the log says what it is.
+        try write(configuration(#"{"id": "1", "key": "one", "secret": "old", "limits": {"connections": 0}}"#))
+        hub.signal(SIGHUP)
+        let complaint = try #require(hub.line(containing: "apps stay as they were"))
+        #expect(complaint.contains("connections"))
+        try subscribe(one, "between")
+
+        let hooks = #""webhooks": [{"url": "\#(receiver.url())", "events": ["channel_existence"]}]"#
+        let first = #"{"id": "1", "key": "one", "secret": "new", "previousSecret": "old", \#(hooks)}"#
+        try write(configuration(#"\#(first), {"id": "2", "key": "two", "secret": "s"}"#, loops: 1))
+        hub.signal(SIGHUP)
+        #expect(hub.line(containing: "apps read anew") != nil)
+        #expect(hub.line(containing: "takes a restart")?.contains("loops") == true)
+        try subscribe(one, "after")
+        let told = try #require(receiver.wait(for: 1).first)
+        #expect(told.body.contains(#"{"name":"channel_occupied","channel":"after"}"#))
+        let signature = Array(told.body.utf8).withUnsafeBytes {
+            AppCredentials(key: "one", secret: "new").code(ofText: $0)
+        }
+        #expect(told.field("x-pusher-signature") == signature)
+        #expect(told.field("user-agent") == "Carillon/\(Carillon.version)")
+        let two = try device(port, "two")
+        #expect(try isEstablished(two))
+
+        // The second app goes, with its connections; the first one's stay.
+        try write(configuration(first))
+        hub.signal(SIGHUP)
+        #expect(hub.line(containing: "apps read anew") != nil)
+        #expect(try nextClose(two) == 4001)
+        try subscribe(one, "at-last")
+        #expect(receiver.wait(for: 2).last?.body.contains("at-last") == true)
+        #expect(hub.stop(SIGTERM) == 0)
+    }
+
+    /// The code that a connection is closed with, whatever is said before.
+    private func nextClose(_ device: Device) throws -> UInt16? {
+        while true {
+            switch try device.next() {
+            case .closed(let code): return code
+            default: continue
+            }
+        }
+    }
+}

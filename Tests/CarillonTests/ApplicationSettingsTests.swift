@@ -1,0 +1,230 @@
+import Channels
+import Courier
+import Gateway
+import Testing
+
+@testable import carillon
+
+@Suite(.timeLimit(.minutes(15)))
+struct ApplicationSettingsTests {
+    /// An application with these members beside the three that it needs.
+    private func app(_ members: String) throws(BadValue) -> ApplicationSettings {
+        let text = #"[{"id":"7","key":"k","secret":"s"\#(members.isEmpty ? "" : ",")\#(members)}]"#
+        guard let app = try ApplicationSettings.list(text).first else { throw BadValue("there") }
+        return app
+    }
+
+    private func refusal(_ members: String) -> String? {
+        do throws(BadValue) {
+            _ = try app(members)
+            return nil
+        } catch {
+            return error.mustBe
+        }
+    }
+
+    @Test func whatIsNotSaidIsAsPusherHasIt() throws {
+        let app = try app("")
+        #expect(app.features == AppFeatures())
+        #expect(app.limits == AppLimits())
+        #expect(app.webhooks.isEmpty)
+        #expect(app.name == "7")
+        #expect(app.previousSecret == nil)
+    }
+
+    @Test func everyMemberIsRead() throws {
+        let app = try app(
+            #"""
+            "previousSecret": "old", "name": "Seven", "enabled": false, "clientEvents": true, "subscriptionCounts": true,
+            "watchlists": true, "authorizationTimeout": "30s",
+            "limits": {"connections": 5, "eventBytes": "64KiB", "channelsPerPublish": 1, "batchEvents": 2,
+                "publishesPerSecond": 3, "publishesBurst": 4, "presenceMembers": 5, "presenceMemberBytes": 6,
+                "clientEventsPerSecond": 7, "watchlist": 0},
+            "webhooks": [
+                {"url": "https://u:p@h.example/a?b", "events": ["presence", "channel_existence"], "batch": true,
+                    "headers": {"X-B": "2", "X-A": ""}},
+                {"url": "http://h.example:8080", "events": ["client_events", "cache_channels", "subscription_count"]}]
+            """#)
+        #expect(app.previousSecret == "old")
+        #expect(app.name == "Seven")
+        var features = AppFeatures()
+        (features.isEnabled, features.clientEvents, features.subscriptionCounts) = (false, true, true)
+        (features.watchlists, features.authorizationDeadline) = (true, .seconds(30))
+        features.webhooks = [.channelExistence, .presence, .clientEvents, .cacheChannels, .subscriptionCount]
+        #expect(app.features == features)
+        var limits = AppLimits()
+        (limits.connectionsMax, limits.eventBytesMax, limits.channelsPerPublishMax) = (5, 64 << 10, 1)
+        (limits.batchEventsMax, limits.publishesPerSecond, limits.publishesBurst) = (2, 3, 4)
+        (limits.presenceMembersMax, limits.presenceMemberBytesMax) = (5, 6)
+        (limits.clientEventsPerSecond, limits.watchlistMax) = (7, 0)
+        #expect(app.limits == limits)
+        #expect(
+            app.webhooks == [
+                WebhookEndpoint(
+                    url: "https://u:p@h.example/a?b", kinds: [.presence, .channelExistence], isBatched: true,
+                    headers: [.init("X-A", ""), .init("X-B", "2")]),
+                WebhookEndpoint(
+                    url: "http://h.example:8080", kinds: [.clientEvents, .cacheChannels, .subscriptionCount]),
+            ])
+        #expect(try self.app(#""authorizationTimeout": 30"#).features.authorizationDeadline == .seconds(30))
+    }
+
+    @Test func aBurstIsASecondsWorthUnlessItIsGiven() throws {
+        #expect(try app(#""limits": {"publishesPerSecond": 50}"#).limits.publishesBurst == 50)
+        #expect(try app(#""limits": {"publishesPerSecond": 5}"#).limits.publishesBurst == 10, "one batch")
+        #expect(refusal(#""limits": {"publishesPerSecond": 5, "publishesBurst": 9}"#)?.contains("one batch") == true)
+    }
+
+    @Test(
+        arguments: [
+            (#""clientEvent": true"#, ["application 1", "\"clientEvent\"", "did you mean clientEvents?"]),
+            (#""enabled": 1"#, ["\"enabled\" is true or false", "application \"7\""]),
+            (#""enabled": "yes""#, ["\"enabled\" is true or false"]),
+            (#""previousSecret": """#, ["\"previousSecret\" is a text of 1 to 1024 bytes"]),
+            (#""name": 5"#, ["\"name\" is a text"]),
+            (#""authorizationTimeout": "0s""#, ["\"authorizationTimeout\" is a time such as 30s", "from 1s to 60m"]),
+            (#""authorizationTimeout": true"#, ["\"authorizationTimeout\" is a time"]),
+            (#""limits": []"#, ["application \"7\", limits is none"]),
+            (#""limits": {"channels": 1}"#, ["application \"7\", limits has \"channels\"", "connections, eventBytes"]),
+            (#""limits": {"connections": 0}"#, ["\"connections\" is a whole number from 1 to 10000000", "limits"]),
+            (#""limits": {"connections": true}"#, ["\"connections\" is a whole number"]),
+            (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" is a whole number from 0 to 10000"]),
+            (#""limits": {"eventBytes": "10GB"}"#, ["\"eventBytes\" is a number of bytes such as"]),
+            (#""webhooks": {}"#, ["\"webhooks\" is an array of at most 20 objects"]),
+            (#""webhooks": [1]"#, ["application \"7\", webhooks 1 is none"]),
+            (#""webhooks": [{"events": ["presence"]}]"#, ["text \"url\" (application \"7\", webhooks 1 has none)"]),
+            (#""webhooks": [{"url": "http://h/"}]"#, ["\"events\" is an array of some of channel_existence, presence"]),
+            (#""webhooks": [{"url": "http://h/", "events": []}]"#, ["\"events\" is an array"]),
+            (#""webhooks": [{"url": "http://h/", "events": ["presence", "presence"]}]"#, ["\"events\" is an array"]),
+            (#""webhooks": [{"url": "http://h/", "events": ["member_added"]}]"#, ["\"events\" is an array"]),
+            (#""webhooks": [{"url": "ftp://h/", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (#""webhooks": [{"url": "http://", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (#""webhooks": [{"url": "http:///x", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (#""webhooks": [{"url": "http://h/ x", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (#""webhooks": [{"url": "http://h:0/", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"X-Pusher-Key": "k"}}]"#,
+                ["leave X-Pusher-Key to the hub"]
+            ),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"A B": "k"}}]"#,
+                ["\"headers\" are fields of HTTP"]
+            ),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"A": "k\r\nB: c"}}]"#,
+                ["\"headers\" are fields of HTTP"]
+            ),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence"]}, {"url": "http://h/", "events": ["presence"]}]"#,
+                ["differ in their URLs"]
+            ),
+        ] as [(String, [String])])
+    func errorsSayWhichMemberOfWhichApplication(_ members: String, _ words: [String]) throws {
+        let said = try #require(refusal(members))
+        for word in words { #expect(said.contains(word), "\(said)") }
+    }
+
+    @Test func listsAndTextsHaveBounds() throws {
+        func webhooks(_ count: Int) -> String {
+            let each = (0..<count).map { #"{"url": "http://h/\#($0)", "events": ["presence"]}"# }
+            return #""webhooks": [\#(each.joined(separator: ","))]"#
+        }
+        #expect(try app(webhooks(20)).webhooks.count == 20)
+        #expect(refusal(webhooks(21)) != nil)
+        func headers(_ count: Int, _ bytes: Int = 1) -> String {
+            let value = String(repeating: "x", count: bytes)
+            let fields = (0..<count).map { #""X-\#($0)": "\#(value)""# }.joined(separator: ",")
+            return #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {\#(fields)}}]"#
+        }
+        #expect(refusal(headers(20)) == nil)
+        #expect(refusal(headers(21)) != nil)
+        #expect(refusal(headers(1, 4096)) == nil)
+        #expect(refusal(headers(1, 4097)) != nil)
+        let long = String(repeating: "s", count: 1025)
+        #expect(refusal(#""previousSecret": "\#(long.dropLast())""#) == nil)
+        #expect(refusal(#""previousSecret": "\#(long)""#) != nil)
+        let url = {
+            #""webhooks": [{"url": "http://h/\#(String(repeating: "x", count: $0 - 9))", "events": ["presence"]}]"#
+        }
+        #expect(refusal(url(2048)) == nil)
+        #expect(refusal(url(2049)) != nil)
+    }
+
+    @Test func secretsOfAllKindsAreMasked() {
+        let shown = SettingMask.shown(
+            #"""
+            [{"id":"1","key":"k","secret":"hunter2","previousSecret":"hunter3","clientEvents":true,
+              "webhooks":[{"url":"https://me:hunter4@h.example/hooks?token=hunter5","events":["presence"],
+                           "headers":{"Authorization":"hunter6"}}]}]
+            """#, of: SettingsTable.apps.row)
+        #expect(!shown.contains("hunter"))
+        #expect(
+            shown == #"[{"clientEvents":true,"id":"1","key":"k","previousSecret":"****","secret":"****","#
+                + #""webhooks":[{"events":["presence"],"headers":{"Authorization":"****"},"#
+                + #""url":"https://****@h.example/hooks?****"}]}]"#)
+        for (url, shown) in [
+            ("http://h/", "http://h/"), ("http://u@h/a@b", "http://****@h/a@b"), ("http://h?x@y", "http://h?****"),
+            ("http://a:b@c@h", "http://****@h"),
+        ] { #expect(SettingMask.withoutCredentials(url: url) == shown) }
+    }
+
+    @Test func theHubsAppsAreMadeOfThem() throws {
+        let apps =
+            #"[{"id":"1","key":"k","secret":"s","enabled":false,"limits":{"connections":9}},{"id":"2","key":"l","secret":"s"}]"#
+        let sources = SettingsSources(
+            arguments: ["--apps", apps, "--database-app", "2"], environment: ["DATABASE_URL": "postgresql://h/d"])
+        let configuration = GatewayConfiguration(try Settings(EffectiveSettings(sources, profile: .serve)))
+        #expect(configuration.apps.map(\.id) == ["1", "2"])
+        #expect(configuration.apps.map(\.index) == [0, 1])
+        #expect(configuration.apps.map(\.ownsDatabase) == [false, true])
+        #expect(configuration.apps[0].features.isEnabled == false)
+        #expect(configuration.apps[0].limits.connectionsMax == 9)
+    }
+
+    @Test func theDemonstrationHasWhatPeopleTry() throws {
+        let app = try #require(try Settings(EffectiveSettings(SettingsSources(), profile: .development)).apps.first)
+        #expect(app.features.clientEvents && app.features.subscriptionCounts && app.features.watchlists)
+    }
+
+    @Test func webhooksGoOutAsTheSettingsSay() throws {
+        func configuration(_ arguments: [String], _ profile: SettingsProfile) throws -> CourierConfiguration {
+            let sources = SettingsSources(arguments: ["--apps", #"[{"id":"1","key":"k","secret":"s"}]"#] + arguments)
+            return CourierConfiguration(try Settings(EffectiveSettings(sources, profile: profile)).webhooks)
+        }
+        let plain = try configuration([], .serve)
+        #expect(plain.limits == CourierLimits())
+        #expect(!plain.allowsPrivate)
+        #expect(plain.caFile == nil)
+        #expect(plain.userAgent == "Carillon/\(Carillon.version)")
+        #expect(try configuration([], .development).allowsPrivate)
+        let other = try configuration(
+            ["--webhooks-allow-private", "--webhooks-ca-file", "/ca.pem", "--webhooks-queue-events", "5"]
+                + ["--webhooks-queue-bytes", "1MiB"], .serve)
+        #expect(other.allowsPrivate)
+        #expect(other.caFile == "/ca.pem")
+        #expect(other.limits.queueEventsMax == 5)
+        #expect(other.limits.queueBytesMax == 1 << 20)
+    }
+
+    @Test func aFileOfCertificatesMustHoldSome() throws {
+        func check(_ file: String?) throws {
+            try WebhookSettings(allowsPrivate: false, caFile: file, queueEventsMax: 1, queueBytesMax: 1).checkFile()
+        }
+        try check(nil)
+        let missing = #expect(throws: Failure.self) { try check("/no/such.pem") }
+        #expect(missing?.description.hasPrefix("webhooks.caFile: /no/such.pem cannot be read") == true)
+        #expect(missing?.status == .configuration)
+        let empty = #expect(throws: Failure.self) { try check(#filePath) }
+        #expect(empty?.description.contains("holds no certificate") == true)
+    }
+
+    @Test func whatTakesARestartIsNamed() throws {
+        func effective(_ arguments: [String]) throws -> EffectiveSettings {
+            try EffectiveSettings(SettingsSources(arguments: arguments), profile: .serve)
+        }
+        let before = try effective(["--apps", #"[{"id":"1","key":"k","secret":"s"}]"#, "--loops", "2"])
+        let after = try effective(["--apps", #"[{"id":"2","key":"k","secret":"s"}]"#, "--jwt-issuer", "i"])
+        #expect(AppReload.changed(from: before, to: before).isEmpty)
+        #expect(AppReload.changed(from: before, to: after) == ["loops", "jwt.issuer"])
+    }
+}

@@ -1,0 +1,321 @@
+import Channels
+import Foundation
+import Logging
+import Metrics
+import Pusher
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Courier
+
+@Suite(.ownThread, .timeLimit(.minutes(15)))
+struct CourierTests {
+    private let metrics = CourierMetrics()
+
+    /// A courier that may reach this machine, and comes to the end of its patience soon where a test waits for that.
+    private func courier(
+        _ apps: [WebhookApp], _ change: (inout CourierConfiguration) -> Void = { _ in }
+    ) throws -> Courier {
+        var configuration = CourierConfiguration()
+        configuration.allowsPrivate = true
+        configuration.limits.pauseMin = .milliseconds(20)
+        configuration.limits.pauseMax = .milliseconds(100)
+        configuration.limits.stopTimeout = .milliseconds(100)
+        change(&configuration)
+        return try Courier(
+            configuration, apps: apps, metrics: metrics,
+            logger: Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    /// Waits until it is so; a minute at most.
+    private func eventually(_ isSo: () -> Bool) -> Bool {
+        let end = Date(timeIntervalSinceNow: 60)
+        while !isSo() {
+            guard Date() < end else { return false }
+            Thread.sleep(forTimeInterval: 0.002)
+        }
+        return true
+    }
+
+    private func expectSigned(_ request: Receiver.Request) {
+        let signature = Array(request.body.utf8).withUnsafeBytes { signer.code(ofText: $0) }
+        #expect(request.field("x-pusher-signature") == signature)
+    }
+
+    @Test func aWebhookIsASignedPost() throws {
+        let receiver = try Receiver()
+        let endpoint = WebhookEndpoint(
+            url: receiver.url("/hook?a=b"), kinds: .all, headers: [.init("X-Mine", "yes, mine"), .init("X-Empty", "")])
+        let courier = try courier([WebhookApp(id: "1", credentials: signer, endpoints: [endpoint])])
+        defer { courier.stop() }
+        let before = UInt64(Date().timeIntervalSince1970 * 1_000)
+        courier.post(.memberAdded(channel("presence-a"), userID: "7"), of: app())
+        let request = try #require(receiver.wait(for: 1).only)
+        #expect(request.head.hasPrefix("POST /hook?a=b HTTP/1.1\r\n"))
+        #expect(request.field("content-type") == "application/json")
+        #expect(request.field("x-pusher-key") == "key")
+        #expect(request.field("x-mine") == "yes, mine")
+        #expect(request.field("x-empty") == "")
+        #expect(request.field("user-agent") == "Carillon")
+        #expect(request.field("expect") == nil)
+        expectSigned(request)
+        let object = try #require(
+            try JSONSerialization.jsonObject(with: Data(request.body.utf8)) as? [String: Any])
+        let time = try #require(object["time_ms"] as? UInt64)
+        #expect(time >= before && time <= before + 60_000)
+        #expect(
+            object["events"] as? [[String: String]] == [
+                ["name": "member_added", "channel": "presence-a", "user_id": "7"]
+            ])
+        #expect(eventually { metrics.deliveredCount == 1 })
+        #expect(metrics.requestCount("2xx") == 1)
+    }
+
+    @Test func whatTheAppDoesNotWantIsNotQueued() throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url()])])
+        courier.post(.cacheMiss(channel("cache-a")), of: app(kinds: .presence))
+        courier.post(.memberAdded(channel("presence-a"), userID: "7"), of: app(kinds: .presence))
+        courier.stop()
+        #expect(receiver.seen.map { $0.body.contains("member_added") } == [true])
+    }
+
+    @Test func aChannelsEventsComeInTheirOrderByFewConnections() throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url()])])
+        defer { courier.stop() }
+        for count in 1...300 { courier.post(.subscriptionCount(channel("c\(count % 3)"), count), of: app()) }
+        let requests = receiver.wait(for: 300)
+        #expect(requests.count == 300)
+        for line in 0..<3 {
+            let counts = requests.filter { $0.body.contains("\"c\(line)\"") }.compactMap { request in
+                request.body.split(separator: ":").last.flatMap { Int($0.prefix { $0.isNumber }) }
+            }
+            #expect(counts == counts.sorted())
+            #expect(counts.count == 100)
+        }
+        #expect(receiver.connectionCount <= 8, "connections are used again: \(receiver.connectionCount)")
+    }
+
+    @Test func batchesHoldSeveral() throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url()], isBatched: true)])
+        defer { courier.stop() }
+        for count in 1...50 { courier.post(.subscriptionCount(channel("c"), count), of: app()) }
+        #expect(eventually { metrics.deliveredCount == 50 })
+        #expect(receiver.seen.count < 50)
+        for request in receiver.seen { expectSigned(request) }
+    }
+
+    @Test func failuresAreRepeatedWithNewTimes() throws {
+        let receiver = try Receiver { request in .status(request.connection < 2 ? 500 : 204) }
+        let statuses = Locked([500, 404, 302])
+        let failing = try Receiver { _ in
+            let next = statuses.withLock { $0.isEmpty ? 204 : $0.removeFirst() }
+            return .status(next, fields: next == 302 ? "Location: \(receiver.url("/elsewhere"))\r\n" : "")
+        }
+        let courier = try courier([WebhookApp([failing.url()])])
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        let requests = failing.wait(for: 4)
+        #expect(requests.count == 4)
+        #expect(Set(requests.map(\.body)).count == 4, "each says when it is made")
+        for request in requests { expectSigned(request) }
+        #expect(eventually { metrics.deliveredCount == 1 })
+        #expect(["5xx", "4xx", "3xx", "2xx"].map { metrics.requestCount($0) } == [1, 1, 1, 1])
+        #expect(metrics.retryCount == 3)
+        #expect(receiver.seen.isEmpty, "no redirect is followed")
+    }
+
+    @Test func whatFailsForTooLongIsDropped() throws {
+        let receiver = try Receiver { _ in .status(503) }
+        let courier = try courier([WebhookApp([receiver.url()])]) { $0.limits.retryFor = .milliseconds(300) }
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.droppedCount(.expired) == 1 })
+        #expect(receiver.seen.count > 1)
+        #expect(metrics.waiting.level == 0)
+    }
+
+    @Test func connectionsThatBreakAreFailures() throws {
+        let garbage = try Receiver { _ in .raw(Array("nonsense\r\n\r\n".utf8)) }
+        let ending = try Receiver { _ in .raw([]) }
+        let courier = try courier([WebhookApp([garbage.url(), ending.url(), "http://127.0.0.1:1/"])])
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.requestCount("broken") >= 2 && metrics.requestCount("connect") >= 1 })
+        #expect(metrics.deliveredCount == 0)
+    }
+
+    @Test func anEndpointThatHangsHoldsUpNoOther() throws {
+        let silent = try Receiver { _ in .silence }
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([silent.url(), receiver.url()])]) {
+            $0.limits.requestTimeout = .seconds(600)
+            $0.limits.stopTimeout = .milliseconds(50)
+        }
+        for count in 1...200 { courier.post(.subscriptionCount(channel("c\(count)"), count), of: app()) }
+        #expect(receiver.wait(for: 200).count == 200)
+        #expect(silent.seen.count <= 8)
+        #expect(eventually { metrics.deliveredCount == 200 })
+        courier.stop()
+        #expect(metrics.droppedCount(.stopped) == 200, "all that the silent one was not told")
+        #expect(metrics.waiting.level == 0)
+    }
+
+    @Test func silenceHasAnEnd() throws {
+        let silent = try Receiver { _ in .silence }
+        let courier = try courier([WebhookApp([silent.url()])]) { $0.limits.requestTimeout = .milliseconds(50) }
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.requestCount("timeout") >= 2 })
+    }
+
+    @Test(arguments: [(1_000, 0), (1_001, 1)]) func answersAreReadUpToABound(_ bytes: Int, _ aborts: Int) throws {
+        let receiver = try Receiver { _ in .status(200, body: [UInt8](repeating: 0x20, count: bytes - 42)) }
+        let head = "HTTP/1.1 200 X\r\nContent-Length: \(bytes - 42)\r\n\r\n"
+        #expect(head.utf8.count <= 42)
+        let courier = try courier([WebhookApp([receiver.url()])]) {
+            $0.limits.responseBytesMax = 1_000 - 42 + head.utf8.count
+            $0.limits.linesPerEndpoint = 1
+        }
+        defer { courier.stop() }
+        for _ in 0..<2 { courier.post(.channelVacated(channel("a")), of: app()) }
+        receiver.wait(for: 2)
+        #expect(eventually { metrics.deliveredCount == 2 }, "the status has told all there is to know")
+        #expect(receiver.connectionCount == 1 + aborts)
+    }
+
+    @Test func aHeadWithoutEndIsCutOff() throws {
+        let receiver = try Receiver { _ in
+            .raw(Array("HTTP/1.1 500 X\r\n".utf8) + Array(String(repeating: "A: b\r\n", count: 10_000).utf8))
+        }
+        let courier = try courier([WebhookApp([receiver.url()])]) { $0.limits.responseBytesMax = 1_000 }
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.requestCount("5xx") >= 1 })
+    }
+
+    // MARK: Addresses
+
+    @Test(
+        arguments: [
+            "localhost", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "0", "[::1]", "[::ffff:127.0.0.1]",
+            "169.254.169.254", "10.0.0.1", "[fe80::1]",
+        ])
+    func addressesThatAreNotPublicAreNotReached(_ host: String) throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url(host: host)])]) { $0.allowsPrivate = false }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.requestCount("address") >= 2 })
+        courier.stop()
+        #expect(receiver.connectionCount == 0)
+        #expect(metrics.requestCount("2xx") == 0)
+    }
+
+    @Test func aNameMayBeAllowedToBePrivate() throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url(host: "localhost")])])
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.deliveredCount == 1 })
+    }
+
+    @Test func otherProtocolsAreNotSpoken() throws {
+        let file = try CertificateFolder()
+        let path = try file.write(Array("x".utf8), to: "file")
+        let courier = try courier([WebhookApp(["file://\(path)", "gopher://127.0.0.1:1/"])])
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(eventually { metrics.requestCount("broken") >= 2 })
+        #expect(metrics.deliveredCount == 0)
+    }
+
+    // MARK: TLS
+
+    private func secured(_ folder: CertificateFolder, host: String) throws -> (Receiver, CertificateFolder.Pair) {
+        let pair = try folder.make("receiver", hosts: [host])
+        let files = TLSCertificateFiles(certificate: pair.certificate, key: pair.key)
+        return (try Receiver(tls: TLSServer(.init(certificates: [files]))), pair)
+    }
+
+    @Test func certificatesAreJudged() throws {
+        let folder = try CertificateFolder()
+        let (receiver, pair) = try secured(folder, host: "localhost")
+        do {
+            let courier = try courier([WebhookApp([receiver.url(host: "localhost")])]) { $0.caFile = pair.certificate }
+            courier.post(.channelVacated(channel("a")), of: app())
+            #expect(eventually { metrics.deliveredCount == 1 })
+            expectSigned(try #require(receiver.seen.only))
+            courier.stop()
+        }
+        // Another name, and roots that are not its own.
+        for (host, file) in [("127.0.0.1", pair.certificate), ("localhost", nil)] as [(String, String?)] {
+            let before = metrics.requestCount("tls")
+            let courier = try courier([WebhookApp([receiver.url(host: host)])]) { $0.caFile = file }
+            courier.post(.channelVacated(channel("a")), of: app())
+            #expect(eventually { metrics.requestCount("tls") >= before + 2 })
+            courier.stop()
+        }
+        #expect(metrics.deliveredCount == 1)
+        #expect(receiver.seen.count == 1)
+    }
+
+    // MARK: Its life
+
+    @Test func otherEndpointsWhileItRuns() throws {
+        let old = try Receiver { _ in .status(500) }
+        let new = try Receiver()
+        let courier = try courier([WebhookApp([old.url()])])
+        defer { courier.stop() }
+        courier.post(.channelVacated(channel("a")), of: app())
+        old.wait(for: 2)
+        courier.replace([WebhookApp([new.url()])])
+        #expect(eventually { metrics.droppedCount(.removed) == 1 })
+        courier.post(.channelOccupied(channel("a")), of: app())
+        #expect(new.wait(for: 1).map { $0.body.contains("channel_occupied") } == [true])
+    }
+
+    @Test func theEndDeliversWhatItCan() throws {
+        let receiver = try Receiver()
+        let courier = try courier([WebhookApp([receiver.url()], isBatched: true)]) {
+            $0.limits.batchWindow = .seconds(600)
+            $0.limits.stopTimeout = .seconds(60)
+        }
+        for count in 1...10 { courier.post(.subscriptionCount(channel("c"), count), of: app()) }
+        courier.stop()
+        #expect(metrics.deliveredCount == 10)
+        courier.post(.channelVacated(channel("a")), of: app())
+        #expect(metrics.droppedCount(.stopped) == 1)
+    }
+
+    @Test func theInboxHasBounds() throws {
+        var limits = CourierLimits()
+        limits.queueEventsMax = 2
+        let multi = try CurlMulti(connections: 1)
+        let few = CourierInbox(limits, metrics, multi, [])
+        let event = PostedEvent(event: .channelVacated(channel("a")), appID: "1", at: .read())
+        for _ in 0..<2 { few.post(event) }
+        #expect(metrics.droppedCount(.full) == 0)
+        few.post(event)
+        #expect(metrics.droppedCount(.full) == 1)
+        #expect(few.takeAll().events.count == 2)
+        few.post(event)
+        #expect(few.takeAll().events.count == 1)
+        limits = CourierLimits()
+        limits.queueBytesMax = 2 * event.event.bytesKept
+        let small = CourierInbox(limits, metrics, multi, [])
+        for _ in 0..<3 { small.post(event) }
+        #expect(metrics.droppedCount(.full) == 2)
+    }
+
+    @Test func metricsAreShown() {
+        var exposition = Exposition()
+        metrics.drop(3, .full)
+        metrics.append(to: &exposition)
+        let text = String(decoding: exposition.bytes, as: UTF8.self)
+        #expect(text.contains(#"carillon_webhook_events_dropped_total{reason="full"} 3"#))
+        #expect(text.contains(#"carillon_webhook_requests_total{result="timeout"} 0"#))
+    }
+}

@@ -1,0 +1,41 @@
+import Channels
+import Reactor
+import TestSupport
+
+@testable import Courier
+
+/// A plan whose clock is the test's.
+final class PlanWorld {
+    var plan: DeliveryPlan
+
+    init(_ limits: CourierLimits, _ metrics: CourierMetrics, _ apps: [WebhookApp], seed: UInt64 = 1) {
+        plan = DeliveryPlan(limits, metrics, random: SeededRandom(seed: seed))
+        replace(apps, at: 0)
+    }
+
+    func replace(_ apps: [WebhookApp], at second: Double) {
+        plan.replace(apps, now: .second(second))
+    }
+
+    func post(_ event: WebhookEvent, of app: String, at second: Double) {
+        plan.add(event, of: app, postedAt: .second(second), now: .second(second))
+    }
+
+    /// Channels of the app "1" become occupied.
+    func post(_ names: [String], at second: Double) {
+        for name in names { post(.channelOccupied(channel(name)), of: "1", at: second) }
+    }
+
+    /// All requests that are made then.
+    func depart(at second: Double) -> [Departure] {
+        var all: [Departure] = []
+        while let next = plan.nextDeparture(now: .second(second), milliseconds: UInt64(second * 1_000)) {
+            all.append(next)
+        }
+        return all
+    }
+
+    func finish(_ departure: Departure, _ result: DeliveryResult, at second: Double) -> DeliveryPlan.Change? {
+        plan.finished(departure, result, now: .second(second))
+    }
+}
