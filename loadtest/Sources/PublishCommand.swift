@@ -53,6 +53,8 @@ struct PublishCommand: ParsableCommand {
         }
         let backend = try Backend(self)
         if let requests {
+            // What runs for the first time costs more.
+            try backend.send(connections * 10, pipelined: pipelined[0])
             try options.run(options.onceOpen)
             try backend.send(requests, pipelined: pipelined[0])
             try options.run(options.onceDone)
