@@ -93,10 +93,11 @@ extension Connection {
 
     /// The peer has said that it sends no more, and what it said before has been looked at.
     func farewell() {
-        // Whose answer is on its way gets it; the end of the stream follows.
+        // Whose answer is on its way gets it, and whose requests wait for their turn gets all of theirs.
         if phase == .awaitingAnswer || phase == .awaitingToken { return }
+        if let conversation, conversation.rest != .none { return }
         tickEnded()
-        drop()
+        if output.isEmpty { drop() } else { finish() }
     }
 
     /// It goes away, whatever for: a handshake under way makes room for another one.

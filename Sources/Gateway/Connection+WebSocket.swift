@@ -44,7 +44,7 @@ extension Connection {
         let compression = deflateWindow == nil ? nil : owner.compression
         defer { compression?.hasRead() }
         do {
-            while phase == .open || phase == .closing,
+            while consumed < bytes.count, phase == .open || phase == .closing,
                 let event = try reader.read(
                     bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
             {

@@ -35,43 +35,45 @@ final class Connection: EventSource {
         case gone
     }
 
+    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches.
     let descriptor: Int32
-    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
-    private(set) var address: PeerAddress
+    var phase = Phase.http
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
+    /// What messages to this peer are compressed with; nil where none are.
+    var deflateWindow: DeflateWindow?
+    var awaitsPong = false
     /// Let in only to be told why not.
     let wasRefused: Bool
+    /// A WebSocket whose end has still to be counted.
+    private var isCounted = false
+    /// The time of a look has come while a token was being verified: it follows the verification.
+    var owesIdentityLook = false
+    /// Bytes of `output`, as the loop was told last.
+    var queuedHeld: UInt32 = 0
+    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
+    var tls: TLSSession?
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
-    var phase = Phase.http
-    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
-    var tls: TLSSession?
+    private(set) var output = WriteQueue()
+    /// Bytes of messages that are not finished, as the loop was told last.
+    var unfinishedHeld: UInt32 = 0
     var session: Session?
+    var lastInbound: Instant
+    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
+    private(set) var address: PeerAddress
     var reader = MessageReader(role: .server)
     /// Only before the upgrade.
     var conversation: HTTPConversation?
-    var lastInbound: Instant
-    var awaitsPong = false
-    /// What messages to this peer are compressed with; nil where none are.
-    var deflateWindow: DeflateWindow?
-    /// A WebSocket whose end has still to be counted.
-    private var isCounted = false
-    /// When the session's identity is looked at next; nil where it has no end.
-    var identityLook: Instant?
-    /// The time of a look has come while a token was being verified: it follows the verification.
-    var owesIdentityLook = false
+    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
+    var leftover: [UInt8] = []
+    /// When the session's identity is looked at next; `never` where it has no end.
+    private var identityLookAt = never
     /// When the unfinished message began; `never` where there is none.
     var messageSince = never
     var messageAllowance = Allowance()
     var controlAllowance = Allowance()
-    /// Whether its session may be behind with a stream.
-    var isPulled = false
-    private(set) var output = WriteQueue()
-    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    var leftover: [UInt8] = []
-    /// Bytes of `output`, and of messages that are not finished, as the loop was told last.
-    var queuedHeld: UInt32 = 0
-    var unfinishedHeld: UInt32 = 0
 
     static let never = Instant(nanoseconds: 0)
 
@@ -92,6 +94,12 @@ final class Connection: EventSource {
 
     deinit {
         Socket.close(descriptor)
+    }
+
+    /// When the session's identity is looked at next; nil where it has no end.
+    var identityLook: Instant? {
+        get { identityLookAt == Self.never ? nil : identityLookAt }
+        set { identityLookAt = newValue ?? Self.never }
     }
 
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
@@ -122,7 +130,10 @@ final class Connection: EventSource {
 
     override func tickEnded() {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
-        flush()
+        let outcome = sendQueued()
+        // Nearly always: a WebSocket that has nothing else to be looked after.
+        if outcome == .drained, phase == .open, interest == .readable, queuedHeld == 0, tls == nil, !isPulled { return }
+        flushed(outcome)
         if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
         if isPulled { pullIfDrained() }
     }
@@ -200,10 +211,17 @@ final class Connection: EventSource {
     }
 
     private func flush() {
-        let outcome =
-            if let tls { output.flush(through: tls, to: descriptor) } else {
-                output.flush(to: descriptor, gather: owner.gather)
-            }
+        flushed(sendQueued())
+    }
+
+    @inline(__always)
+    private func sendQueued() -> WriteQueue.Outcome {
+        guard let tls else { return output.flush(to: descriptor, gather: owner.gather) }
+        return output.flush(through: tls, to: descriptor)
+    }
+
+    /// The socket has got what it takes.
+    private func flushed(_ outcome: WriteQueue.Outcome) {
         switch outcome {
         case .drained:
             if phase == .finishing { return finished() }
@@ -327,7 +345,9 @@ final class Connection: EventSource {
             if awaitsPong { alive() }
             consume(held: held, received: count)
             if let tls, tls.hasEnded { farewell() }
-        case .wouldBlock: break
+        case .wouldBlock:
+            // Part of a record may have come.
+            if tls != nil { accountUnfinished() }
         case .endOfStream, .failed: drop()
         }
     }
@@ -337,22 +357,40 @@ final class Connection: EventSource {
         updateInterest()
         let held = leftover.count
         if held > 0 { consume(held: held, received: 0) }
+        if let tls, tls.hasEnded { farewell() }
     }
 
+    /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
     private func consume(held: Int, received: Int) {
-        let buffer = owner.readBuffer
-        if held > 0 {
-            leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
-            leftover = []
-        }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
-        let consumed = process(bytes)
-        if consumed < bytes.count, phase != .gone, phase != .finishing {
-            leftover = Array(bytes[consumed...])
+        if held > 0, phase == .http {
+            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.readBuffer[held..<held + received]))
+        } else {
+            let buffer = owner.readBuffer
+            if held > 0 {
+                leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
+                leftover = []
+            }
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
+            let consumed = process(bytes)
+            if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
         if phase == .open { watchMessage() }
         accountUnfinished()
     }
+
+    /// What is held of a request grows where it lies: copied at each read, a request that comes byte by byte would cost the
+    /// square of its length.
+    private func consumeRequest(_ received: UnsafeRawBufferPointer) {
+        var bytes = exchange(&leftover, with: [])
+        bytes.append(contentsOf: received)
+        let consumed = bytes.withUnsafeMutableBytes { process($0) }
+        guard consumed < bytes.count, mayGoOn else { return }
+        if consumed > 0 { bytes = Array(bytes[consumed...]) }
+        leftover = bytes
+    }
+
+    /// Whether what is left of the input will be looked at.
+    private var mayGoOn: Bool { phase != .gone && phase != .finishing }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {

@@ -60,12 +60,14 @@ final class Holdings: EventSource {
         self.loop = loop
         self.metrics = metrics
         let limits = configuration.limits
-        queued = Holding(bytesMax: limits.sendQueuesBytesMax / configuration.loops)
-        // A loop that has no room for one message would let none come that comes in pieces.
+        // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be
+        // queued would never be sent, and none would come that comes in pieces.
+        queued = Holding(bytesMax: max(limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax))
+        let record = configuration.tls == nil ? 0 : TLSSession.heldBytesMax
         unfinished = Holding(
             bytesMax: max(
-                limits.unfinishedBytesMax / configuration.loops, limits.messageBytesMax,
-                configuration.httpLimits.messageBytes))
+                limits.unfinishedBytesMax / configuration.loops,
+                max(limits.messageBytesMax, configuration.httpLimits.messageBytes) + record))
     }
 
     /// What is queued to a connection has changed.
@@ -126,7 +128,7 @@ extension Connection {
 
     /// Tells the loop what is held now of messages that are not finished.
     func accountUnfinished() {
-        let bytes = UInt32(clamping: leftover.count &+ reader.heldBytes)
+        let bytes = UInt32(clamping: leftover.count &+ reader.heldBytes &+ (tls?.heldBytes ?? 0))
         guard bytes != unfinishedHeld, phase != .gone else { return }
         owner.holdings.unfinishedMoved(from: unfinishedHeld, to: bytes)
         unfinishedHeld = bytes

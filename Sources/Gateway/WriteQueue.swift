@@ -22,7 +22,7 @@ struct WriteQueue {
     }
 
     /// Room for more frames than one: taken at once when there is a second, and given back when all are sent.
-    private static let restMin = 7
+    private static let restMin = 15
 
     var isEmpty: Bool { first == nil }
     /// Frames queued, the first perhaps sent in part.
@@ -57,22 +57,24 @@ struct WriteQueue {
     }
 
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
+    @inline(__always)
     mutating func flush(to descriptor: Int32, gather: UnsafeMutableBufferPointer<iovec>) -> Outcome {
-        if rest.isEmpty, let start = first?.baseAddress, let count = first?.count {
-            // Nearly always: one frame, which the socket takes whole.
-            let offered = count &- sent
-            let result = Socket.send(descriptor, UnsafeRawBufferPointer(start: start + sent, count: offered))
-            if case .bytes(let taken) = result, taken == offered {
-                byteCount = 0
-                sentCount &+= UInt32(truncatingIfNeeded: taken)
-                sent = 0
-                first = nil
-                return .drained
-            }
-            guard case .bytes(let taken) = result else { return result == .wouldBlock ? .blocked : .broken }
+        guard rest.isEmpty, let start = first?.baseAddress else { return flushAll(to: descriptor, gather: gather) }
+        // Nearly always: one frame, which the socket takes whole.
+        let result = Socket.send(descriptor, UnsafeRawBufferPointer(start: start + sent, count: byteCount))
+        guard case .bytes(let taken) = result else { return result == .wouldBlock ? .blocked : .broken }
+        guard taken == byteCount else {
             advance(by: taken)
             return .blocked
         }
+        byteCount = 0
+        sentCount &+= UInt32(truncatingIfNeeded: taken)
+        sent = 0
+        first = nil
+        return .drained
+    }
+
+    private mutating func flushAll(to descriptor: Int32, gather: UnsafeMutableBufferPointer<iovec>) -> Outcome {
         while let frame = first {
             let result: TransferResult
             let offered: Int

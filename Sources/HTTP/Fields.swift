@@ -11,6 +11,8 @@ struct FieldTable: Sendable {
     }
 
     private(set) var fields: ContiguousArray<Field> = []
+    /// A bit for each key that a field has: most of the names that are asked for are not there.
+    private var present: UInt64 = 0
 
     /// Reads one line (without its end) as a field and keeps it (RFC 9112 §5). `line` lies in `bytes`.
     mutating func append(
@@ -19,10 +21,12 @@ struct FieldTable: Sendable {
         guard fields.count < limits.fieldCount else { throw .tooManyFields }
         let (name, value) = try FieldTable.split(line: line, of: bytes)
         if fields.isEmpty { fields.reserveCapacity(16) }
+        let key = FieldTable.key(count: name.count, initial: bytes[name.lowerBound].asciiLowercased)
+        present |= FieldTable.bit(of: key)
         fields.append(
             Field(
                 name: UInt32(truncatingIfNeeded: name.lowerBound),
-                key: FieldTable.key(count: name.count, initial: bytes[name.lowerBound].asciiLowercased),
+                key: key,
                 value: UInt32(truncatingIfNeeded: value.lowerBound),
                 valueCount: UInt32(truncatingIfNeeded: value.count)))
         return (bytes.part(name), bytes.part(value))
@@ -53,6 +57,7 @@ struct FieldTable: Sendable {
     ) -> UnsafeRawBufferPointer? {
         let count = name.utf8CodeUnitCount
         let key = FieldTable.key(count: count, initial: name.utf8Start.pointee)
+        guard present & FieldTable.bit(of: key) != 0 else { return nil }
         for at in index..<fields.count where fields[at].key == key {
             let start = Int(fields[at].name)
             guard bytes.part(start..<start &+ count).equalsIgnoringCase(name) else { continue }
@@ -67,6 +72,8 @@ struct FieldTable: Sendable {
     private static func key(count: Int, initial: UInt8) -> UInt32 {
         UInt32(truncatingIfNeeded: count) << 8 | UInt32(initial)
     }
+
+    private static func bit(of key: UInt32) -> UInt64 { 1 << UInt64((key >> 8 &* 5 &+ key) & 63) }
 
     /// The first value of the field called `name` (lower case).
     func value(_ name: StaticString, in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {

@@ -63,12 +63,12 @@ package struct PublishedEvent: Equatable, Sendable {
             while let value = try reader.next() {
                 let place = events.count
                 guard place < limits.events else { throw PublishError(.manyEvents(max: limits.events)) }
-                events.append(try event(value, at: place, limits))
+                events.append(try event(value, at: place, behind: list.offset, limits))
             }
         } catch let error as PublishError {
             throw error
         } catch let error as JSONError {
-            throw PublishError(.malformed(error))
+            throw PublishError(.malformed(JSONError(error.kind, at: list.offset + error.offset)))
         } catch {
             throw PublishError(.noBatch)
         }
@@ -76,14 +76,16 @@ package struct PublishedEvent: Equatable, Sendable {
         return events
     }
 
+    /// - Parameter start: where the list begins in the body.
     private static func event(
-        _ value: JSONValue, at place: Int, _ limits: PublishLimits
+        _ value: JSONValue, at place: Int, behind start: Int, _ limits: PublishLimits
     ) throws(PublishError) -> PublishedEvent {
         var members = EventMembers()
         do throws(JSONError) {
             try members.read(value.bytes, depth: limits.depth - 2)
         } catch {
-            throw PublishError(.malformed(JSONError(error.kind, at: value.offset + error.offset)), place: place)
+            let offset = start + value.offset + error.offset
+            throw PublishError(.malformed(JSONError(error.kind, at: offset)), place: place)
         }
         do throws(PublishError) {
             return try members.event(limits, ofBatch: true)

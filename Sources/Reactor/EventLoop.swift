@@ -247,6 +247,8 @@ public final class EventLoop {
         while index < dirty.count {
             let source = dirty[index]
             index += 1
+            // What the kernel does for one source pushes the next one out of the caches: it is fetched meanwhile.
+            if index < dirty.count { cl_prefetch(dirty[index].toOpaque()) }
             source._withUnsafeGuaranteedRef { source in
                 source.isDirty = false
                 if source.isAdded { source.tickEnded() }

@@ -140,6 +140,14 @@ package final class TLSSession {
         return filled > 0 ? .bytes(filled) : .wouldBlock
     }
 
+    /// Bytes that OpenSSL keeps for a record of which only a part has come: room for the longest; 0 between records.
+    package var heldBytes: Int {
+        isEstablished && SSL_has_pending(ssl) == 1 ? Self.heldBytesMax : 0
+    }
+
+    /// Room for one record.
+    package static let heldBytesMax = TLSWire.recordBytes + TLSWire.recordOverhead
+
     /// Whether a call that returned `code` only lacks bytes of the peer; `failure` says so where it failed.
     private func wantsMore(_ code: Int32) -> Bool {
         switch SSL_get_error(ssl, code) {

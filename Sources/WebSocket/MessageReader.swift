@@ -41,13 +41,13 @@ package enum MessageEvent {
 /// come, so that nothing but an incomplete header (13 bytes at most) stays with the caller. Text is validated as it
 /// comes; a compressed message (RFC 7692) is decompressed, and then validated, when it is whole. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
 /// Kept small on purpose (see the tests): a hub holds one for each of its connections.
-package struct MessageReader: Sendable {
+public struct MessageReader: Sendable {
     /// Which side reads: a server insists on masked frames, a client on bare ones (RFC 6455 §5.1).
     package enum Role: Sendable {
         case server, client
     }
 
-    private enum Phase: Sendable {
+    @usableFromInline enum Phase: Sendable {
         case header, payload, closed
     }
 
@@ -59,34 +59,38 @@ package struct MessageReader: Sendable {
         var payloadCount: Int
         var isCompressed: Bool
         var isControl: Bool { opcode & 8 != 0 }
+        /// True when it can be handed out where it lies: a control frame, or a message that has no other fragment.
+        var isWhole: Bool { isControl || (isFinal && opcode != Opcode.continuation) }
     }
 
     /// The message so far; empty (and without memory) between messages.
-    private var message: [UInt8] = []
+    @usableFromInline var message: [UInt8] = []
     /// The control frame so far; empty outside of one.
-    private var control: [UInt8] = []
+    @usableFromInline var control: [UInt8] = []
     /// Bytes of the current frame still to come.
     private var remaining = 0
     private var mask: UInt32 = 0
     /// Frames of the unfinished message so far.
     private var fragments: UInt32 = 0
     /// Opcode of the unfinished message, 0 when there is none.
-    private var messageOpcode: UInt8 = 0
+    @usableFromInline var messageOpcode: UInt8 = 0
     private var messageIsCompressed = false
     private var frameOpcode: UInt8 = 0
     private var frameIsFinal = false
-    private var phase = Phase.header
+    @usableFromInline var phase = Phase.header
     private let role: Role
     private var validator = UTF8Validator()
 
     /// A reader at the beginning of the frames.
     package init(role: Role) { self.role = role }
 
+    // Public and inlinable, for a caller that has the reader in a class: it would copy all of it to ask.
+
     /// True while a message is unfinished, and memory held for it.
-    package var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
+    @inlinable public var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
 
     /// Bytes held for an unfinished message.
-    package var heldBytes: Int { message.count + control.count }
+    @inlinable public var heldBytes: Int { message.count + control.count }
 
     /// Reads on in `bytes` from `consumed`, which moves forward: call again until nil, then keep what is not consumed
     /// and come back with more. Unmasks in place.
@@ -104,12 +108,14 @@ package struct MessageReader: Sendable {
                 return nil
             case .header:
                 let view = UnsafeRawBufferPointer(bytes)
-                guard let header = try parseHeader(view.part(consumed..<view.count), inflater != nil) else {
+                guard let header = try Self.parseHeader(
+                    view.part(consumed..<view.count), by: role, mayBeCompressed: inflater != nil)
+                else {
                     return nil
                 }
                 try accept(header, limits: limits)
                 consumed += header.headerCount
-                if header.payloadCount <= bytes.count - consumed, isWhole(header) {
+                if header.payloadCount <= bytes.count - consumed, header.isWhole {
                     let range = consumed..<consumed + header.payloadCount
                     consumed = range.upperBound
                     if let event = try takeWhole(header, bytes, range, limits, inflater) { return event }
@@ -136,8 +142,9 @@ package struct MessageReader: Sendable {
 
     /// The header at the beginning of `bytes`, nil when it is incomplete: all that can be wrong in its bytes is told
     /// as soon as they are there.
-    private func parseHeader(
-        _ bytes: UnsafeRawBufferPointer, _ mayBeCompressed: Bool
+    // Not a method of the value: a mutating caller would copy the whole reader first. So with others below.
+    private static func parseHeader(
+        _ bytes: UnsafeRawBufferPointer, by role: Role, mayBeCompressed: Bool
     ) throws(WebSocketError) -> Header? {
         guard bytes.count > 0 else { return nil }
         let first = bytes[0]
@@ -198,11 +205,6 @@ package struct MessageReader: Sendable {
         if header.opcode != Opcode.continuation { messageOpcode = header.opcode }
     }
 
-    /// True when a frame can be handed out where it lies: a control frame, or a message that has no other fragment.
-    private func isWhole(_ header: Header) -> Bool {
-        header.isControl || (header.isFinal && header.opcode != Opcode.continuation)
-    }
-
     // MARK: Payloads
 
     private mutating func takeWhole(
@@ -217,7 +219,7 @@ package struct MessageReader: Sendable {
         }
         messageOpcode = 0
         if header.isCompressed {
-            return try inflated(UnsafeRawBufferPointer(payload), header.opcode, limits, inflater)
+            return try Self.inflated(UnsafeRawBufferPointer(payload), header.opcode, limits, inflater)
         }
         guard header.opcode == Opcode.text else { return .binary(.inPlace(range)) }
         guard UTF8Validator.isValid(UnsafeRawBufferPointer(payload)) else { throw .invalidUTF8 }
@@ -256,7 +258,9 @@ package struct MessageReader: Sendable {
         messageOpcode = 0
         if messageIsCompressed {
             let result = payload.withUnsafeBytes { bytes in
-                Result { () throws(WebSocketError) in try inflated(bytes, opcode, limits, inflater) }
+                Result { () throws(WebSocketError) in
+                    try Self.inflated(bytes, opcode, limits, inflater)
+                }
             }
             return try result.get()
         }
@@ -264,7 +268,7 @@ package struct MessageReader: Sendable {
     }
 
     /// The message that was compressed to `payload`.
-    private func inflated(
+    private static func inflated(
         _ payload: UnsafeRawBufferPointer, _ opcode: UInt8, _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(WebSocketError) -> MessageEvent {
         guard let inflater else { throw .reservedBits }

@@ -95,6 +95,10 @@ final class ChannelWorld {
         loops.reduce(0) { $0 + ($1.hub.channel(key(name))?.subscribers.count ?? 0) }
     }
 
+    var loopCount: Int { loops.count }
+
+    func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }
+
     /// Channels that anything is known of: at homes, and on loops.
     var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channelCount(of: app) } }
     var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }

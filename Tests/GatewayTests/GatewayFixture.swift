@@ -32,11 +32,12 @@ final class GatewayFixture {
     ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
     ///   - routes: in place of the hub's.
+    ///   - webhooks: gets what apps' backends are told.
     ///   - toll: what each token passes before it is looked at.
     init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
-        toll: Toll? = nil,
+        webhooks: (any WebhookSink)? = nil, toll: Toll? = nil,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -74,7 +75,7 @@ final class GatewayFixture {
         gateway = try Gateway(
             configuration, verifier: verifier,
             routes: routes ?? HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
-            metrics: metrics,
+            webhooks: webhooks, metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }

@@ -27,6 +27,33 @@ import Testing
         #expect(try await client.response().head.hasPrefix("HTTP/1.1 401 "))
     }
 
+    /// However the requests are cut, each is answered, and those behind it.
+    @Test func requestsMayComeInPieces() async throws {
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true)
+        var random = SeededRandom()
+        var (requests, statuses): ([UInt8], [String]) = ([], [])
+        for _ in 0..<60 {
+            let padding = String(repeating: "x", count: .random(in: 0..<3_000, using: &random))
+            let isPost = Bool.random(using: &random)
+            let request =
+                isPost
+                ? post("/pusher/user-auth", "socket_id=1.2&padding=\(padding)", token: nil)
+                : "GET /nothing HTTP/1.1\r\nHost: h\r\nPadding: \(padding)\r\n\r\n"
+            requests += Array(request.utf8)
+            statuses.append(isPost ? "HTTP/1.1 401 " : "HTTP/1.1 404 ")
+        }
+        let client = try TestClient(port: fixture.port)
+        var at = 0
+        while at < requests.count {
+            let end = min(requests.count, at + .random(in: 1..<4_000, using: &random))
+            try await client.sendRaw(Array(requests[at..<end]))
+            at = end
+        }
+        for status in statuses {
+            #expect(try await client.response().head.hasPrefix(status), "CARILLON_SEED=\(random.seed)")
+        }
+    }
+
     private func socketID(_ text: String) -> SocketID? {
         Array(text.utf8).withUnsafeBytes { SocketID($0) }
     }

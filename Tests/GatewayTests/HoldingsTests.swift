@@ -1,4 +1,5 @@
 import HTTP
+import Reactor
 import TestSupport
 import Testing
 
@@ -23,6 +24,15 @@ import Testing
         let largest = [(bytes: 101 as UInt32, holder: "a"), (300, "b"), (500, "c"), (600, "d")]
         #expect(holding.excess(of: largest).map(\.holder) == ["d", "c"])
         #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
+    }
+
+    /// Of many loops, each has room for what one connection may have queued, and no less than its share.
+    @Test(arguments: [(1, 256), (8, 32), (32, 8), (33, 8), (64, 8)])
+    func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
+        var configuration = GatewayConfiguration()
+        configuration.loops = loops
+        let holdings = Holdings(on: try EventLoop(), configuration, GatewayMetrics())
+        #expect(holdings.queued.bytesMax == megabytes << 20)
     }
 
     /// A client's text frame that is longer than what comes of it.

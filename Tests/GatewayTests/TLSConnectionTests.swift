@@ -115,6 +115,36 @@ import WebSocket
     }
 
     /// The bytes of a client's hello.
+    /// Part of a record is all that OpenSSL keeps, and counts as unfinished for as long as it does.
+    @Test func aRecordThatComesInPartCounts() async throws {
+        let hub = try await hub(loops: 1)
+        let client = try client(hub)
+        #expect(try client.handshake())
+        try client.upgrade()
+        // The header of the longest record, and nothing of what it holds.
+        let header: [UInt8] = [0x17, 3, 3, 0x40, 0]
+        #expect(Glibc.send(client.descriptor, header, header.count, Int32(MSG_NOSIGNAL)) == header.count)
+        try wait("the record's part counts") { metrics.unfinishedBytes.level == TLSSession.heldBytesMax }
+        shutdown(client.descriptor, Int32(SHUT_WR))
+        try wait("what is gone holds nothing") { metrics.unfinishedBytes.level == 0 }
+    }
+
+    /// Requests that wait for their turn are not lost when the client says that there are no more.
+    @Test func requestsBeforeAFarewellAreAnswered() async throws {
+        let hub = try await hub(loops: 1) { $0.limits.requestsPerTurnMax = 4 }
+        let client = try client(hub)
+        #expect(try client.handshake())
+        let count = 50
+        let requests = Array(String(repeating: "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", count: count).utf8)
+        // One read brings all of it, the farewell too.
+        #expect(requests.withUnsafeBytes { client.tls.seal($0) })
+        client.tls.finishSending(client.descriptor)
+        var answers = 0
+        while answers < count, try client.head().contains("HTTP/1.1 404 ") { answers += 1 }
+        #expect(answers == count)
+        try wait("the connection ends") { hub.gateway.connectionCount == 0 }
+    }
+
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

@@ -89,9 +89,12 @@ import Testing
             #expect(seal("first\(cut)", world.client) && seal("second\(cut)", world.client))
             #expect(world.client.send(world.clientSocket) == .all)
             let bytes = world.sentByClient()
+            #expect(world.server.heldBytes == 0)
             world.toServer(bytes[..<cut])
+            #expect(world.server.heldBytes >= cut || cut >= bytes.count / 2, "what is kept of a record counts")
             world.toServer(bytes[cut...])
         }
+        #expect(world.server.heldBytes == 0)
         #expect(String(decoding: world.serverRead, as: UTF8.self) == (1..<40).map { "first\($0)second\($0)" }.joined())
     }
 

@@ -19,6 +19,12 @@ int cl_epoll_add(int epoll, int fd, uint32_t events, uint64_t token);
 int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t token);
 int cl_epoll_remove(int epoll, int fd);
 
+/// Fetches the two cache lines at the address, soon to be written, while other work goes on.
+static inline void cl_prefetch(const void *address) {
+    __builtin_prefetch(address, 1);
+    __builtin_prefetch((const char *)address + 64, 1);
+}
+
 /// accept4(2) with SOCK_NONBLOCK | SOCK_CLOEXEC.
 int cl_accept(int fd, struct sockaddr_storage *address);
 /// send(2) and sendmsg(2), but no points at which a thread may be cancelled, which none of ours ever is: glibc's

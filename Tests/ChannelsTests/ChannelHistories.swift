@@ -1,0 +1,231 @@
+import Channels
+import Foundation
+import Pusher
+import TestSupport
+import Testing
+
+/// Random histories of ordinary channels over several loops, whose mailboxes are looked at in any order, against what
+/// each client should have heard: every event of a channel from the home's answer on, once and in the home's order; who
+/// is in it, at every quiet point; and webhooks that alternate.
+@Suite struct ChannelHistories {
+    /// What one subscription, from an answer on, has heard.
+    private struct Place {
+        var events: [Int] = []
+        var members: Set<String> = []
+        var count: Int?
+        /// The last event that was kept when the home answered: what comes of a cache channel at first.
+        var isMiss = false
+    }
+
+    private final class History {
+        var random: SeededRandom
+        let world: ChannelWorld
+        var names: [String] = []
+        var wires: [ChannelWorld.Wire] = []
+        /// Who each wire would be in presence channels.
+        var users: [ObjectIdentifier: String] = [:]
+        /// What each wire wants to be in.
+        var wanted: [ObjectIdentifier: Set<String>] = [:]
+        /// By channel, in the home's order: the event's number, whether a backend's, and whom it does not go to.
+        var published: [String: [(number: Int, isServers: Bool, except: SocketID?)]] = [:]
+        var lastNumber = 0
+
+        init(seed: UInt64) {
+            random = SeededRandom(seed: seed)
+            let loops = Int.random(in: 1...3, using: &random)
+            var limits = HomeLimits()
+            limits.promptCountsMax = 2
+            limits.dueAtOnceMax = Int.random(in: 1...4, using: &random)
+            var appLimits = AppLimits()
+            appLimits.clientEventsPerSecond = 0
+            appLimits.presenceMembersMax = 100
+            world = ChannelWorld(loops: loops, limits: limits, appLimits: appLimits) { $0.subscriptionCounts = true }
+            for prefix in ["news-", "presence-", "private-", "cache-", "presence-cache-"] {
+                names.append(world.name(prefix, homedAt: Int.random(in: 0..<loops, using: &random)))
+            }
+            world.published = { [unowned self] key, payload, except in
+                let isServers = Int(payload) != nil
+                guard let number = Int(payload) ?? ChannelHistories.number(in: payload) else { return }
+                published[key.name.string, default: []].append((number, isServers, except))
+            }
+        }
+
+        /// Does one thing.
+        func step(loops: Int) throws {
+            let wire = wires.randomElement(using: &random)
+            let name = names[Int.random(in: names.indices, using: &random)]
+            switch Int.random(in: 0..<20, using: &random) {
+            case 0:
+                guard wires.count < 8 else { return }
+                let wire = world.connect(Int.random(in: 0..<loops, using: &random))
+                wires.append(wire)
+                users[ObjectIdentifier(wire)] = "u\(Int.random(in: 0..<4, using: &random))"
+            case 1:
+                guard let wire else { return }
+                world.disconnect(wire)
+                wires.removeAll { $0 === wire }
+                wanted[ObjectIdentifier(wire)] = nil
+            case 2..<7:
+                guard let wire else { return }
+                let isPresence = name.hasPrefix("presence-")
+                try world.subscribe(name, user: isPresence ? users[ObjectIdentifier(wire)] : nil, wire)
+                wanted[ObjectIdentifier(wire), default: []].insert(name)
+            case 7, 8:
+                guard let wire else { return }
+                try world.unsubscribe(name, wire)
+                // Clients forget what they were told of a channel that they left.
+                wire.heard.append("left \(name)")
+                wanted[ObjectIdentifier(wire), default: []].remove(name)
+            case 9..<12:
+                lastNumber += 1
+                let except = Bool.random(using: &random) ? wire?.session.socketID : nil
+                world.publish(name, "e", "\(lastNumber)", except: except, by: Int.random(in: 0..<loops, using: &random))
+            case 12:
+                guard let wire, name.hasPrefix("presence") || name.hasPrefix("private") else { return }
+                lastNumber += 1
+                try world.send(#"{"event":"client-e","channel":"\#(name)","data":\#(lastNumber)}"#, wire)
+            case 13:
+                world.advance(.milliseconds(Int.random(in: 0..<4_000, using: &random)))
+            default:
+                world.look(at: Int.random(in: 0..<loops, using: &random))
+            }
+        }
+    }
+
+    private static func number(in payload: String) -> Int? {
+        payload.firstRange(of: #""data":""#).flatMap { Int(payload[$0.upperBound...].prefix { $0.isNumber }) }
+    }
+
+    @Test(arguments: 0..<60 as Range<UInt64>) func everyClientHearsWhatItShould(_ seed: UInt64) throws {
+        let history = History(seed: seed)
+        let world = history.world
+        for _ in 0..<8 {
+            for _ in 0..<120 { try history.step(loops: world.loopCount) }
+            world.settle()
+            // Beyond all graces and windows, twice: what is told at the end of one may open another.
+            for _ in 0..<2 {
+                world.advance(.seconds(6))
+                world.settle()
+            }
+            for name in history.names { try check(name, history, "seed \(seed) \(name)") }
+        }
+        for wire in history.wires { world.disconnect(wire) }
+        history.wires = []
+        world.settle()
+        world.advance(.seconds(3))
+        #expect(world.subscribersEverywhere(history.names) == 0, "seed \(seed)")
+        world.advance(.seconds(1_800))
+        #expect(world.channelCount == 0 && world.cachedBytes == 0 && world.nextDue == nil, "seed \(seed)")
+        for name in history.names { try checkWebhooks(name, world, "seed \(seed) \(name)") }
+    }
+
+    /// A quiet point: nothing is under way, and nobody's grace runs.
+    private func check(_ name: String, _ history: History, _ note: String) throws {
+        let world = history.world
+        let inside = history.wires.filter { history.wanted[ObjectIdentifier($0)]?.contains(name) == true }
+        let users = Set(inside.compactMap { history.users[ObjectIdentifier($0)] })
+        let facts = world.facts(name)
+        try #require(facts.subscriptionCount == inside.count && world.subscriberCount(name) == inside.count, "\(note)")
+        if name.hasPrefix("presence-") { try #require(world.users(name) == users && facts.userCount == users.count, "\(note)") }
+        for wire in history.wires {
+            let place = try replay(wire, name, history, note)
+            guard inside.contains(where: { $0 === wire }) else {
+                try #require(place == nil, "\(note): hears what it is not in")
+                continue
+            }
+            let known = try #require(place, "\(note): no answer")
+            try hold(known, wire, name, history, note)
+            if name.hasPrefix("presence-") {
+                try #require(known.members == users, "\(note)")
+            } else {
+                try #require(known.count == inside.count, "\(note)")
+            }
+        }
+    }
+
+    /// What the client makes of what it heard of the channel: nil where it is not in it.
+    private func replay(
+        _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
+    ) throws -> Place? {
+        var place: Place?
+        let me = history.users[ObjectIdentifier(wire)]
+        for text in wire.heard {
+            if text == "left \(name)" {
+                place = nil
+                continue
+            }
+            guard text.contains(#""channel":"\#(name)""#) else { continue }
+            if text.contains("subscription_succeeded") {
+                let members = Set(text.matches(of: /\\"(u[0-9])\\":/).map { String($0.output.1) })
+                // Answered again, it stays where it was.
+                place = place ?? Place()
+                place?.members = members
+                continue
+            }
+            try #require(place != nil, "\(note): before the answer: \(text)")
+            if text.contains("member_added") || text.contains("member_removed") {
+                let user = try #require(text.firstMatch(of: /user_id\\":\\"(u[0-9])/).map { String($0.output.1) })
+                try #require(user != me, "\(note): told of itself")
+                if text.contains("member_added") {
+                    try #require(place?.members.insert(user).inserted == true, "\(note)")
+                } else {
+                    try #require(place?.members.remove(user) != nil, "\(note)")
+                }
+            } else if text.contains("subscription_count") {
+                place?.count = text.firstMatch(of: /count\\":([0-9]+)/).flatMap { Int($0.output.1) }
+            } else if text.contains("cache_miss") {
+                place?.isMiss = true
+            } else {
+                place?.events.append(try #require(Self.number(in: text), "\(note): \(text)"))
+            }
+        }
+        return place
+    }
+
+    /// All events from some point of the home's order on, but those that are not for it; before them, of a cache channel,
+    /// the last that a backend had published; and again where it asked again.
+    private func hold(
+        _ place: Place, _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
+    ) throws {
+        let all = history.published[name] ?? []
+        let isCache = name.contains("cache")
+        // A kept event that came once more is not new.
+        var events: [Int] = []
+        for number in place.events where events.last.map({ $0 != number }) ?? true {
+            let isAgain = isCache && events.contains(number)
+            if !isAgain { events.append(number) }
+        }
+        if !isCache { try #require(events.count == place.events.count, "\(note): twice") }
+        let mine = all.filter { $0.except != wire.session.socketID || isCache && events.contains($0.number) }
+        let tail = mine.suffix(events.count).map(\.number)
+        guard !isCache else {
+            // The kept one may be followed by clients' events that were not kept and had gone before the answer.
+            try #require(Set(events).isSubset(of: mine.map(\.number)), "\(note)")
+            let behind = events.dropFirst()
+            try #require(Array(behind) == mine.suffix(behind.count).map(\.number), "\(note): \(events) of \(mine)")
+            return
+        }
+        try #require(events == tail, "\(note): \(events) of \(mine)")
+    }
+
+    private func checkWebhooks(_ name: String, _ world: ChannelWorld, _ note: String) throws {
+        var isOccupied = false
+        var members: Set<String> = []
+        for event in world.webhooks {
+            switch event {
+            case .channelOccupied(let channel) where channel.string == name:
+                try #require(!isOccupied, "\(note)")
+                isOccupied = true
+            case .channelVacated(let channel) where channel.string == name:
+                try #require(isOccupied, "\(note)")
+                isOccupied = false
+            case .memberAdded(let channel, let user) where channel.string == name:
+                try #require(members.insert(user).inserted, "\(note)")
+            case .memberRemoved(let channel, let user) where channel.string == name:
+                try #require(members.remove(user) != nil, "\(note)")
+            default: break
+            }
+        }
+        #expect(!isOccupied && members.isEmpty, "\(note)")
+    }
+}

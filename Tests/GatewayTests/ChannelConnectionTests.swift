@@ -1,0 +1,198 @@
+import CLockCount
+import Channels
+import HTTP
+import Pusher
+import Reactor
+import Sync
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Ordinary channels over sockets and several loops: what no model of them shows.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct ChannelConnectionTests {
+    /// Keeps what apps' backends are told.
+    private final class Sink: WebhookSink {
+        let events = Locked<[WebhookEvent]>([])
+
+        func post(_ event: WebhookEvent, of app: App) { events.withLock { $0.append(event) } }
+    }
+
+    private func app(_ change: (inout AppFeatures) -> Void = { _ in }) -> App {
+        var features = AppFeatures()
+        change(&features)
+        return App(
+            id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: false,
+            features: features)
+    }
+
+    private func subscribe(
+        _ channel: String, user: String? = nil, _ client: TestClient, _ socketID: String, _ app: App
+    ) async throws {
+        let id = try #require(Array(socketID.utf8).withUnsafeBytes { SocketID($0) })
+        let data = user.map { #"{"user_id":"\#($0)"}"# }
+        let auth = app.credentials.sign(
+            .channel(try #require(ChannelName(channel)), channelData: data), socketID: id)
+        let quoted = data.map { #","channel_data":"\#($0.replacing("\"", with: "\\\""))""# } ?? ""
+        try await client.send(
+            #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"\#(quoted)}}"#)
+        guard case .text(let text) = try await client.next(), text.contains("subscription_succeeded") else {
+            throw TestClient.Failure(reason: "not subscribed to \(channel)")
+        }
+    }
+
+    /// The end of a connection is told after the grace, to members and to the app's backend, whichever loop it was on.
+    @Test(arguments: [1, 3]) func whoIsGoneIsGoneAfterTheGrace(_ loops: Int) async throws {
+        let app = app { $0.webhooks = [.presence, .channelExistence] }
+        let sink = Sink()
+        let fixture = try await GatewayFixture(loops: loops, webhooks: sink) {
+            $0.apps = [app]
+            $0.channelLimits.homes.leaveGrace = .milliseconds(300)
+        }
+        let (watcher, socketID) = try await TestClient.opened(port: fixture.port)
+        try await subscribe("presence-a", user: "w", watcher, socketID, app)
+        let users = Set((0..<6).map { "u\($0)" })
+        do {
+            var clients: [TestClient] = []
+            for user in users {
+                let (client, socketID) = try await TestClient.opened(port: fixture.port)
+                try await subscribe("presence-a", user: user, client, socketID, app)
+                clients.append(client)
+            }
+            for _ in users {
+                guard case .text(let text) = try await watcher.next() else { break }
+                #expect(text.contains("member_added"))
+            }
+        }
+        // Their sockets have closed with them.
+        var removed: Set<String> = []
+        for _ in users {
+            guard case .text(let text) = try await watcher.next() else { break }
+            #expect(text.contains("member_removed"))
+            removed.insert(String(text.split(separator: #"user_id\":\""#)[1].prefix(2)))
+        }
+        #expect(removed == users)
+        let name = try #require(ChannelName("presence-a"))
+        let events = sink.events.withLock { $0 }
+        #expect(events.first == .channelOccupied(name))
+        #expect(events.count { if case .memberAdded = $0 { true } else { false } } == 7)
+        #expect(events.count { if case .memberRemoved = $0 { true } else { false } } == 6)
+        #expect(events.count == 14, "the watcher keeps it occupied")
+    }
+
+    /// Cached events are forgotten by the hub's own clock.
+    @Test func aKeptEventIsForgotten() async throws {
+        let app = app()
+        let fixture = try await GatewayFixture(loops: 2) {
+            $0.apps = [app]
+            $0.channelLimits.homes.cacheTime = .milliseconds(200)
+        }
+        let name = try #require(ChannelName("cache-a"))
+        let publication = Publication(channel: name, event: "e", data: Array("1".utf8))
+        let facts = await fixture.ask { loop, answer in loop.publish([publication], of: app, answer) }
+        #expect(facts[0].cached == CachedEvent(name: "e", data: Array("1".utf8), secondsLeft: 1))
+        var isKept = true
+        while isKept {
+            isKept = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }.cached != nil
+        }
+        let (client, socketID) = try await TestClient.opened(port: fixture.port)
+        try await subscribe("cache-a", client, socketID, app)
+        #expect(try await client.next() == .text(#"{"event":"pusher:cache_miss","channel":"cache-a"}"#))
+    }
+
+    /// One who does not read is closed, and keeps nobody waiting: there is no log that it could be fed from.
+    @Test func whoDoesNotReadIsClosed() async throws {
+        let app = app()
+        let fixture = try await GatewayFixture(loops: 1) {
+            $0.apps = [app]
+            $0.limits.sendQueueBytesMax = 64 << 10
+        }
+        let slow = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await slow.upgrade()
+        guard case .text = try await slow.next() else { throw TestClient.Failure(reason: "no greeting") }
+        try await slow.send(#"{"event":"pusher:subscribe","data":{"channel":"news"}}"#)
+        guard case .text = try await slow.next() else { throw TestClient.Failure(reason: "not subscribed") }
+        let (quick, socketID) = try await TestClient.opened(port: fixture.port)
+        try await subscribe("news", quick, socketID, app)
+        let name = try #require(ChannelName("news"))
+        let data = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
+        var subscribers = 2
+        while subscribers == 2 {
+            let facts = await fixture.ask { loop, answer in
+                loop.publish([Publication(channel: name, event: "e", data: data)], of: app, answer)
+            }
+            subscribers = facts[0].subscriptionCount
+            guard case .text = try await quick.next() else { throw TestClient.Failure(reason: "no event") }
+        }
+        #expect(subscribers == 1)
+    }
+
+    /// Streams are counted, too: on every loop, by the name that was subscribed to.
+    @Test func streamsAreAmongTheChannels() async throws {
+        let fixture = try await GatewayFixture(loops: 3, ownsDatabase: true, feed: GatewayFixture.feedOfNothing)
+        let app = App(
+            id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: true)
+        let token = try await GatewayFixture.token("u1")
+        var clients: [TestClient] = []
+        for _ in 0..<4 {
+            let client = try TestClient(port: fixture.port)
+            try await client.upgrade(fields: "Authorization: Bearer \(token)\r\n")
+            try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.items"}}"#)
+            clients.append(client)
+        }
+        let stream = StreamID(user: "u1", topic: "items")
+        let position = StreamPosition(epoch: "e", offset: 0)
+        let name = try #require(ChannelName("user.u1.items"))
+        var count = 0
+        while count < 4 {
+            // Whichever of its watches it is.
+            for serial in 1...4 as ClosedRange<UInt32> { fixture.feed([.positioned(stream, serial: serial, position)]) }
+            count = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }.subscriptionCount
+        }
+        let all = await fixture.ask { loop, answer in loop.channels(of: app, prefix: "user.", answer) }
+        #expect(all.count == 1 && all["user.u1.items"]?.subscriptionCount == 4)
+        #expect(await fixture.ask { loop, answer in loop.channels(of: app, prefix: "x", answer) }.isEmpty)
+    }
+
+    /// A publish crosses once to each loop that has subscribers, and takes no lock beyond the mailboxes'.
+    @Test(.enabled(if: cl_counts_locks(), "ThreadSanitizer keeps its own locks"))
+    func deliveriesTakeNoLock() async throws {
+        let app = app()
+        let fixture = try await GatewayFixture(loops: 1) { $0.apps = [app] }
+        let name = try #require(ChannelName("news"))
+        var clients: [TestClient] = []
+        var taken: [Int] = []
+        for wanted in [1, 1, 50] {
+            while clients.count < wanted {
+                let (client, socketID) = try await TestClient.opened(port: fixture.port)
+                try await subscribe("news", client, socketID, app)
+                clients.append(client)
+            }
+            let locks = await fixture.ask { (loop: ClientLoop, _: @escaping @Sendable (Int) -> Void) -> Int? in
+                let before = Int(cl_locks_taken())
+                for _ in 0..<20 {
+                    _ = loop.publish([Publication(channel: name, event: "e", data: [0x31])], of: app, { _ in })
+                }
+                return Int(cl_locks_taken()) - before
+            }
+            taken.append(locks)
+        }
+        #expect(taken[1] == 0 && taken[2] == 0, "\(taken)")
+    }
+}
+
+extension GatewayFixture {
+    /// Asks a loop as a route would: the answer comes at once, or later.
+    func ask<Answer: Sendable>(
+        _ question: @escaping @Sendable (ClientLoop, @escaping @Sendable (Answer) -> Void) -> Answer?
+    ) async -> Answer {
+        await withCheckedContinuation { continuation in
+            gateway.context.mailboxes[0].post(
+                .ask { loop in
+                    if let answer = question(loop, { continuation.resume(returning: $0) }) {
+                        continuation.resume(returning: answer)
+                    }
+                })
+        }
+    }
+}
