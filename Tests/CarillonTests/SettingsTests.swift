@@ -47,7 +47,10 @@ struct SettingsTests {
         #expect(gateway.limits.addressConnectsBurst == limits.addressConnectsBurst)
         #expect(gateway.channelLimits.subscriptionsPerSessionMax == ChannelLimits().subscriptionsPerSessionMax)
         #expect(gateway.channelLimits.parkedPerSessionMax == ChannelLimits().parkedPerSessionMax)
-        #expect(gateway.httpLimits == HTTPLimits())
+        var http = HTTPLimits()
+        // A batch of large events, which Pusher's HTTP API takes.
+        http.bodyBytes = 256 << 10
+        #expect(gateway.httpLimits == http)
         #expect(gateway.limits.messageFragmentsMax == limits.messageFragmentsMax)
         #expect(gateway.limits.messagesPerSecond == limits.messagesPerSecond)
         #expect(gateway.limits.messagesBurst == limits.messagesBurst)
