@@ -143,7 +143,7 @@ let package = Package(
         .executableTarget(
             name: "corehub",
             dependencies: [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "Identity", "Pusher", "Reactor", "Sync",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "Sync",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
