@@ -14,18 +14,24 @@ extension ClientLoop: ChannelDirectory {
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]? {
         let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
+        if places.allSatisfy({ $0 == number }) { return publications.map { publish($0, of: app) } }
         let homes = Set(places).sorted()
         // A home's answers are in the order of its publications.
         let inOrder = { @Sendable (parts: [[ChannelFacts]]) in
             var next = Dictionary(uniqueKeysWithValues: zip(homes, parts.map { $0[...] }))
             return places.map { next[$0]?.popFirst() ?? ChannelFacts() }
         }
-        let parts = gather(from: homes, { loop in
-            zip(publications, places).filter { $0.1 == loop.number }.map { publication, _ in
-                loop.atChannelHome { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
-            }
-        }, { answer(inOrder($0)) })
+        let parts = gather(
+            from: homes,
+            { loop in
+                zip(publications, places).filter { $0.1 == loop.number }.map { loop.publish($0.0, of: app) }
+            }, { answer(inOrder($0)) })
         return parts.map(inOrder)
+    }
+
+    /// Publishes to a channel whose home is this loop.
+    private func publish(_ publication: Publication, of app: App) -> ChannelFacts {
+        atChannelHome { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
     }
 
     func channels(
@@ -41,10 +47,12 @@ extension ClientLoop: ChannelDirectory {
                 }
             }
         }
-        let parts = gather(from: Array(hubContext.mailboxes.indices), { loop in
-            let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
-            return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
-        }, { answer(merge($0)) })
+        let parts = gather(
+            from: Array(hubContext.mailboxes.indices),
+            { loop in
+                let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
+                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
+            }, { answer(merge($0)) })
         return parts.map(merge)
     }
 
