@@ -15,12 +15,9 @@ extension ClientLoop: ChannelDirectory {
     ) -> [ChannelFacts]? {
         // One event to one channel, which is most of what is published.
         if publications.count == 1, hubContext.home(of: ChannelKey(app.index, publications[0].channel)) == number {
-            return [
-                atChannelHome { home, now, effects in home.publish(publications[0], of: app, now: now, &effects) }
-            ]
+            return [publish(publications[0], of: app)]
         }
         let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
-        if places.allSatisfy({ $0 == number }) { return publications.map { publish($0, of: app) } }
         let homes = Set(places).sorted()
         // A home's answers are in the order of its publications.
         let inOrder = { @Sendable (parts: [[ChannelFacts]]) in
