@@ -133,7 +133,8 @@ let package = Package(
         .executableTarget(
             name: "loadtest",
             dependencies: [
-                "CLinux", "CPostgres", "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor", "Postgres",
+                "CLinux", "CPostgres", "Bytes", "Digests", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor",
+                "Postgres",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -142,7 +143,7 @@ let package = Package(
         .executableTarget(
             name: "corehub",
             dependencies: [
-                "API", "Bytes", "Channels", "Feed", "Gateway", "Identity", "Pusher", "Reactor", "Sync",
+                "API", "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Pusher", "Reactor", "Sync",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -226,6 +227,6 @@ let package = Package(
             ]),
         tests(
             "LoadtestTests",
-            ["loadtest", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
+            ["loadtest", "Bytes", "Pusher", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
     ]
 )

@@ -1,5 +1,7 @@
 /// The bounds of this target; each is the largest number allowed.
 package enum APILimits {
+    /// Bytes of the body of a request of a user's; those of backends have a bound of their own (`HTTPLimits`).
+    package static let userBodyBytes = 65_536
     /// Bytes of an `Idempotency-Key` of a publish.
     package static let idempotencyKeyBytes = 255
     /// Bytes of the answers that are kept for repeats, of all keys.

@@ -55,6 +55,10 @@ package struct HubRoutes: HTTPRoutes {
             return .problem(.methodNotAllowed, route.complaint).with("Allow", route.methods)
                 .shared(with: request.origin)
         }
+        guard request.body.count <= APILimits.userBodyBytes else {
+            return HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
+                .shared(with: request.origin)
+        }
         guard let users else {
             let message: StaticString = "This hub has no database, so it knows no users; let your own backend sign."
             return HTTPResponse.problem(.notFound, message).shared(with: request.origin)

@@ -13,6 +13,12 @@ extension ClientLoop: ChannelDirectory {
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]? {
+        // One event to one channel, which is most of what is published.
+        if publications.count == 1, hubContext.home(of: ChannelKey(app.index, publications[0].channel)) == number {
+            return [
+                atChannelHome { home, now, effects in home.publish(publications[0], of: app, now: now, &effects) }
+            ]
+        }
         let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
         let homes = Set(places).sorted()
         // A home's answers are in the order of its publications.

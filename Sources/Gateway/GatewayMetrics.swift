@@ -24,10 +24,11 @@ package final class GatewayMetrics: MetricSource {
     private let responses = CounterTable(
         "status",
         [
-            "200", "202", "204", "304", "400", "401", "403", "404", "405", "408", "409", "413", "414", "415", "417", "422",
-            "426",
-            "429", "431", "500", "501", "503", "505",
+            "200", "202", "204", "304", "400", "401", "403", "404", "405", "408", "409", "413", "414", "415", "417",
+            "422", "426", "429", "431", "500", "501", "503", "505",
         ])
+    /// Of them, those with 200.
+    private let done: Counter
     let messages = Counter()
     let compression = CompressionMetrics()
     /// Devices that one loop sent one event to.
@@ -52,6 +53,7 @@ package final class GatewayMetrics: MetricSource {
     /// - Parameter engine: what the engines of all loops count.
     package init(engine: EngineMetrics = EngineMetrics()) {
         self.engine = engine
+        done = responses["200"]
     }
 
     /// A WebSocket ends with that code, ours or the peer's.
@@ -71,7 +73,7 @@ package final class GatewayMetrics: MetricSource {
 
     /// An HTTP request was answered.
     func answered(_ status: Int) {
-        responses[String(status)].add()
+        if status == 200 { done.add() } else { responses[String(status)].add() }
     }
 
     package func append(to exposition: inout Exposition) {

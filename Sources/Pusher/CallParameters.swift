@@ -13,8 +13,28 @@ package struct CallParameters: Sendable {
         let value: Range<Int>
     }
 
+    /// The parameters that a signature is made with, and may come once each.
+    enum Own: Int {
+        case key, timestamp, version, signature, bodyDigest
+
+        init?(_ name: UnsafeRawBufferPointer) {
+            switch name.count {
+            case 8 where name.equals("auth_key"): self = .key
+            case 8 where name.equals("body_md5"): self = .bodyDigest
+            case 12 where name.equals("auth_version"): self = .version
+            case 14 where name.equals("auth_timestamp"): self = .timestamp
+            case 14 where name.equals("auth_signature"): self = .signature
+            default: return nil
+            }
+        }
+    }
+
     private var text: [UInt8] = []
     private var pairs: ContiguousArray<Pair> = []
+    /// Where in `pairs` those of `Own` are; -1: nowhere.
+    private var places = InlineArray<5, Int>(repeating: -1)
+    /// Whether one of those came twice.
+    private(set) var repeatsOwn = false
 
     /// Reads what follows the question mark. A percent sign without two digits stands for itself: some libraries send
     /// values as they are.
@@ -37,6 +57,9 @@ package struct CallParameters: Sendable {
             for index in name { text[index] = text[index].asciiLowercased }
             let value = append(pair.part(min(equals + 1, pair.count)..<pair.count), plus)
             pairs.append(Pair(name: name, value: value))
+            guard let own = text.withUnsafeBytes({ Own($0.part(name)) }) else { continue }
+            if places[own.rawValue] >= 0 { repeatsOwn = true }
+            places[own.rawValue] = pairs.count - 1
         }
     }
 
@@ -61,6 +84,13 @@ package struct CallParameters: Sendable {
         }
     }
 
+    /// The same of a parameter of the signature.
+    func withValue<Result>(_ own: Own, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
+        let place = places[own.rawValue]
+        guard place >= 0 else { return nil }
+        return text.withUnsafeBytes { body($0.part(pairs[place].value)) }
+    }
+
     /// The same as text; nil also where it is not UTF-8.
     package func string(_ name: StaticString) -> String? {
         withValue(name) { UTF8Validator.isValid($0) ? $0.string : nil } ?? nil
@@ -73,15 +103,6 @@ package struct CallParameters: Sendable {
         }
     }
 
-    /// Whether `name`, given in lower case, comes more than once.
-    func isRepeated(_ name: StaticString) -> Bool {
-        text.withUnsafeBytes { text in
-            var count = 0
-            for pair in pairs where text.part(pair.name).equals(name) { count += 1 }
-            return count > 1
-        }
-    }
-
     // MARK: What is signed
 
     /// Appends `name=value&…` in the order of the names, values not escaped; of one name in the order in which they came.
@@ -89,25 +110,30 @@ package struct CallParameters: Sendable {
     /// - Parameter isLeftOut: names that are not part of it.
     package func append(canonicalTo writer: inout ByteWriter, leavingOut isLeftOut: (UnsafeRawBufferPointer) -> Bool) {
         text.withUnsafeBytes { text in
-            var order = ContiguousArray<Int>()
+            var order = ContiguousArray<Pair>()
             order.reserveCapacity(pairs.count)
-            for index in pairs.indices where !isLeftOut(text.part(pairs[index].name)) {
+            for pair in pairs where !isLeftOut(text.part(pair.name)) {
                 // Most libraries send them in order, so that nothing has to be moved.
                 var place = order.count
-                while place > 0, precedes(pairs[index], pairs[order[place - 1]], in: text) { place -= 1 }
-                order.insert(index, at: place)
+                while place > 0, precedes(pair, order[place - 1], in: text) { place -= 1 }
+                order.insert(pair, at: place)
             }
-            for (place, index) in order.enumerated() {
-                if place > 0 { writer.append(UInt8(ascii: "&")) }
-                writer.append(text.part(pairs[index].name))
+            var isFirst = true
+            for pair in order {
+                if !isFirst { writer.append(UInt8(ascii: "&")) }
+                isFirst = false
+                writer.append(text.part(pair.name))
                 writer.append(UInt8(ascii: "="))
-                writer.append(text.part(pairs[index].value))
+                writer.append(text.part(pair.value))
             }
         }
     }
 
     private func precedes(_ left: Pair, _ right: Pair, in text: UnsafeRawBufferPointer) -> Bool {
-        text.part(left.name).lexicographicallyPrecedes(text.part(right.name))
+        let (left, right) = (text.part(left.name), text.part(right.name))
+        let shorter = min(left.count, right.count)
+        for index in 0..<shorter where left[index] != right[index] { return left[index] < right[index] }
+        return left.count < right.count
     }
 }
 

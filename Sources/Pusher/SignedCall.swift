@@ -102,18 +102,16 @@ package struct SignedCall: Sendable {
         _ parameters: CallParameters, _ body: UnsafeRawBufferPointer, _ credentials: AppCredentials, now: Int64,
         _ limits: CallLimits
     ) throws(CallRefusal) -> Int64 {
-        for name in ["auth_key", "auth_timestamp", "auth_version", "auth_signature", "body_md5"] as [StaticString] {
-            guard !parameters.isRepeated(name) else { throw .repeatedParameter }
-        }
-        guard parameters.withValue("auth_key", { credentials.isKey($0) }) ?? false else { throw .wrongKey }
-        guard parameters.withValue("auth_version", { $0.equals("1.0") }) ?? false else { throw .wrongVersion }
-        guard let seconds = parameters.withValue("auth_timestamp", { $0.decimalValue }) ?? nil else {
+        guard !parameters.repeatsOwn else { throw .repeatedParameter }
+        guard parameters.withValue(.key, { credentials.isKey($0) }) ?? false else { throw .wrongKey }
+        guard parameters.withValue(.version, { $0.equals("1.0") }) ?? false else { throw .wrongVersion }
+        guard let seconds = parameters.withValue(.timestamp, { $0.decimalValue }) ?? nil else {
             throw .noTimestamp
         }
         let (apart, isFar) = now.subtractingReportingOverflow(Int64(seconds))
         guard !isFar, apart.magnitude <= limits.secondsApart.magnitude else { throw .untimely }
         // Some libraries send the MD5 of nothing on calls without a body: what is there is checked.
-        if let matches = parameters.withValue("body_md5", { MD5(body).matches(hex: $0) }) {
+        if let matches = parameters.withValue(.bodyDigest, { MD5(body).matches(hex: $0) }) {
             guard matches else { throw .wrongBodyDigest }
         } else if body.count > 0 {
             throw .noBodyDigest
@@ -129,7 +127,7 @@ package struct SignedCall: Sendable {
         var rest = ByteWriter(capacity: request.query.count + 8)
         parameters.append(canonicalTo: &rest) { $0.equals("auth_signature") }
         let mark: Mark?? = rest.withUnsafeBytes { rest in
-            parameters.withValue("auth_signature") { digits in
+            parameters.withValue(.signature) { digits in
                 func isSigned(_ path: UnsafeRawBufferPointer) -> Bool {
                     credentials.verify(digits, ofCall: request.method, path, rest)
                 }

@@ -47,7 +47,7 @@ struct SettingsTests {
         #expect(gateway.limits.addressConnectsBurst == limits.addressConnectsBurst)
         #expect(gateway.channelLimits.subscriptionsPerSessionMax == ChannelLimits().subscriptionsPerSessionMax)
         #expect(gateway.channelLimits.parkedPerSessionMax == ChannelLimits().parkedPerSessionMax)
-        #expect(gateway.httpLimits == HTTPLimits())
+        #expect(gateway.httpLimits == GatewayConfiguration().httpLimits)
         #expect(gateway.limits.messageFragmentsMax == limits.messageFragmentsMax)
         #expect(gateway.limits.messagesPerSecond == limits.messagesPerSecond)
         #expect(gateway.limits.messagesBurst == limits.messagesBurst)

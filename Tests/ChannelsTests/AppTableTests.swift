@@ -44,15 +44,15 @@ import Testing
 
     @Test func idsAndKeysAreTheirApps() throws {
         #expect(throws: AppTableError.repeatedID("1")) { try AppTable([app("1", 0), app("1", 1)]) }
-        #expect(throws: AppTableError.repeatedKey("k")) { try AppTable([app("1", 0, key: "k"), app("2", 1, key: "k")]) }
+        let twins = [app("1", 0, key: "k"), app("2", 1, key: "k")]
+        #expect(throws: AppTableError.repeatedKey("k")) { try AppTable(twins) }
         #expect("\(AppTableError.repeatedKey("k"))" == "two apps have the key k; give each one of its own")
     }
 
     @Test func theDatabaseStaysItsApps() throws {
         let table = try AppTable([app("1", 0, ownsDatabase: true), app("2", 1)])
-        for apps in [
-            [], [app("2", 1)], [app("1", 0), app("2", 1)], [app("1", 0), app("2", 1, ownsDatabase: true)],
-        ] {
+        let others = [[], [app("2", 1)], [app("1", 0), app("2", 1)], [app("1", 0), app("2", 1, ownsDatabase: true)]]
+        for apps in others {
             #expect(throws: AppTableError.databaseChanged) { try table.replaced(by: apps) }
         }
         #expect(try table.replaced(by: [app("1", 0, key: "new", ownsDatabase: true)]).app(key: "new") != nil)

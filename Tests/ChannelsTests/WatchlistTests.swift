@@ -26,7 +26,8 @@ import Testing
             let ids = users.map { #"\"\#($0)\""# }.joined(separator: ",")
             return #"{\"name\":\"\#(name)\",\"user_ids\":[\#(ids)]}"#
         }
-        return #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":[\#(events.joined(separator: ","))]}"}"#
+        return #"{"event":"pusher_internal:watchlist_events","data":"#
+            + #""{\"events\":[\#(events.joined(separator: ","))]}"}"#
     }
 
     @Test func whoSignsInIsToldOfThoseWatched() throws {
@@ -94,6 +95,33 @@ import Testing
         let session = engine.session(0, app: engine.otherApp)
         #expect(try signin("u", ["a"], session).count == 1)
         #expect(engine.close(session) == [])
+    }
+
+    // MARK: What presence channels tell of the user
+
+    private func present(_ channel: String, _ session: Session) throws -> [Heard] {
+        let name = try #require(ChannelName(channel))
+        let auth = session.app.credentials.sign(.channel(name, channelData: nil), socketID: session.socketID)
+        return try engine.subscribe(channel, auth: auth, from: session)
+    }
+
+    @Test func theSignedInUserIsTheMember() throws {
+        let session = engine.session(0, app: engine.otherApp)
+        _ = try engine.signin("u", more: #","user_info":{"name":"U"}"#, from: session)
+        #expect("\(try present("presence-x", session))".contains(#"{\"u\":{\"name\":\"U\"}}"#))
+        // Said anew, it is told of channels that are joined from then on.
+        _ = try engine.signin("u", from: session)
+        #expect("\(try present("presence-y", session))".contains(#"{\"u\":{}}"#))
+    }
+
+    @Test func aMemberHasSoManyBytesAndNoMore() throws {
+        let most = engine.otherApp.limits.presenceMemberBytesMax
+        for (count, isIn) in [(most, true), (most + 1, false)] {
+            let session = engine.session(UInt32(count), app: engine.otherApp)
+            let info = #""\#(String(repeating: "a", count: count - 2))""#
+            _ = try engine.signin("u\(count)", more: #","user_info":\#(info)"#, from: session)
+            #expect("\(try present("presence-x", session))".contains("subscription_succeeded") == isIn)
+        }
     }
 
     // MARK: All sessions of a user

@@ -108,9 +108,9 @@ private struct History {
         var found = 0
         for event in text.split(separator: "{").dropFirst() {
             let parts = event.split(separator: "\"")
-            guard parts.count > 5, let number = Int(parts[parts.count - 1].filter(\.isNumber)) else { continue }
+            guard parts.count > 6, let number = Int(parts[parts.count - 1].filter(\.isNumber)) else { continue }
             found += 1
-            let key = departure.endpoint.configuration.url + parts[5]
+            let key = departure.endpoint.configuration.url + parts[6]
             guard !departure.endpoint.isRemoved else { continue }
             if number <= delivered[key] ?? 0 { disorder = "\(number) after \(delivered[key] ?? 0) in \(key)" }
             delivered[key] = number

@@ -55,6 +55,7 @@ import Testing
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
             $0.limits.messageBytesMax = 32_767
             $0.limits.unfinishedBytesMax = 300_000
+            $0.httpLimits.bodyBytes = 65_536
         }
         let (healthy, _) = try await TestClient.opened(port: fixture.port)
         var clients: [TestClient] = []

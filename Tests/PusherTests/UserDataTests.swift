@@ -35,7 +35,8 @@ import Testing
     @Test func theWatchlistEndsAtItsLimit() throws {
         let texts = (0..<101).map { #""\#($0)""# }
         for (count, isCut) in [(99, false), (100, false), (101, true)] {
-            let list = try #require(try read(#","watchlist":[\#(texts.prefix(count).joined(separator: ","))]"#).watchlist)
+            let text = texts.prefix(count).joined(separator: ",")
+            let list = try #require(try read(#","watchlist":[\#(text)]"#).watchlist)
             #expect(list.ids == (0..<min(count, 100)).map(String.init))
             #expect(list.isCut == isCut)
         }
@@ -69,7 +70,8 @@ import Testing
     @Test func watchlistEventsAreWrittenAsPushersClientsReadThem() {
         #expect(
             events(["2"], [])
-                == #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":[{\"name\":\"online\",\"user_ids\":[\"2\"]}]}"}"#)
+                == #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":["#
+                + #"{\"name\":\"online\",\"user_ids\":[\"2\"]}]}"}"#)
         #expect(
             events(["1", "a\"\\"], ["2"])
                 == #"{"event":"pusher_internal:watchlist_events","data":"{\"events\":["#

@@ -4,6 +4,7 @@ import Channels
 import Feed
 import Foundation
 import Gateway
+import HTTP
 import Identity
 import Logging
 import Pusher
@@ -59,11 +60,24 @@ import Reactor
         let users = HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier)
         let gateway = try Gateway(
             configuration, verifier: verifier,
-            routes: HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
+            routes: CoreRoutes(
+                hub: HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins)),
             startFeed: { sink in try DemandFeed.start(data, socket, sink) }, startStore: nil)
         guard case .tcp(_, let port, _)? = gateway.places.first else { preconditionFailure("it listens on TCP") }
         let line = "\(port) \(socket.port)\n"
         try FileHandle.standardOutput.write(contentsOf: Data(line.utf8))
         while true { try await Task.sleep(for: .seconds(3600)) }
+    }
+}
+
+/// The hub's routes, and one at which nothing is done: what a request costs that a route does not.
+private struct CoreRoutes: HTTPRoutes {
+    let hub: HubRoutes
+
+    func respond(
+        to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+    ) -> HTTPResponse? {
+        if request.path == "/bare" { return HTTPResponse(.ok, body: Array("{}".utf8)) }
+        return hub.respond(to: request, exchange, channels: channels)
     }
 }
