@@ -114,7 +114,6 @@ import WebSocket
         #expect(try await raw.read(1) == [0x16])
     }
 
-    /// The bytes of a client's hello.
     /// Part of a record is all that OpenSSL keeps, and counts as unfinished for as long as it does.
     @Test func aRecordThatComesInPartCounts() async throws {
         let hub = try await hub(loops: 1)
@@ -145,6 +144,7 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
+    /// The bytes of a client's hello.
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
