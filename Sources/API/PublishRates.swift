@@ -21,7 +21,8 @@ final class PublishRates: Sendable {
                 madeUp = madeUp.filter { $0.value > now }
             }
             let due = madeUp[app.index] ?? now
-            let ahead = Double(due.duration(since: now).wholeNanoseconds)
+            // What was published when the app's rate was a lower one is made up for at today's.
+            let ahead = min(Double(due.duration(since: now).wholeNanoseconds), window)
             guard ahead + cost <= window else { return .nanoseconds(Int64(ahead + cost - window)) }
             madeUp[app.index] = now.advanced(byNanoseconds: UInt64(ahead + cost))
             return nil

@@ -161,10 +161,11 @@ struct ApplicationSettingsTests {
         #expect(
             shown == #"[{"clientEvents":true,"id":"1","key":"k","previousSecret":"****","secret":"****","#
                 + #""webhooks":[{"events":["presence"],"headers":{"Authorization":"****"},"#
-                + #""url":"https://****@h.example/hooks?****"}]}]"#)
+                + #""url":"https://****@h.example/****"}]}]"#)
         for (url, shown) in [
-            ("http://h/", "http://h/"), ("http://u@h/a@b", "http://****@h/a@b"), ("http://h?x@y", "http://h?****"),
-            ("http://a:b@c@h", "http://****@h"),
+            ("http://h/", "http://h/"), ("http://u@h:8/a@b", "http://****@h:8/****"),
+            ("http://h?x@y", "http://h/****"), ("http://a:b@c@h", "http://****@h"), ("https://h#x", "https://h/****"),
+            ("https://hooks.example/T0/B0/s3cret", "https://hooks.example/****"), ("h/x", "****"),
         ] { #expect(SettingMask.withoutCredentials(url: url) == shown) }
     }
 
