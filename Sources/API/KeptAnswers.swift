@@ -111,7 +111,9 @@ final class KeptAnswers: Sendable {
     func complete(_ ticket: Ticket, _ answer: HTTPResponse) {
         state.withLock { state in
             let index = ticket.key.index
-            guard let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.answer == nil else { return }
+            guard let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.answer == nil else {
+                return
+            }
             state.entries[ticket.key]?.answer = answer
             state.answerBytes += answer.body.count
             state.shares[index]?.answerBytes += answer.body.count
@@ -119,7 +121,8 @@ final class KeptAnswers: Sendable {
             while state.answerBytes > bytesMax {
                 let own = state.shares[index]?.answerBytes ?? 0
                 let isOver = own > bytesMax / max(1, state.shares.count)
-                guard let app = isOver ? index : largest(state, { $0.answerBytes }), forgetOldest(of: app, &state) else {
+                guard let app = isOver ? index : largest(state, { $0.answerBytes }), forgetOldest(of: app, &state)
+                else {
                     return
                 }
             }
@@ -180,7 +183,8 @@ final class KeptAnswers: Sendable {
     /// Takes away some of the app's keys whose time is over.
     private func forgetPast(of app: Int, at now: Instant, _ state: inout State) {
         for _ in 0..<Self.forgottenAtOnce {
-            guard let ticket = oldest(of: app, &state), let entry = state.entries[ticket.key], entry.endsAt <= now else {
+            guard let ticket = oldest(of: app, &state), let entry = state.entries[ticket.key], entry.endsAt <= now
+            else {
                 return
             }
             pass(app, &state)
