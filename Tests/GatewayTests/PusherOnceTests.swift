@@ -360,8 +360,9 @@ import Testing
         #expect(rates.take(1, of: app(perSecond: 1, burst: 3_600), at: now) == .seconds(1))
         let faster = app(perSecond: 100, burst: 10)
         #expect(rates.take(1, of: faster, at: now) == .milliseconds(10))
-        #expect(rates.take(10, of: faster, at: now.advanced(by: .milliseconds(100))) == .milliseconds(100))
-        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == .milliseconds(90))
+        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == nil)
+        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == .milliseconds(10))
+        #expect(rates.take(10, of: faster, at: now.advanced(by: .milliseconds(110))) == nil)
     }
 
     @Test func ratesAreBoundedAndFair() {
