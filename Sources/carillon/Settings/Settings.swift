@@ -208,8 +208,8 @@ extension Settings {
         let problems = apps.filter { $0.limits.bodyBytes > bodyBytesMax }.map { app in
             """
             \(SettingsTable.bodyBytesMax.row.key): \(bodyBytesMax) bytes do not hold what application "\(app.id)" may publish, \
-            up to \(app.limits.bodyBytes) bytes where its text is escaped; set it to that (at most 16MiB), or lower the \
-            application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
+            up to \(app.limits.bodyBytes) bytes where its text is escaped; set it to that (at most 16MiB), which takes a \
+            restart, or lower the application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
             channelsPerPublish (\(app.limits.channelsPerPublishMax))
             """
         }
