@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-instructions conformance fuzz storm resume lint format bench clean
+.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-instructions conformance fuzz storm resume churn lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
@@ -67,10 +67,16 @@ resume: ## DEVICES (default 200) resume for SECONDS (default 300) on a bad netwo
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/resume --seconds $(or $(SECONDS),300) \
 	    --devices $(or $(DEVICES),200) $(if $(SEED),--seed $(SEED))
 
+churn: ## CLIENTS (default 5000) come to channels and go for SECONDS (default 120), counts exact and memory flat; SEED repeats
+	@$(tools)/packages build run test
+	swift build $(plain) --product carillon
+	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/churn --seconds $(or $(SECONDS),120) \
+	    --clients $(or $(CLIENTS),5000) $(if $(SEED),--seed $(SEED))
+
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
 	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run \
-	    Tests/ThirdParty/{conformance,resume,run,storm}; do bash -n "$$script"; done
+	    Tests/ThirdParty/{churn,conformance,resume,run,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
 	swift format --in-place --recursive --parallel Package.swift Sources Tests loadtest

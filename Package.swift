@@ -227,6 +227,6 @@ let package = Package(
             ]),
         tests(
             "LoadtestTests",
-            ["loadtest", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
+            ["loadtest", "Bytes", "Pusher", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
     ]
 )

@@ -5,7 +5,7 @@ import Pusher
 /// Immutable: a change of the configuration makes a new value with the same `id` and `index`, which takes the old one's
 /// place everywhere (`Gateway.replaceApps`).
 package final class App: Sendable {
-    /// Digits only: Pusher's server libraries insist on it.
+    /// Digits where Pusher's own server libraries are to be used, which insist on it.
     package let id: String
     /// The public key, and signatures by the secret.
     package let credentials: AppCredentials

@@ -24,7 +24,16 @@ class Frame:
         self.event = message["event"]
         self.channel = message.get("channel")
         self.raw_data = message.get("data")
-        self.data = json.loads(self.raw_data) if isinstance(self.raw_data, str) else self.raw_data
+        self.data = self._meaning()
+
+    def _meaning(self):
+        """Of a text that is JSON its value, as pusher-js does it."""
+        if not isinstance(self.raw_data, str):
+            return self.raw_data
+        try:
+            return json.loads(self.raw_data)
+        except ValueError:
+            return self.raw_data
 
     def __repr__(self):
         return self.text
@@ -44,6 +53,7 @@ class Device:
                "close_timeout": 2, "proxy": None, **options}))
         self.frames = []
         self.close_code = None
+        self.close_reason = None
         self.is_open = True
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -70,7 +80,7 @@ class Device:
             pass
         finally:
             with self._changed:
-                self.close_code = self._socket.close_code
+                self.close_code, self.close_reason = self._socket.close_code, self._socket.close_reason
                 self.is_open = False
                 self._changed.notify_all()
 

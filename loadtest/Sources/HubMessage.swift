@@ -142,7 +142,7 @@ extension Arrival {
 
 extension UnsafeRawBufferPointer {
     /// The value called `name` of the object whose text this is.
-    fileprivate func member(_ name: StaticString) throws(JSONError) -> JSONValue? {
+    func member(_ name: StaticString) throws(JSONError) -> JSONValue? {
         var found: JSONValue?
         var members = try JSONObjectReader(self)
         while let member = try members.next() {

@@ -25,6 +25,9 @@ struct HubOptions: ParsableArguments {
     @Option(help: "Connection string of the database's owner.")
     var database: String?
 
+    @Option(help: "Id of the application.")
+    var appID = "1"
+
     @Option(help: "Key of the application.")
     var appKey = "carillon-key"
 

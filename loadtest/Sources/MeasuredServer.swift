@@ -10,6 +10,11 @@ struct MeasuredServer {
         case tls
         /// A hub, over TLS with the session of the first connection resumed in all others.
         case resumed
+        /// Any server of Pusher's protocol: devices subscribe to one public channel, and are sent to by signed calls of
+        /// its HTTP API.
+        case pusher
+        /// The same on presence channels, each device a member of its own.
+        case presence
         /// The bare sender of loadtest/Limit: the path names the channel.
         case bare
         /// nginx with Nchan, configured by loadtest/nchan.conf: the path names the channel.
@@ -65,7 +70,7 @@ struct MeasuredServer {
     /// Path and query of the upgrade, to which the number of the device's user is added where channels are so named.
     func target(appKey: String) -> (path: String, isNumbered: Bool) {
         switch kind {
-        case .hub, .tls, .resumed: ("/app/\(appKey)?protocol=7&client=loadtest", false)
+        case .hub, .tls, .resumed, .pusher, .presence: ("/app/\(appKey)?protocol=7&client=loadtest", false)
         case .bare: ("/receive/", true)
         case .nchan: ("/sub/", true)
         }
@@ -73,7 +78,12 @@ struct MeasuredServer {
 
     /// What its devices do until they are live.
     func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
-        kind.isHub ? HubScript(credentials, names) : ListeningScript()
+        switch kind {
+        case .hub, .tls, .resumed: HubScript(credentials, names)
+        case .pusher: PusherScript(credentials, names, .public)
+        case .presence: PusherScript(credentials, names, .presence)
+        case .bare, .nchan: ListeningScript()
+        }
     }
 }
 

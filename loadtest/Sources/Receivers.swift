@@ -72,13 +72,21 @@ final class Receivers {
         self.shape = shape
         self.loop = loop
         let names = Names(run: String(seed, radix: 36), topics: [RowKind.reminders.topic])
-        script = TallyScript(server.script(options.credentials, names))
+        let joining = server.script(options.credentials, names)
+        script = TallyScript(joining)
         let target = server.target(appKey: options.appKey)
         swarm = try Swarm(server.address, target: target.path, loop: loop, script: script, seed: seed)
         swarm.isTargetNumbered = target.isNumbered
         book = MessageBook(
             channels: shape.channels, perChannel: shape.perChannel, depth: shape.channels == 1 ? inFlight : Self.depth)
-        let form = server.kind == .nchan ? Trigger.Form.posts(body: String(repeating: "x", count: bodyBytes)) : .records
+        let form: Trigger.Form
+        if let pusher = joining as? PusherScript {
+            form = .publishes(
+                SignedPublish(
+                    app: options.appID, options.credentials, frameBytes: bodyBytes, channel: pusher.channel))
+        } else {
+            form = server.kind == .nchan ? .posts(body: String(repeating: "x", count: bodyBytes)) : .records
+        }
         trigger = try Trigger(control, form, loop: loop)
         script.received = { [unowned self] in received($0) }
         try swarm.open(shape.devices, perUser: shape.perChannel, topics: 1, progress: progress)

@@ -10,6 +10,8 @@ final class Trigger: EventSource {
         case records
         /// By the path of a POST, whose body is the message: Nchan.
         case posts(body: String)
+        /// In the body of a signed POST: Pusher's HTTP API.
+        case publishes(SignedPublish)
     }
 
     /// Whether the server has gone.
@@ -56,6 +58,7 @@ final class Trigger: EventSource {
             unsent.append(decimal: body.utf8.count)
             unsent.append("\r\n\r\n")
             unsent.append(body)
+        case .publishes(let publish): publish.append(channel, host: host, to: &unsent)
         }
     }
 
