@@ -34,6 +34,8 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
     case connect
     /// The certificate is not trusted, or the handshake failed.
     case tls
+    /// This process or machine has no descriptor left for a socket.
+    case descriptors
     /// The connection ended, or what came is not HTTP.
     case broken
 }
