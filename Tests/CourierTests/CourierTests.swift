@@ -149,7 +149,8 @@ struct CourierTests {
         #expect(metrics.deliveredCount == 0)
     }
 
-    @Test(arguments: ["nonsense\r\n\r\n", "HTTP/1.1 20", ""]) func answersThatAreNoneAreFailures(_ answer: String) throws {
+    @Test(arguments: ["nonsense\r\n\r\n", "HTTP/1.1 20", ""])
+    func answersThatAreNoneAreFailures(_ answer: String) throws {
         let receiver = try Receiver { _ in .raw(Array(answer.utf8)) }
         try expectFailures(receiver.url(), "broken")
     }
