@@ -120,7 +120,10 @@ extension Hub {
     }
 
     /// A session that awaited its channel's home or was let in has left. One that awaits is told of when its answer comes.
-    func left(_ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool, _ effects: inout Effects) {
+    func left(
+        _ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool,
+        _ effects: inout Effects
+    ) {
         let key = ChannelKey(session.app.index, name)
         let userID = session.detail?.leave(subscription.channel)
         if case .live = subscription.standing {
