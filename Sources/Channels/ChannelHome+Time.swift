@@ -23,7 +23,9 @@ extension ChannelHome {
 
     /// When there is something to do, at the earliest: monotonic, in nanoseconds; nil where nothing waits.
     package var nextDue: UInt64? {
-        [departures.first?.due, countWindows.first?.due, cache.first?.due].compactMap { $0 }.min()
+        // At each input: without an array.
+        let due = min(departures.first?.due ?? .max, countWindows.first?.due ?? .max, cache.first?.due ?? .max)
+        return due == .max ? nil : due
     }
 
     /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment.

@@ -47,7 +47,9 @@ extension Hub {
             }
             member = PresenceMember(id: data.userID, info: data.userInfo)
         } else if let identity = session.identity {
-            member = PresenceMember(id: identity.userID, info: session.detail?.info ?? [])
+            let detail = session.detail
+            guard let info = detail == nil ? [] : detail?.info else { throw .memberTooLarge }
+            member = PresenceMember(id: identity.userID, info: info)
         } else {
             throw .noMember
         }
@@ -120,7 +122,10 @@ extension Hub {
     }
 
     /// A session that awaited its channel's home or was let in has left. One that awaits is told of when its answer comes.
-    func left(_ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool, _ effects: inout Effects) {
+    func left(
+        _ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool,
+        _ effects: inout Effects
+    ) {
         let key = ChannelKey(session.app.index, name)
         let userID = session.detail?.leave(subscription.channel)
         if case .live = subscription.standing {

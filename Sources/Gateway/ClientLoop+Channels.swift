@@ -49,14 +49,15 @@ extension ClientLoop {
     }
 
     private func setChannelAlarm() {
-        guard let channelAlarm else { return }
-        guard let due = channelHome.nextDue else { return channelAlarm.unset() }
-        if due > loop.now.nanoseconds {
-            loop.setDeadline(channelAlarm, Instant(nanoseconds: due))
-        } else {
+        guard let channelAlarm, !awaitsChannelTurn else { return }
+        let due = channelHome.nextDue
+        if let due, due <= loop.now.nanoseconds {
             // More is due than is done in one turn; others have theirs first.
-            channelAlarm.unset()
+            awaitsChannelTurn = true
             mailbox.post(.channelsDue)
+        } else if due != channelsDueAt {
+            channelsDueAt = due
+            loop.setDeadline(channelAlarm, due.map { Instant(nanoseconds: $0) })
         }
     }
 

@@ -15,9 +15,7 @@ extension ClientLoop: ChannelDirectory {
     ) -> [ChannelFacts]? {
         // One event to one channel, which is most of what is published.
         if publications.count == 1, hubContext.home(of: ChannelKey(app.index, publications[0].channel)) == number {
-            return [
-                atChannelHome { home, now, effects in home.publish(publications[0], of: app, now: now, &effects) }
-            ]
+            return [publish(publications[0], of: app)]
         }
         let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
         let homes = Set(places).sorted()
@@ -26,12 +24,17 @@ extension ClientLoop: ChannelDirectory {
             var next = Dictionary(uniqueKeysWithValues: zip(homes, parts.map { $0[...] }))
             return places.map { next[$0]?.popFirst() ?? ChannelFacts() }
         }
-        let parts = gather(from: homes, { loop in
-            zip(publications, places).filter { $0.1 == loop.number }.map { publication, _ in
-                loop.atChannelHome { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
-            }
-        }, { answer(inOrder($0)) })
+        let parts = gather(
+            from: homes,
+            { loop in
+                zip(publications, places).filter { $0.1 == loop.number }.map { loop.publish($0.0, of: app) }
+            }, { answer(inOrder($0)) })
         return parts.map(inOrder)
+    }
+
+    /// Publishes to a channel whose home is this loop.
+    private func publish(_ publication: Publication, of app: App) -> ChannelFacts {
+        atChannelHome { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
     }
 
     func channels(
@@ -47,10 +50,12 @@ extension ClientLoop: ChannelDirectory {
                 }
             }
         }
-        let parts = gather(from: Array(hubContext.mailboxes.indices), { loop in
-            let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
-            return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
-        }, { answer(merge($0)) })
+        let parts = gather(
+            from: Array(hubContext.mailboxes.indices),
+            { loop in
+                let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
+                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
+            }, { answer(merge($0)) })
         return parts.map(merge)
     }
 

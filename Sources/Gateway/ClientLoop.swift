@@ -59,6 +59,10 @@ final class ClientLoop {
     private(set) var channelAlarm: Alarm?
     var channelEffects = ChannelHome.Effects()
     var isPerformingChannelEffects = false
+    /// When `channelAlarm` is set to ring; nil where it is not.
+    var channelsDueAt: UInt64?
+    /// Whether a turn of what is due has been posted.
+    var awaitsChannelTurn = false
     /// Of the loop that takes in all connections.
     private var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
@@ -138,7 +142,10 @@ final class ClientLoop {
             sweep = try Alarm(loop) { [unowned self] in swept() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
             userAlarm = try Alarm(loop) { [unowned self] in usersDue() }
-            channelAlarm = try Alarm(loop) { [unowned self] in channelsDue() }
+            channelAlarm = try Alarm(loop) { [unowned self] in
+                channelsDueAt = nil
+                channelsDue()
+            }
             handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
         } catch {
             preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
@@ -191,7 +198,9 @@ final class ClientLoop {
         case .answer(let answer): received(answer)
         case .publish(let key, let frame, let except, let variants): deliver(frame, variants, to: key, except: except)
         case .ask(let question): question(self)
-        case .channelsDue: channelsDue()
+        case .channelsDue:
+            awaitsChannelTurn = false
+            channelsDue()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }

@@ -162,8 +162,7 @@ extension Connection {
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
-        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner)
-        {
+        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner) {
             answer(response, keepsAlive: conversation.keepsAlive)
         } else {
             updateInterest()

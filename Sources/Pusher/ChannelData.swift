@@ -38,7 +38,7 @@ package struct ChannelData: Equatable, Sendable {
             throw .invalidUserID
         }
         self.userID = userID
-        userInfo = info.map { [UInt8]($0.bytes) } ?? []
+        userInfo = info.flatMap { $0.kind == .null ? nil : [UInt8]($0.bytes) } ?? []
     }
 
     /// Reads the text of `channel_data`.

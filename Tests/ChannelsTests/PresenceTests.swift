@@ -77,8 +77,10 @@ import Testing
         #expect(one.heard.last?.hasPrefix(added("presence-x", #"a\\\"\\\\é"#, #"{\"q\":\"\\\"\"}"#)) == true)
     }
 
-    @Test(arguments: ["{}", "[]", #"{"user_id":""}"#, #"{"user_id":1.5}"#, #"{"user_id":null}"#, #"{"user_id":{}}"#, "x",
-        #"{"user_id":"1","user_id":"2"}"#, #"{"user_id":"\#(String(repeating: "x", count: 129))"}"#])
+    @Test(arguments: [
+        "{}", "[]", #"{"user_id":""}"#, #"{"user_id":1.5}"#, #"{"user_id":null}"#, #"{"user_id":{}}"#, "x",
+        #"{"user_id":"1","user_id":"2"}"#, #"{"user_id":"\#(String(repeating: "x", count: 129))"}"#,
+    ])
     func aMemberNeedsAnID(_ data: String) throws {
         let world = ChannelWorld(loops: 1)
         let wire = world.connect(0)
@@ -193,9 +195,10 @@ import Testing
         try world.subscribe("presence-x", user: "u", wire)
         world.disconnect(wire)
         #expect(world.channelCount == 0)
-        #expect(world.webhooks.suffix(2) == [
-            .memberRemoved(try name("presence-x"), userID: "u"), .channelVacated(try name("presence-x")),
-        ])
+        #expect(
+            world.webhooks.suffix(2) == [
+                .memberRemoved(try name("presence-x"), userID: "u"), .channelVacated(try name("presence-x")),
+            ])
     }
 
     // MARK: Bounds

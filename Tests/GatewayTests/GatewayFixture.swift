@@ -25,6 +25,8 @@ final class GatewayFixture {
     var port: UInt16 { gateway.port }
     /// Connections taken in so far.
     var accepted: UInt64 { metrics.accepted.count }
+    /// Connections that are there.
+    var connections: Int { metrics.connections.level }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.

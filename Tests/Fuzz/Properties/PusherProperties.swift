@@ -29,6 +29,7 @@ enum PusherProperties {
         try checkChannelName(bytes)
         try checkSocketID(bytes)
         for hasTimes in [false, true] { try checkUserData(bytes, hasTimes: hasTimes) }
+        try checkChannelData(bytes)
     }
 
     private static func decode(_ bytes: [UInt8], _ limits: PusherLimits) -> Result<ClientEvent, ClientEventError> {
@@ -209,6 +210,41 @@ enum PusherProperties {
     private static func checkSocketID(_ bytes: [UInt8]) throws(Violation) {
         guard let id = withView(bytes, { SocketID($0) }) else { return }
         try hold([UInt8](id.string.utf8) == bytes && written { id.append(to: &$0) } == bytes, "another socket id")
+    }
+
+    private static func checkChannelData(_ bytes: [UInt8]) throws(Violation) {
+        let result = withView(bytes) { text in
+            Result { () throws(ChannelDataError) in try ChannelData(text) }
+        }
+        guard case .success(let data) = result, let channel = ChannelName("presence-x") else { return }
+        try hold(
+            !data.userID.isEmpty && data.userID.utf8.count <= PusherLimits().userIDBytes,
+            "a long id of a member, or none")
+        let frames = [
+            written { ServerEvent.memberAdded(channel, id: data.userID, info: data.userInfo, to: &$0) },
+            written { ServerEvent.memberRemoved(channel, id: data.userID, to: &$0) },
+            written {
+                ServerEvent.subscriptionSucceeded(
+                    channel, members: [(id: data.userID, info: data.userInfo)], to: &$0)
+            },
+        ]
+        for frame in frames {
+            try hold(withView(frame) { (try? JSONValue.parse($0)) != nil }, "a member told of by no JSON")
+        }
+        let again = withView(dataText(of: frames[0])) { try? ChannelData($0) }
+        let info = data.userInfo.isEmpty ? Array("{}".utf8) : data.userInfo
+        try hold(again?.userID == data.userID && again?.userInfo == info, "a member told of as another")
+    }
+
+    /// The characters of a message's `data`.
+    private static func dataText(of message: [UInt8]) -> [UInt8] {
+        withView(message) { text in
+            guard var reader = try? JSONObjectReader(text) else { return [] }
+            while let member = try? reader.next() {
+                if member.isNamed("data") { return member.value.characters ?? [] }
+            }
+            return []
+        }
     }
 
     private static func checkUserData(_ bytes: [UInt8], hasTimes: Bool) throws(Violation) {
