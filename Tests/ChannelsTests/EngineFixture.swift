@@ -62,7 +62,11 @@ struct EngineFixture {
             if readsCommonMessages, let event = CommonEvent(text), hub.received(event, from: session, &effects) {
                 return
             }
-            hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+            do throws(ClientEventError) {
+                hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+            } catch {
+                hub.received(error, from: session, &effects)
+            }
         }
         return heard(effects, session)
     }

@@ -55,7 +55,7 @@ final class GatewayFixture {
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)
-        configuration.timeouts.message = .seconds(300)
+        configuration.timeouts.message = .seconds(600)
         change(&configuration)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret
