@@ -82,6 +82,8 @@ import Testing
             try await lost.sendRaw(request)
             await backend.directory.untilHeld()
         }
+        // The hub has seen it go; the connection that is left is the backend's other one.
+        while backend.fixture.connections > 1 { await Task.yield() }
         backend.directory.release()
         #expect(try await backend.ask(request).status == 200)
         #expect(backend.directory.published.count == 1)

@@ -288,7 +288,7 @@ enum SettingsTable {
 
     static let webhookQueueBytesMax = Setting(
         "webhooks.queueBytes", takes: "bytes", fallback: "64MiB",
-        "Bytes of the events that may wait for all webhooks, each of which has an equal share.",
+        "Bytes of the events that may wait for all webhooks; beyond, the one that holds most loses its last.",
         parse: SettingValues.bytes((1 << 20)...(1 << 40)))
 
     static let refuseReplays = Setting(
