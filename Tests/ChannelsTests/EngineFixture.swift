@@ -57,7 +57,7 @@ struct EngineFixture {
     func send(_ text: String, from session: Session, hasRoom: Bool = true) throws -> [Heard] {
         var effects = Hub.Effects()
         var text = text
-        try text.withUTF8 { text in
+        text.withUTF8 { text in
             let text = UnsafeRawBufferPointer(text)
             if readsCommonMessages, let event = CommonEvent(text), hub.received(event, from: session, &effects) {
                 return
