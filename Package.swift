@@ -212,7 +212,7 @@ let package = Package(
         tests(
             "CourierTests",
             [
-                "Bytes", "Channels", "Courier", "Digests", "Metrics", "Pusher", "Reactor", "TestSupport",
+                "Bytes", "CCurl", "Channels", "Courier", "Digests", "Metrics", "Pusher", "Reactor", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(

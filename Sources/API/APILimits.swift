@@ -7,7 +7,7 @@ package enum APILimits {
     /// Bytes of the answers that are kept for repeats, of all keys.
     package static let keptAnswerBytes = 16 << 20
     /// Signatures remembered, where calls that come again are refused: 3,000 calls a second over the time that a signature
-    /// is good for, in 32 bytes each or a little more.
+    /// is good for, in 32 bytes each or a little more. One app has four fifths of them at most.
     package static let seenCalls = 2_000_000
     /// Channels that one answer names.
     package static let channelsNamed = 100_000

@@ -54,6 +54,9 @@ struct CallProblem: Error {
     static let tooManyCalls = CallProblem(
         .serviceUnavailable, .replay,
         "More calls have come than this hub can remember, as api.refuseReplays wants it to.", retryAfter: .seconds(60))
+    static let tooManyKeys = CallProblem(
+        .serviceUnavailable, nil, "More publishes with an Idempotency-Key are under way than this hub has room for.",
+        retryAfter: .seconds(1))
     static let badKey = CallProblem(
         .badRequest, .key, "Idempotency-Key must have 1 to \(APILimits.idempotencyKeyBytes) bytes.")
     static let underWay = CallProblem(

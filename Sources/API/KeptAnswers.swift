@@ -4,7 +4,9 @@ import Reactor
 /// The answers to publishes that carried an `Idempotency-Key`, for whoever sends the same again because the answer did not
 /// reach him: it is published once. On all loops; any thread.
 ///
-/// Bounded in number, in bytes and in time: beyond, the oldest goes first. A key is an app's own.
+/// Bounded in number, in bytes and in time: beyond, the oldest goes first. A key is an app's own, and so is its place: where
+/// there is no room an app that has its even share gives up keys of its own, and else the one that has most does. What is
+/// being done is never given up.
 final class KeptAnswers: Sendable {
     struct Key: Hashable {
         /// The app's.
@@ -21,6 +23,8 @@ final class KeptAnswers: Sendable {
         case underWay
         /// The key came with another body.
         case otherCall
+        /// So much is being done that there is no room for one more.
+        case full
     }
 
     /// Names one use of a key.
@@ -37,18 +41,30 @@ final class KeptAnswers: Sendable {
         var answer: HTTPResponse?
     }
 
-    private struct State {
-        var entries: [Key: Entry] = [:]
-        /// All keys, and some that are gone, in the order in which they came.
+    /// What one app has.
+    private struct Share {
+        var keys = 0
+        var answerBytes = 0
+        /// Its answered keys in the order in which they were, and some that are gone.
         var order: ContiguousArray<Ticket> = []
         /// Of them, those that have been looked at for the last time.
         var passed = 0
+
+        var next: Ticket? { passed < order.count ? order[passed] : nil }
+    }
+
+    private struct State {
+        var entries: [Key: Entry] = [:]
+        /// By the app's index; of apps that have keys.
+        var shares: [Int: Share] = [:]
         var serial: UInt64 = 0
         var answerBytes = 0
     }
 
-    /// So many more places than keys the order may have.
-    private static let goneKept = 128
+    /// Keys whose time is over that one call takes away, for the others wait meanwhile.
+    private static let forgottenAtOnce = 16
+    /// So many places that have been passed an order may keep, or as many as have not.
+    private static let passedKept = 128
 
     private let state = Locked(State())
     private let keysMax: Int
@@ -67,18 +83,26 @@ final class KeptAnswers: Sendable {
     /// A call with that key has come.
     func begin(_ key: Key, _ call: CallDigest, at now: Instant) -> Verdict {
         state.withLock { state in
-            forget(&state) { $0.endsAt <= now }
-            if let entry = state.entries[key] {
+            forgetPast(of: key.index, at: now, &state)
+            if let entry = state.entries[key], entry.answer == nil || entry.endsAt > now {
                 guard entry.call == call else { return .otherCall }
                 return entry.answer.map { .kept($0) } ?? .underWay
             }
-            while state.entries.count >= keysMax, forgetOldest(&state) {}
+            remove(key, &state)
+            if state.entries.count >= keysMax {
+                for app in state.shares.keys { forgetPast(of: app, at: now, &state) }
+            }
+            if state.entries.count >= keysMax {
+                let own = state.shares[key.index]?.keys ?? 0
+                let isOver = own > 0 && own >= keysMax / state.shares.count
+                guard let app = isOver ? key.index : largest(state, { $0.keys }), forgetOldest(of: app, &state) else {
+                    return .full
+                }
+            }
             state.serial += 1
             let ticket = Ticket(key: key, serial: state.serial)
-            state.entries[key] = Entry(
-                serial: state.serial, call: call, endsAt: now.advanced(by: time), answer: nil)
-            state.order.append(ticket)
-            if state.order.count > 2 * state.entries.count + Self.goneKept { dropGone(&state) }
+            state.entries[key] = Entry(serial: state.serial, call: call, endsAt: now.advanced(by: time), answer: nil)
+            state.shares[key.index, default: Share()].keys += 1
             return .new(ticket)
         }
     }
@@ -86,10 +110,22 @@ final class KeptAnswers: Sendable {
     /// It was done, and answered so.
     func complete(_ ticket: Ticket, _ answer: HTTPResponse) {
         state.withLock { state in
-            guard state.entries[ticket.key]?.serial == ticket.serial else { return }
+            let index = ticket.key.index
+            guard let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.answer == nil else {
+                return
+            }
             state.entries[ticket.key]?.answer = answer
             state.answerBytes += answer.body.count
-            while state.answerBytes > bytesMax, forgetOldest(&state) {}
+            state.shares[index]?.answerBytes += answer.body.count
+            state.shares[index]?.order.append(ticket)
+            while state.answerBytes > bytesMax {
+                let own = state.shares[index]?.answerBytes ?? 0
+                let isOver = own > bytesMax / max(1, state.shares.count)
+                guard let app = isOver ? index : largest(state, { $0.answerBytes }), forgetOldest(of: app, &state)
+                else {
+                    return
+                }
+            }
         }
     }
 
@@ -97,43 +133,70 @@ final class KeptAnswers: Sendable {
     func abandon(_ ticket: Ticket) {
         state.withLock { state in
             guard state.entries[ticket.key]?.serial == ticket.serial else { return }
-            state.entries[ticket.key] = nil
+            remove(ticket.key, &state)
         }
     }
 
     /// Keys, and bytes of answers, that are kept.
     var size: (keys: Int, bytes: Int) { state.withLock { ($0.entries.count, $0.answerBytes) } }
 
-    /// Takes out of the order what is gone: keys that were abandoned, and what has been passed.
-    private func dropGone(_ state: inout State) {
-        state.order.removeAll { state.entries[$0.key]?.serial != $0.serial }
-        state.passed = 0
+    /// Places of the orders, those of keys that are gone among them.
+    var orderCount: Int { state.withLock { $0.shares.values.reduce(0) { $0 + $1.order.count } } }
+
+    /// The app that has most of what it is about, among those that have something to give up.
+    private func largest(_ state: State, _ amount: (Share) -> Int) -> Int? {
+        var most: (app: Int, amount: Int)?
+        for (app, share) in state.shares where share.next != nil && amount(share) > most?.amount ?? 0 {
+            most = (app, amount(share))
+        }
+        return most?.app
     }
 
-    /// Places of the order, those of keys that are gone among them.
-    var orderCount: Int { state.withLock { $0.order.count } }
+    private func remove(_ key: Key, _ state: inout State) {
+        guard let entry = state.entries.removeValue(forKey: key) else { return }
+        let bytes = entry.answer?.body.count ?? 0
+        state.answerBytes -= bytes
+        state.shares[key.index]?.answerBytes -= bytes
+        state.shares[key.index]?.keys -= 1
+        if state.shares[key.index]?.keys == 0 { state.shares[key.index] = nil }
+    }
 
-    /// Forgets the oldest keys as long as `isOver` says so of their entries.
-    private func forget(_ state: inout State, while isOver: (Entry) -> Bool) {
-        while state.passed < state.order.count {
-            let ticket = state.order[state.passed]
-            if let entry = state.entries[ticket.key], entry.serial == ticket.serial {
-                guard isOver(entry) else { break }
-                state.answerBytes -= entry.answer?.body.count ?? 0
-                state.entries[ticket.key] = nil
+    /// The app's next answered key in its order; passes those that are gone.
+    private func oldest(of app: Int, _ state: inout State) -> Ticket? {
+        while let ticket = state.shares[app]?.next {
+            if state.entries[ticket.key]?.serial == ticket.serial { return ticket }
+            pass(app, &state)
+        }
+        return nil
+    }
+
+    private func pass(_ app: Int, _ state: inout State) {
+        state.shares[app]?.passed += 1
+        // Numbers only: a share held here would have its order copied.
+        guard let passed = state.shares[app]?.passed, let count = state.shares[app]?.order.count,
+            passed > Self.passedKept, passed * 2 > count
+        else { return }
+        state.shares[app]?.passed = 0
+        state.shares[app]?.order.removeFirst(passed)
+    }
+
+    /// Takes away some of the app's keys whose time is over.
+    private func forgetPast(of app: Int, at now: Instant, _ state: inout State) {
+        for _ in 0..<Self.forgottenAtOnce {
+            guard let ticket = oldest(of: app, &state), let entry = state.entries[ticket.key], entry.endsAt <= now
+            else {
+                return
             }
-            state.passed += 1
+            pass(app, &state)
+            remove(ticket.key, &state)
         }
     }
 
     /// False where there is none.
-    private func forgetOldest(_ state: inout State) -> Bool {
-        let count = state.entries.count
-        var isFirst = true
-        forget(&state) { _ in
-            defer { isFirst = false }
-            return isFirst
-        }
-        return state.entries.count < count
+    private func forgetOldest(of app: Int, _ state: inout State) -> Bool {
+        guard let ticket = oldest(of: app, &state) else { return false }
+        pass(app, &state)
+        remove(ticket.key, &state)
+        return true
     }
 }

@@ -21,7 +21,12 @@ final class PublishRates: Sendable {
                 madeUp = madeUp.filter { $0.value > now }
             }
             let due = madeUp[app.index] ?? now
-            let ahead = Double(due.duration(since: now).wholeNanoseconds)
+            var ahead = Double(due.duration(since: now).wholeNanoseconds)
+            if ahead > window {
+                // The app's rate was a lower one when that was published: it is made up for at today's.
+                ahead = window
+                madeUp[app.index] = now.advanced(byNanoseconds: UInt64(window))
+            }
             guard ahead + cost <= window else { return .nanoseconds(Int64(ahead + cost - window)) }
             madeUp[app.index] = now.advanced(byNanoseconds: UInt64(ahead + cost))
             return nil

@@ -81,11 +81,11 @@ package final class PusherRoutes: Sendable {
         case .events, .batchEvents:
             return try publishOnce(request, path, call, seconds, of: app, channels, answer)
         case .channelEvents:
-            return try once(call, seconds) { () throws(CallProblem) in
+            return try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels, answer)
             }
         case .channels, .channel, .users, .channelStats, .terminate:
-            return try once(call, seconds) { () throws(CallProblem) in
+            return try once(call, seconds, of: app) { () throws(CallProblem) in
                 try ChannelQuestion(route, path.subject, call.parameters).ask(of: app, channels, answer)
             }
         }
@@ -138,10 +138,10 @@ package final class PusherRoutes: Sendable {
 
     /// Does what the call asks for, unless it came before; one that is refused may come again.
     private func once(
-        _ call: SignedCall, _ seconds: Int64, _ body: () throws(CallProblem) -> HTTPResponse?
+        _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
         guard let seenCalls else { return try body() }
-        switch seenCalls.insert(call, now: seconds) {
+        switch seenCalls.insert(call, of: app.index, now: seconds) {
         case .new: break
         case .seen: throw .replay
         case .full: throw .tooManyCalls
@@ -149,7 +149,7 @@ package final class PusherRoutes: Sendable {
         do throws(CallProblem) {
             return try body()
         } catch {
-            seenCalls.remove(call)
+            seenCalls.remove(call, of: app.index)
             throw error
         }
     }
@@ -160,7 +160,7 @@ package final class PusherRoutes: Sendable {
         _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
         guard let keptAnswers, let key = request.idempotencyKey else {
-            return try once(call, seconds) { () throws(CallProblem) in
+            return try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels, answer)
             }
         }
@@ -176,12 +176,13 @@ package final class PusherRoutes: Sendable {
         case .new(let given): ticket = given
         case .underWay: throw .underWay
         case .otherCall: throw .otherCall
+        case .full: throw .tooManyKeys
         case .kept(let response):
             metrics.repeats.add()
             return response
         }
         do throws(CallProblem) {
-            let response = try once(call, seconds) { () throws(CallProblem) in
+            let response = try once(call, seconds, of: app) { () throws(CallProblem) in
                 try publish(request, path, call, of: app, channels) { response in
                     keptAnswers.complete(ticket, response)
                     answer(response)

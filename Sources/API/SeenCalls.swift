@@ -6,19 +6,33 @@ import Reactor
 ///
 /// By the minute of the timestamp, which is signed: the same call is looked for in its own minute only, and minutes that
 /// no call can name any more go as a whole.
+///
+/// An app may have four times as many as there is room left for, no more: one that calls without end fills four fifths, and
+/// room is always left for the others.
 final class SeenCalls: Sendable {
     enum Verdict: Equatable {
         case new, seen
-        /// As many are known as can be, and all of them are good still.
+        /// As many of the app's are known as can be, and all of them are good still.
         case full
     }
 
     private struct Minutes {
-        var marks: [Int64: Set<SignedCall.Mark>] = [:]
+        /// By minute and app.
+        var marks: [Int64: [Int: Set<SignedCall.Mark>]] = [:]
+        /// By app.
+        var counts: [Int: Int] = [:]
         var count = 0
+
+        mutating func subtract(_ number: Int, of app: Int) {
+            count -= number
+            let rest = (counts[app] ?? 0) - number
+            counts[app] = rest > 0 ? rest : nil
+        }
     }
 
     private static let secondsPerMinute: Int64 = 60
+    /// So many times the room left an app may have.
+    private static let share = 4
 
     private let minutes = Locked(Minutes())
     private let callsMax: Int
@@ -29,32 +43,37 @@ final class SeenCalls: Sendable {
         secondsApart = limits.secondsApart
     }
 
-    /// Remembers the call. `now`: seconds since 1970.
-    func insert(_ call: SignedCall, now: Int64) -> Verdict {
+    /// Remembers the call. `app`: its index; `now`: seconds since 1970.
+    func insert(_ call: SignedCall, of app: Int, now: Int64) -> Verdict {
         let minute = call.timestamp / Self.secondsPerMinute
         return minutes.withLock { minutes in
-            if minutes.marks[minute]?.contains(call.mark) ?? false { return .seen }
-            if minutes.marks[minute] == nil || minutes.count >= callsMax {
+            if minutes.marks[minute]?[app]?.contains(call.mark) ?? false { return .seen }
+            if minutes.marks[minute] == nil || !hasRoom(for: app, minutes) {
                 forget(before: (now - secondsApart) / Self.secondsPerMinute, &minutes)
             }
-            guard minutes.count < callsMax else { return .full }
-            minutes.marks[minute, default: []].insert(call.mark)
+            guard hasRoom(for: app, minutes) else { return .full }
+            minutes.marks[minute, default: [:]][app, default: []].insert(call.mark)
+            minutes.counts[app, default: 0] += 1
             minutes.count += 1
             return .new
         }
     }
 
     /// The call was refused, and may come again.
-    func remove(_ call: SignedCall) {
+    func remove(_ call: SignedCall, of app: Int) {
         minutes.withLock { minutes in
             let minute = call.timestamp / Self.secondsPerMinute
-            if minutes.marks[minute]?.remove(call.mark) != nil { minutes.count -= 1 }
+            if minutes.marks[minute]?[app]?.remove(call.mark) != nil { minutes.subtract(1, of: app) }
         }
+    }
+
+    private func hasRoom(for app: Int, _ minutes: Minutes) -> Bool {
+        (minutes.counts[app] ?? 0) < Self.share * (callsMax - minutes.count)
     }
 
     private func forget(before minute: Int64, _ minutes: inout Minutes) {
         for old in minutes.marks.keys where old < minute {
-            minutes.count -= minutes.marks.removeValue(forKey: old)?.count ?? 0
+            for (app, marks) in minutes.marks.removeValue(forKey: old) ?? [:] { minutes.subtract(marks.count, of: app) }
         }
     }
 

@@ -71,8 +71,9 @@ static inline long carillon_curl_status(CURL *easy) {
     return curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK ? status : 0;
 }
 
-static inline CURLMcode carillon_curl_keep_connections(CURLM *multi, long count) {
-    return curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
+static inline CURLMcode carillon_curl_limit_connections(CURLM *multi, long count) {
+    CURLMcode code = curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
+    return code != CURLM_OK ? code : curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, count);
 }
 
 /// The address that a socket is to be connected to; libcurl keeps as much room behind it as its length says.

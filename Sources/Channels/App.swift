@@ -72,4 +72,11 @@ package struct AppLimits: Sendable, Equatable {
     package var watchlistMax = 100
 
     package init() {}
+
+    /// Bytes that the largest publish or batch may take as the body of a call. A letter beyond ASCII takes three times its
+    /// bytes where it is escaped (`\u0434`), which many libraries do; beside the data stand names, quotes and a socket id.
+    package var bodyBytes: Int {
+        let event = 3 * eventBytesMax + 1_024
+        return max(batchEventsMax * event, event + channelsPerPublishMax * 208)
+    }
 }

@@ -3,8 +3,13 @@ import Pusher
 /// Apps that take the place of others while connections are open.
 extension Hub {
     /// The session's app is another value from here on; nil: it is served no more.
-    package func replaceApp(of session: Session, by app: App?, _ effects: inout Effects) {
-        guard let app else { return effects.append(.close(.unknownApp)) }
+    ///
+    /// - Parameter keyIsServed: whether the key that the client knows is an app's still, another one's where its own has
+    ///   gone: then it is to come back, which it never would after 4001.
+    package func replaceApp(
+        of session: Session, by app: App?, keyIsServed: Bool = false, _ effects: inout Effects
+    ) {
+        guard let app else { return effects.append(.close(keyIsServed ? .reconnect : .unknownApp)) }
         let old = session.app
         session.app = app
         guard app.features.isEnabled else { return effects.append(.close(.appDisabled)) }

@@ -47,7 +47,9 @@ extension Hub {
             }
             member = PresenceMember(id: data.userID, info: data.userInfo)
         } else if let identity = session.identity {
-            member = PresenceMember(id: identity.userID, info: session.detail?.info ?? [])
+            let detail = session.detail
+            guard let info = detail == nil ? [] : detail?.info else { throw .memberTooLarge }
+            member = PresenceMember(id: identity.userID, info: info)
         } else {
             throw .noMember
         }

@@ -30,7 +30,8 @@ extension Hub {
     ) {
         let detail = session.detail ?? SessionDetail()
         session.detail = detail
-        detail.info = data.info ?? []
+        let info = data.info ?? []
+        detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
         unwatch(detail, &requests)
         if let watchlist = data.watchlist { watch(watchlist, session, detail, &requests, &effects) }
     }
@@ -45,7 +46,8 @@ extension Hub {
             let key = UserKey(id, of: session.app.index)
             let watched = watched[key] ?? beginWatch(key, &requests)
             let index = UInt32(truncatingIfNeeded: watched.watchers.count)
-            watched.watchers.append(session.id)
+            let place = UInt32(truncatingIfNeeded: detail.watching.count)
+            watched.append(Watcher(session: session.id, place: place))
             detail.watching.append(Watching(user: watched, index: index))
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
@@ -69,10 +71,10 @@ extension Hub {
         detail.watching = []
         for place in watching {
             let watched = place.user
-            if let moved = watched.watchers.remove(at: Int(place.index)), let other = self.session(moved)?.detail,
-                let index = other.watching.firstIndex(where: { $0.user === watched })
+            if let moved = watched.removeWatcher(at: Int(place.index)), let other = self.session(moved.session)?.detail,
+                Int(moved.place) < other.watching.count
             {
-                other.watching[index].index = place.index
+                other.watching[Int(moved.place)].index = place.index
             }
             if watched.watchers.isEmpty {
                 self.watched[watched.key] = nil
@@ -100,13 +102,15 @@ extension Hub {
             if let serial = item.serial {
                 guard serial == watched.serial, watched.isOnline == nil else { continue }
                 watched.isOnline = item.isOnline
-                for id in watched.watchers { answers[id, default: WatchlistNews()].append(item.user.id, item.isOnline) }
+                for watcher in watched.watchers {
+                    answers[watcher.session, default: WatchlistNews()].append(item.user.id, item.isOnline)
+                }
             } else if let known = watched.isOnline, known != item.isOnline {
                 watched.isOnline = item.isOnline
                 var change = WatchlistNews()
                 change.append(item.user.id, item.isOnline)
                 guard let frame = change.frame else { continue }
-                for id in watched.watchers { send(id, frame) }
+                for watcher in watched.watchers { send(watcher.session, frame) }
             }
         }
         for (id, answer) in answers {

@@ -155,6 +155,12 @@ package final class Hub {
         return true
     }
 
+    /// The same of a message that could not be used.
+    package func received(_ error: ClientEventError, from session: Session, _ effects: inout Effects) {
+        guard case .memberTooLong(let name) = error else { return complain(error.message, &effects) }
+        refuse(name, .memberTooLarge, &effects)
+    }
+
     /// The stream cannot be watched: the subscribe is refused after all.
     package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),

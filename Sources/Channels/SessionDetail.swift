@@ -9,8 +9,9 @@ final class SessionDetail {
     private var askingAgain: ContiguousArray<UInt32> = []
     /// How many client events it may send.
     var clientEvents = EventBudget()
-    /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none.
-    var info: [UInt8] = []
+    /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none, nil where it was longer than
+    /// the app allows: it is not kept.
+    var info: [UInt8]? = []
     /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
     var watching: ContiguousArray<Watching> = []
 

@@ -8,12 +8,28 @@ final class WatchedUser {
     /// Nil until the home has answered: changes that come before were decided before, and are in the answer.
     var isOnline: Bool?
     /// In no order; told of every change, and of the answer where they came before it.
-    var watchers = SubscriberList()
+    private(set) var watchers: ContiguousArray<Watcher> = []
 
     init(_ key: UserKey, serial: UInt32) {
         self.key = key
         self.serial = serial
     }
+
+    func append(_ watcher: Watcher) { watchers.append(watcher) }
+
+    /// Takes out the one at `index`, whose place the last one takes: nil where there is no such place, or it was the last.
+    func removeWatcher(at index: Int) -> Watcher? {
+        guard index < watchers.count, let last = watchers.popLast(), index < watchers.count else { return nil }
+        watchers[index] = last
+        return last
+    }
+}
+
+/// One who watches a user.
+struct Watcher {
+    let session: SessionID
+    /// In the session's `SessionDetail.watching`.
+    let place: UInt32
 }
 
 /// One session's place among those who watch a user.

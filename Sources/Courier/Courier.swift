@@ -10,7 +10,7 @@ import Reactor
 // carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
 // `stop` gives what waits a short time and joins it. Invariants: the events of one channel reach an endpoint in their order,
 // one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
-// endpoint that fails delays no other; every event is delivered, at least once, or counted as dropped. Depends on Channels
+// endpoint that fails leaves places to all others (`Turns`); every event is delivered, at least once, or counted as dropped. Depends on Channels
 // and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 
 /// How webhooks are sent.
@@ -77,12 +77,20 @@ final class CourierInbox: Sendable {
     /// What has come since the thread looked.
     struct Contents: Sendable {
         var events: [PostedEvent] = []
-        var bytes = 0
+        /// How many of them are of an app, and their bytes, by `App.id`.
+        var held: [String: (events: Int, bytes: Int)] = [:]
         /// The endpoints from now on, for the events too.
         var apps: [WebhookApp]?
+        /// How many apps have endpoints, 1 at least.
+        var appCount = 1
         var isStopping = false
 
         var isEmpty: Bool { events.isEmpty && apps == nil && !isStopping }
+
+        mutating func take(_ apps: [WebhookApp]) {
+            self.apps = apps
+            appCount = max(1, apps.count { !$0.endpoints.isEmpty })
+        }
     }
 
     let multi: CurlMulti
@@ -95,7 +103,7 @@ final class CourierInbox: Sendable {
         self.metrics = metrics
         self.multi = multi
         var contents = Contents()
-        contents.apps = apps
+        contents.take(apps)
         self.contents = Locked(contents)
     }
 
@@ -103,12 +111,14 @@ final class CourierInbox: Sendable {
         let bytes = event.event.bytesKept
         let (refusal, wakes) = contents.withLock { contents -> (CourierMetrics.Drop?, Bool) in
             guard !contents.isStopping else { return (.stopped, false) }
-            guard contents.events.count < limits.queueEventsMax, contents.bytes + bytes <= limits.queueBytesMax else {
+            let held = contents.held[event.appID, default: (0, 0)]
+            let share = limits.queueBytesMax / contents.appCount
+            guard held.events < limits.queueEventsMax, held.events == 0 || held.bytes + bytes <= share else {
                 return (.full, false)
             }
             let wakes = contents.isEmpty
             contents.events.append(event)
-            contents.bytes += bytes
+            contents.held[event.appID] = (held.events + 1, held.bytes + bytes)
             return (nil, wakes)
         }
         if let refusal { metrics.drop(1, refusal) }
@@ -116,7 +126,7 @@ final class CourierInbox: Sendable {
     }
 
     func replace(_ apps: [WebhookApp]) {
-        contents.withLock { $0.apps = apps }
+        contents.withLock { $0.take(apps) }
         multi.wake()
     }
 
@@ -130,7 +140,7 @@ final class CourierInbox: Sendable {
         contents.withLock { contents in
             var taken = Contents()
             swap(&taken, &contents)
-            contents.isStopping = taken.isStopping
+            (contents.isStopping, contents.appCount) = (taken.isStopping, taken.appCount)
             return taken
         }
     }

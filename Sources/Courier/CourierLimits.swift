@@ -1,14 +1,18 @@
 /// The bounds of what the courier keeps and does. Each is tested at the bound and one past it.
 package struct CourierLimits: Sendable, Equatable {
-    /// Events that may wait for one endpoint, and as many that the courier's thread has not looked at; one more is dropped.
+    /// Events that may wait for one endpoint, and as many of one app that the courier's thread has not looked at; one more is
+    /// dropped.
     package var queueEventsMax = 10_000
-    /// Bytes of the events that wait, of all endpoints together. Each endpoint has an equal share, so that one that does
-    /// not answer takes nothing from the others.
+    /// Bytes of the events that wait, of all endpoints together. An endpoint may have what the others leave; beyond the bound
+    /// the one that holds most loses its last events, so that one that does not answer takes nothing from the others. An
+    /// event is taken in any case where its endpoint holds none. Of what the courier's thread has not looked at each app
+    /// has an equal share.
     package var queueBytesMax = 64 << 20
     /// Lines of one endpoint: a channel's events are of one line, which has one request under way, so that they come in their
     /// order. An endpoint that takes batches has one line.
     package var linesPerEndpoint = 8
-    /// Requests under way; half of them at most of lines whose last request failed.
+    /// Requests under way; half of them at most of lines whose last request failed, and a quarter of one app while others
+    /// wait (`Turns`).
     package var requestsMax = 128
     /// Events of one batch.
     package var batchEventsMax = 100
@@ -16,7 +20,8 @@ package struct CourierLimits: Sendable, Equatable {
     package var batchBytesMax = 256 << 10
     /// How long a batch waits for more events.
     package var batchWindow = Duration.milliseconds(500)
-    /// Age of an event after which a request that fails is not repeated (Pusher's "five minutes").
+    /// Age of an event after which a request that fails is not repeated (Pusher's "five minutes"), and `requestTimeout` later
+    /// none is begun.
     package var retryFor = Duration.seconds(300)
     /// The pause after the first request that fails; it doubles with each.
     package var pauseMin = Duration.seconds(1)
@@ -32,6 +37,10 @@ package struct CourierLimits: Sendable, Equatable {
     package var stopTimeout = Duration.seconds(2)
 
     package init() {}
+
+    /// Descriptors that the courier may have at once: two sockets of a connection that is tried by IPv4 and IPv6 side by side,
+    /// and some for the resolver's threads and libcurl's own.
+    package var descriptorsMax: Int { 2 * requestsMax + 64 }
 
     /// What keeping an event costs beside its text, in bytes.
     static let bytesPerEvent = 96

@@ -30,7 +30,7 @@ final class CourierLoop {
         while true {
             takeInbox()
             depart()
-            if let end, plan.waiting == 0 || Instant.read() >= end { break }
+            if let end, plan.underWay == 0 || Instant.read() >= end { break }
             inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }

@@ -9,12 +9,12 @@ final class CurlMulti: @unchecked Sendable {
 
     private static let isReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    /// - Parameter connections: kept open for further requests, at most.
+    /// - Parameter connections: open at most, those that are kept for further requests included.
     /// - Throws: `CourierError`, for want of memory.
     init(connections: Int) throws(CourierError) {
         guard Self.isReady, let multi = curl_multi_init() else { throw CourierError("libcurl cannot be used") }
         self.multi = multi
-        _ = carillon_curl_keep_connections(multi, connections)
+        _ = carillon_curl_limit_connections(multi, connections)
     }
 
     deinit {

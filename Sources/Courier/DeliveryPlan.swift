@@ -5,23 +5,16 @@ import Reactor
 
 /// Decides which requests are made, when and in what order, and what becomes of events. Performs no I/O, reads no clock.
 ///
-/// Invariants: a line is in `pauses` exactly while it is paused, in `ready` or `readyAgain` exactly while it is ready, and
-/// counts among `underWay` between `nextDeparture` and `finished`. An event leaves by being delivered or by being counted
-/// as dropped, in no other way.
+/// Invariants: a line is in `pauses` exactly while it is paused, in its app's lanes exactly while it is ready, and has a place
+/// of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered or by being counted as dropped, in
+/// no other way.
 struct DeliveryPlan {
     private let limits: CourierLimits
     private let metrics: CourierMetrics
-    private var endpoints: [String: [Endpoint]] = [:]
-    private var endpointCount = 0
-    /// Lines that may send now.
-    private var ready = Row<DeliveryLine>()
-    /// The same, of those whose last request failed.
-    private var readyAgain = Row<DeliveryLine>()
+    private var apps: [String: CourierApp] = [:]
+    private var turns: Turns
     /// The latest first.
     private var pauses: [(until: Instant, line: DeliveryLine)] = []
-    /// Requests under way, and those of them that are made again.
-    private(set) var underWay = 0
-    private var retriesUnderWay = 0
     private var isStopping = false
     private var random: any RandomNumberGenerator
 
@@ -35,10 +28,14 @@ struct DeliveryPlan {
         self.limits = limits
         self.metrics = metrics
         self.random = random
+        turns = Turns(limits)
     }
 
-    /// Events that wait, once for each endpoint, those of requests under way included.
+    /// Events that wait, once for each endpoint, those of requests under way included; and their bytes.
     private(set) var waiting = 0
+    private(set) var bytesWaiting = 0
+    /// Requests under way.
+    var underWay: Int { turns.underWay }
     /// When a pause ends; nil where there is none.
     var nextDeadline: Instant? { pauses.last?.until }
 
@@ -46,80 +43,111 @@ struct DeliveryPlan {
 
     /// Takes the endpoints that there are from now on. What waits for one that stays (its app and URL) keeps waiting; if
     /// anything about it has changed, it is tried again at once.
-    mutating func replace(_ apps: [WebhookApp], now: Instant) {
-        var old = endpoints
-        endpoints = [:]
-        endpointCount = 0
-        for app in apps {
-            let known = old.removeValue(forKey: app.id) ?? []
-            endpoints[app.id] = app.endpoints.map { configuration in
+    mutating func replace(_ configured: [WebhookApp], now: Instant) {
+        var old = apps
+        apps = [:]
+        for app in configured {
+            let entry = old.removeValue(forKey: app.id) ?? CourierApp(app.id)
+            apps[app.id] = entry
+            let known = entry.endpoints
+            entry.endpoints = app.endpoints.map { configuration in
                 guard let endpoint = known.first(where: { $0.configuration.url == configuration.url }) else {
-                    let lines = configuration.isBatched ? 1 : limits.linesPerEndpoint
-                    return Endpoint(app.id, app.credentials, configuration, lines: lines)
+                    return Endpoint(entry, app.credentials, configuration, limits)
                 }
-                let isChanged = endpoint.configuration != configuration
-                endpoint.configuration = configuration
-                endpoint.credentials = app.credentials
-                if isChanged { wake(endpoint) }
+                change(endpoint, configuration, app.credentials, now: now)
                 return endpoint
             }
-            endpointCount += app.endpoints.count
             for endpoint in known where !app.endpoints.contains(where: { $0.url == endpoint.configuration.url }) {
                 remove(endpoint)
             }
         }
-        for endpoint in old.values.joined() { remove(endpoint) }
+        for app in old.values {
+            for endpoint in app.endpoints { remove(endpoint) }
+            app.endpoints = []
+        }
+        turns.replace(configured.compactMap { $0.endpoints.isEmpty ? nil : apps[$0.id] })
     }
 
-    private mutating func wake(_ endpoint: Endpoint) {
-        for line in endpoint.lines {
-            guard case .paused(let until) = line.state else { continue }
-            unpause(line, until)
-            makeReady(line)
+    private mutating func change(
+        _ endpoint: Endpoint, _ configuration: WebhookEndpoint, _ credentials: AppCredentials, now: Instant
+    ) {
+        let before = endpoint.configuration
+        endpoint.configuration = configuration
+        endpoint.credentials = credentials
+        if before.isBatched != configuration.isBatched {
+            endpoint.awaitsLines = true
+            hold(endpoint)
+            changeLines(endpoint, now: now)
+        } else if before != configuration {
+            for line in endpoint.lines {
+                guard case .paused(let until) = line.state else { continue }
+                unpause(line, until)
+                turns.makeReady(line)
+            }
         }
+    }
+
+    /// Gives an endpoint that awaits them its lines, when nothing is under way any more.
+    private mutating func changeLines(_ endpoint: Endpoint, now: Instant) {
+        guard !endpoint.lines.contains(where: \.isUnderWay) else { return }
+        endpoint.makeLines(limits)
+        for line in endpoint.lines { schedule(line, now: now) }
     }
 
     /// Requests under way come to their end; all else is dropped.
     private mutating func remove(_ endpoint: Endpoint) {
         endpoint.isRemoved = true
-        for line in endpoint.lines {
-            switch line.state {
-            case .idle, .underWay: continue
-            case .paused(let until): unpause(line, until)
-            case .ready: break
-            }
+        hold(endpoint)
+        for line in endpoint.lines where !line.isUnderWay { drop(line.queue.count, of: line, .removed) }
+    }
+
+    /// No line is ready or paused any more.
+    private mutating func hold(_ endpoint: Endpoint) {
+        turns.removeReady(of: endpoint)
+        for line in endpoint.lines where !line.isUnderWay {
+            if case .paused(let until) = line.state { unpause(line, until) }
             line.state = .idle
-            drop(line.queue.count, of: line, .removed)
         }
-        ready.removeAll { $0.endpoint === endpoint }
-        readyAgain.removeAll { $0.endpoint === endpoint }
     }
 
     // MARK: Events
 
     /// Has all endpoints of the app told that want events of the kind.
     mutating func add(_ event: WebhookEvent, of appID: String, postedAt: Instant, now: Instant) {
-        guard let wanting = endpoints[appID]?.filter({ $0.configuration.kinds.contains(event.kind) }), !wanting.isEmpty
+        guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
+            !wanting.isEmpty
         else { return metrics.drop(1, .unwanted) }
-        let queued = QueuedEvent(text: WebhookBody.text(of: event), postedAt: postedAt)
-        let share = limits.queueBytesMax / max(1, endpointCount)
+        let queued = QueuedEvent(WebhookBody.text(of: event), of: event.channel, postedAt: postedAt)
         for endpoint in wanting {
-            guard endpoint.events < limits.queueEventsMax, endpoint.bytes + queued.bytes <= share else {
+            guard endpoint.events < limits.queueEventsMax, makeRoom(for: queued.bytes, at: endpoint) else {
                 metrics.drop(1, .full)
                 continue
             }
-            endpoint.events += 1
-            endpoint.bytes += queued.bytes
-            waiting += 1
-            metrics.wait(1, bytes: queued.bytes)
-            let line = endpoint.line(of: event.channel)
+            let line = endpoint.line(of: queued)
             line.queue.append(queued)
+            account(queued, 1, at: endpoint)
             schedule(line, now: now)
         }
     }
 
+    /// Sees to it that so many bytes more are within the bound: the endpoint that holds most loses its last events. False
+    /// where that is the one that wants more. One that holds nothing always gets its first.
+    private mutating func makeRoom(for bytes: Int, at endpoint: Endpoint) -> Bool {
+        while bytesWaiting + bytes > limits.queueBytesMax {
+            let all = apps.values.lazy.flatMap(\.endpoints).filter { $0.longestLine != nil }
+            guard let largest = all.max(by: { $0.bytes < $1.bytes }), let line = largest.longestLine,
+                let last = line.queue.last, endpoint.events == 0 || endpoint.bytes + bytes <= largest.bytes
+            else { return endpoint.events == 0 }
+            line.queue.removeLast()
+            account(last, -1, at: largest)
+            metrics.drop(1, .full)
+        }
+        return true
+    }
+
     /// A line whose events have become more, or whose request has come to its end well.
     private mutating func schedule(_ line: DeliveryLine, now: Instant) {
+        guard !line.endpoint.awaitsLines else { return }
         switch line.state {
         case .ready, .underWay: return
         case .paused(let until):
@@ -130,7 +158,7 @@ struct DeliveryPlan {
             let until = first.postedAt.advanced(by: limits.batchWindow)
             if waitsForMore(line), until > now { return pause(line, until: until) }
         }
-        makeReady(line)
+        turns.makeReady(line)
     }
 
     private func waitsForMore(_ line: DeliveryLine) -> Bool {
@@ -145,37 +173,30 @@ struct DeliveryPlan {
     mutating func nextDeparture(now: Instant, milliseconds: UInt64) -> Departure? {
         while let pause = pauses.last, pause.until <= now {
             pauses.removeLast()
-            makeReady(pause.line)
+            turns.makeReady(pause.line)
         }
-        guard underWay < limits.requestsMax else { return nil }
-        let line: DeliveryLine
-        // What fails may take long to fail. It has places of its own, and so leaves some to all others.
-        if retriesUnderWay < max(1, limits.requestsMax / 2), let again = readyAgain.first {
-            readyAgain.removeFirst()
-            line = again
-            retriesUnderWay += 1
-        } else if let next = ready.first {
-            ready.removeFirst()
-            line = next
-        } else {
-            return nil
+        while let line = turns.next() {
+            // The last request is made when an event's time is over; for its place it waits as long as a request may take.
+            dropExpired(line, after: limits.retryFor + limits.requestTimeout, now: now)
+            guard !line.queue.isEmpty else {
+                turns.end(line, isRetry: line.failures > 0)
+                continue
+            }
+            line.departed = line.share(limits)
+            let texts = line.queue.prefix(line.departed).lazy.map(\.text)
+            let body = WebhookBody.body(texts, at: milliseconds)
+            return Departure(
+                endpoint: line.endpoint, line: line, events: line.departed, isRetry: line.failures > 0, body: body,
+                signature: body.withUnsafeBytes { line.endpoint.credentials.code(ofText: $0) })
         }
-        underWay += 1
-        line.state = .underWay
-        let count = line.share(limits)
-        let body = WebhookBody.body(line.queue.prefix(count).lazy.map(\.text), at: milliseconds)
-        let signature = body.withUnsafeBytes { line.endpoint.credentials.code(ofText: $0) }
-        return Departure(
-            endpoint: line.endpoint, line: line, events: count, isRetry: line.failures > 0, body: body,
-            signature: signature)
+        return nil
     }
 
     /// A request came to its end. Returns what the log should tell.
     mutating func finished(_ departure: Departure, _ result: DeliveryResult, now: Instant) -> Change? {
         let (line, endpoint) = (departure.line, departure.endpoint)
-        underWay -= 1
-        if departure.isRetry { retriesUnderWay -= 1 }
-        line.state = .idle
+        turns.end(line, isRetry: departure.isRetry)
+        line.departed = 0
         var change: Change?
         switch result {
         case .delivered:
@@ -183,39 +204,37 @@ struct DeliveryPlan {
                 metrics.delivered(after: now.duration(since: event.postedAt))
             }
             take(departure.events, from: line)
-            if line.failures > 0 {
-                line.failures = 0
-                endpoint.troubledLines -= 1
-                if endpoint.troubledLines == 0 {
-                    change = .worksAgain(appID: endpoint.appID, origin: endpoint.configuration.origin)
-                }
+            line.failures = 0
+            if endpoint.isFailing, !endpoint.isTroubled {
+                endpoint.isFailing = false
+                change = .worksAgain(appID: endpoint.app.id, origin: endpoint.configuration.origin)
             }
         case .failed(let reason):
-            if line.failures == 0 {
-                endpoint.troubledLines += 1
-                if endpoint.troubledLines == 1 {
-                    change = .fails(appID: endpoint.appID, origin: endpoint.configuration.origin, reason)
-                }
+            if !endpoint.isFailing {
+                endpoint.isFailing = true
+                change = .fails(appID: endpoint.app.id, origin: endpoint.configuration.origin, reason)
             }
             line.failures += 1
-            dropExpired(line, now: now)
+            dropExpired(line, after: limits.retryFor, now: now)
         }
-        if endpoint.isRemoved {
-            drop(line.queue.count, of: line, .removed)
-            return change
-        }
-        guard line.failures > 0, let first = line.queue.first else {
-            schedule(line, now: now)
-            return change
-        }
-        // The last one is made when the event's time is over.
-        let end = max(first.postedAt.advanced(by: limits.retryFor), now)
-        pause(line, until: min(now.advanced(by: pauseAfter(line.failures)), end))
+        goOn(line, now: now)
         return change
     }
 
-    private mutating func dropExpired(_ line: DeliveryLine, now: Instant) {
-        while let first = line.queue.first, now.duration(since: first.postedAt) >= limits.retryFor {
+    /// What becomes of a line after a request.
+    private mutating func goOn(_ line: DeliveryLine, now: Instant) {
+        if line.endpoint.isRemoved { return drop(line.queue.count, of: line, .removed) }
+        if line.endpoint.awaitsLines { return changeLines(line.endpoint, now: now) }
+        guard line.failures > 0, let first = line.queue.first else { return schedule(line, now: now) }
+        // As the hub ends, this was the last try.
+        guard !isStopping else { return }
+        // The last one is made when the event's time is over.
+        let end = max(first.postedAt.advanced(by: limits.retryFor), now)
+        pause(line, until: min(now.advanced(by: pauseAfter(line.failures)), end))
+    }
+
+    private mutating func dropExpired(_ line: DeliveryLine, after age: Duration, now: Instant) {
+        while let first = line.queue.first, now.duration(since: first.postedAt) >= age {
             drop(1, of: line, .expired)
         }
     }
@@ -228,32 +247,27 @@ struct DeliveryPlan {
 
     // MARK: The end
 
-    /// No batch waits for more events from now on.
+    /// No batch waits for more events from now on, and what has failed is tried once more, at once. When nothing is under way
+    /// after that, nothing more can be done.
     mutating func stop() {
         isStopping = true
-        for pause in pauses where pause.line.failures == 0 {
-            unpause(pause.line, pause.until)
-            makeReady(pause.line)
-        }
+        for pause in pauses { turns.makeReady(pause.line) }
+        pauses = []
     }
 
     /// Drops all that is left, what is under way included.
     mutating func abandon(_ underWay: some Sequence<Departure>) {
-        for endpoint in endpoints.values.joined() {
-            for line in endpoint.lines { drop(line.queue.count, of: line, .stopped) }
+        for app in apps.values {
+            for line in app.endpoints.lazy.flatMap(\.lines) { drop(line.queue.count, of: line, .stopped) }
+            (app.endpoints, app.fresh, app.again) = ([], CourierApp.Lane(), CourierApp.Lane())
         }
         // Those of endpoints that have been removed.
         for departure in underWay { drop(departure.line.queue.count, of: departure.line, .stopped) }
-        endpoints = [:]
-        (ready, readyAgain, pauses) = (Row(), Row(), [])
+        (apps, pauses) = ([:], [])
+        turns.replace([])
     }
 
     // MARK: Steps
-
-    private mutating func makeReady(_ line: DeliveryLine) {
-        line.state = .ready
-        if line.failures > 0 { readyAgain.append(line) } else { ready.append(line) }
-    }
 
     private mutating func pause(_ line: DeliveryLine, until: Instant) {
         line.state = .paused(until: until)
@@ -285,10 +299,17 @@ struct DeliveryPlan {
         for _ in 0..<count {
             guard let event = line.queue.first else { return }
             line.queue.removeFirst()
-            line.endpoint.events -= 1
-            line.endpoint.bytes -= event.bytes
-            waiting -= 1
-            metrics.wait(-1, bytes: -event.bytes)
+            account(event, -1, at: line.endpoint)
         }
+    }
+
+    /// - Parameter events: 1 where it comes, -1 where it goes.
+    private mutating func account(_ event: QueuedEvent, _ events: Int, at endpoint: Endpoint) {
+        let bytes = events * event.bytes
+        endpoint.events += events
+        endpoint.bytes += bytes
+        waiting += events
+        bytesWaiting += bytes
+        metrics.wait(events, bytes: bytes)
     }
 }

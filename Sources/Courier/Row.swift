@@ -7,6 +7,7 @@ struct Row<Element> {
     var count: Int { elements.count - head }
     var isEmpty: Bool { head == elements.count }
     var first: Element? { head < elements.count ? elements[head] : nil }
+    var last: Element? { head < elements.count ? elements[elements.count - 1] : nil }
 
     /// The first elements, `count` at most.
     func prefix(_ count: Int) -> [Element] {
@@ -23,6 +24,12 @@ struct Row<Element> {
         elements[head] = nil
         head += 1
         if head == elements.count || (head >= 64 && head * 2 >= elements.count) { dropHead() }
+    }
+
+    /// Removes the last element.
+    mutating func removeLast() {
+        guard head < elements.count else { return }
+        elements.removeLast()
     }
 
     mutating func removeAll(where isGone: (Element) -> Bool) {

@@ -14,6 +14,7 @@ final class Transfer {
     private let responseBytesMax: Int
     private var received = 0
     private var refusedAddress = false
+    private var lacksDescriptors = false
 
     /// Prepares a request; nil where libcurl cannot, for want of memory or of a URL that it understands.
     init?(_ departure: Departure, _ configuration: CourierConfiguration, at now: Instant) {
@@ -50,6 +51,7 @@ final class Transfer {
         case 500..<600: return .failed(.status5xx)
         default: break
         }
+        if lacksDescriptors { return .failed(.descriptors) }
         switch code {
         case CURLE_OPERATION_TIMEDOUT: return .failed(.timeout)
         case CURLE_COULDNT_RESOLVE_HOST: return .failed(.name)
@@ -117,8 +119,10 @@ final class Transfer {
                 return CURL_SOCKET_BAD
             }
         }
-        return socket(
+        let descriptor = socket(
             address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+        if descriptor < 0, errno == EMFILE || errno == ENFILE { lacksDescriptors = true }
+        return descriptor
     }
 
     /// Counts what comes, and keeps none of it.

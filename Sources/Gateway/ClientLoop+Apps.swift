@@ -25,7 +25,9 @@ extension ClientLoop {
         var closed = 0
         while slot < end, closed < Self.closedPerTurn {
             if let session = hub.session(inSlot: slot), let connection = connection(session.id) {
-                engage(connection) { $0.replaceApp(of: session, by: apps.table.app(index: session.app.index), &$1) }
+                let app = apps.table.app(index: session.app.index)
+                let keyIsServed = app == nil && apps.table.app(key: session.app.credentials.key) != nil
+                engage(connection) { $0.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &$1) }
                 if !connection.isEstablished { closed += 1 }
             }
             slot += 1

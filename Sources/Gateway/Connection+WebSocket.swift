@@ -131,7 +131,7 @@ extension Connection {
             // What it has left may have been what its other streams waited for.
             if session.isBehind { owner.pull(self) }
         } catch {
-            queue(ServerEvent.errorFrame(error.message))
+            owner.engage(self) { $0.received(error, from: session, &$1) }
         }
     }
 

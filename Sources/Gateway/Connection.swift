@@ -274,14 +274,19 @@ final class Connection: EventSource {
         owner.loop.setInterest(self, .readable)
     }
 
+    /// Whether something waits for the socket to take it, what TLS has sealed included.
+    var hasUnsent: Bool { !output.isEmpty || tls?.hasUnsent == true }
+
     func updateInterest() {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining: interest = []
         case .http where conversation.map { $0.rest != .none } ?? false: interest = []
+        // Of a peer that says no more, the end of its stream would be told over and over.
+        case .finishing where hasUnsent: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
         }
-        if !output.isEmpty || tls?.hasUnsent == true { interest.insert(.writable) }
+        if hasUnsent { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
@@ -365,6 +370,8 @@ final class Connection: EventSource {
         case .wouldBlock:
             // Part of a record may have come.
             if tls != nil { accountUnfinished() }
+        // What was said before still goes out; a peer that is gone altogether refuses it.
+        case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
         case .endOfStream, .failed: drop()
         }
     }

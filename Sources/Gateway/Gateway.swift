@@ -15,8 +15,9 @@ import Synchronization
 //
 // Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
 // each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
-// TLS's certificates and ticket keys', at a handshake. The topic counters', at a channel's first event on a loop. None else on
-// a loop: no message of a client and no delivery to a subscriber takes one (MessagePathTests counts them).
+// TLS's certificates and ticket keys', at a handshake. The topic counters', at a channel's first event on a loop. The
+// courier's, for what a webhook is to tell. None else on a loop: no message of a client and no delivery to a subscriber takes
+// one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {

@@ -13,6 +13,8 @@ package enum ClientEventError: Error, Equatable, Sendable {
     case invalidChannel
     /// A text is longer than its limit.
     case tooLong
+    /// The `channel_data` of a subscribe to that channel is. It is answered on the channel, or the client would wait.
+    case memberTooLong(ChannelName)
 
     /// A line for `pusher:error`: no byte of the client's is in it.
     package var message: StaticString {
@@ -21,7 +23,7 @@ package enum ClientEventError: Error, Equatable, Sendable {
         case .invalidEvent: "Invalid event name"
         case .invalidData: "Invalid event data"
         case .invalidChannel: "Invalid channel name"
-        case .tooLong: "Event data too long"
+        case .tooLong, .memberTooLong: "Event data too long"
         }
     }
 }
@@ -88,7 +90,9 @@ private struct Message {
         if event.equals("pusher:pong") { return .pong }
         if event.equals("pusher:subscribe") {
             let members = try dataMembers(limits)
-            return .subscribe(try members.requiredChannel(), auth: members.auth, channelData: members.channelData)
+            let channel = try members.requiredChannel()
+            guard !members.isMemberTooLong else { throw .memberTooLong(channel) }
+            return .subscribe(channel, auth: members.auth, channelData: members.channelData)
         }
         if event.equals("pusher:unsubscribe") { return .unsubscribe(try dataMembers(limits).requiredChannel()) }
         if event.equals("pusher:signin") {
@@ -175,6 +179,8 @@ private struct DataMembers {
     private let channel: ChannelName?
     let auth: String?
     let channelData: String?
+    /// Whether there was a `channelData`, and a longer one than is taken.
+    let isMemberTooLong: Bool
     let userData: String?
 
     init(_ values: DataValues, _ limits: PusherLimits) throws(ClientEventError) {
@@ -182,7 +188,9 @@ private struct DataMembers {
         channel = values.channel?.withCharacters { ChannelName($0) } ?? nil
         let credentials = try DataMembers.text(values.auth, maximum: limits.authBytes)
         auth = credentials?.isEmpty == true ? nil : credentials
-        channelData = try DataMembers.text(values.channelData, maximum: limits.channelDataBytes)
+        let channelData = try DataMembers.text(values.channelData, maximum: .max)
+        isMemberTooLong = (channelData?.utf8.count ?? 0) > limits.channelDataBytes
+        self.channelData = isMemberTooLong ? nil : channelData
         userData = try DataMembers.text(values.userData, maximum: limits.userDataBytes)
     }
 

@@ -141,8 +141,13 @@ package final class TLSSession {
     }
 
     /// Bytes that OpenSSL keeps for a record of which only a part has come: room for the longest; 0 between records.
-    package var heldBytes: Int {
-        isEstablished && SSL_has_pending(ssl) == 1 ? Self.heldBytesMax : 0
+    package var heldBytes: Int { isEstablished && isWithinRecord ? Self.heldBytesMax : 0 }
+
+    private var isWithinRecord: Bool {
+        if SSL_has_pending(ssl) == 1 { return true }
+        // That does not tell of a header alone, after which a body is awaited: `RB`.
+        guard let state = SSL_rstate_string(ssl) else { return false }
+        return strcmp(state, "RB") == 0
     }
 
     /// Room for one record.

@@ -108,8 +108,9 @@ public struct MessageReader: Sendable {
                 return nil
             case .header:
                 let view = UnsafeRawBufferPointer(bytes)
-                guard let header = try Self.parseHeader(
-                    view.part(consumed..<view.count), by: role, mayBeCompressed: inflater != nil)
+                guard
+                    let header = try Self.parseHeader(
+                        view.part(consumed..<view.count), by: role, mayBeCompressed: inflater != nil)
                 else {
                     return nil
                 }

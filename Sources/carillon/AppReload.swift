@@ -60,6 +60,8 @@ final class AppReload: Sendable {
         var settings = new
         // Whether there is a database takes a restart.
         settings.databaseURL = started.entries[SettingsTable.databaseURL.row.key]?.text
+        // So does a longer body.
+        if let running = try started.value(SettingsTable.bodyBytesMax) { try settings.checkBodies(running) }
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which tell of events that only the new webhooks want.

@@ -1,9 +1,10 @@
+import Courier
 import Glibc
 
 /// How many descriptors, and so connections, this process may have.
 enum DescriptorLimit {
-    /// Descriptors that are no clients: the database, the listeners, who asks for metrics, logs, loops.
-    static let others = 270
+    /// Descriptors that are no clients: the database, the listeners, who asks for metrics, logs, loops; and webhooks.
+    static let others = 270 + CourierLimits().descriptorsMax
 
     /// Raises the soft limit to the hard one: the usual 1024 is for programs that use select(2), which this is not.
     ///

@@ -161,10 +161,11 @@ struct ApplicationSettingsTests {
         #expect(
             shown == #"[{"clientEvents":true,"id":"1","key":"k","previousSecret":"****","secret":"****","#
                 + #""webhooks":[{"events":["presence"],"headers":{"Authorization":"****"},"#
-                + #""url":"https://****@h.example/hooks?****"}]}]"#)
+                + #""url":"https://****@h.example/****"}]}]"#)
         for (url, shown) in [
-            ("http://h/", "http://h/"), ("http://u@h/a@b", "http://****@h/a@b"), ("http://h?x@y", "http://h?****"),
-            ("http://a:b@c@h", "http://****@h"),
+            ("http://h/", "http://h/"), ("http://u@h:8/a@b", "http://****@h:8/****"),
+            ("http://h?x@y", "http://h/****"), ("http://a:b@c@h", "http://****@h"), ("https://h#x", "https://h/****"),
+            ("https://hooks.example/T0/B0/s3cret", "https://hooks.example/****"), ("h/x", "****"),
         ] { #expect(SettingMask.withoutCredentials(url: url) == shown) }
     }
 
@@ -179,6 +180,31 @@ struct ApplicationSettingsTests {
         #expect(configuration.apps.map(\.ownsDatabase) == [false, true])
         #expect(configuration.apps[0].features.isEnabled == false)
         #expect(configuration.apps[0].limits.connectionsMax == 9)
+    }
+
+    @Test(
+        arguments: [
+            ("{}", nil), (#"{"batchEvents":20}"#, nil), (#"{"batchEvents":21}"#, "batchEvents (21)"),
+            (#"{"eventBytes":65536}"#, "eventBytes (65536)"), (#"{"eventBytes":65536,"batchEvents":1}"#, nil),
+            (#"{"channelsPerPublish":1000,"eventBytes":"150KiB","batchEvents":1}"#, "channelsPerPublish (1000)"),
+        ] as [(String, String?)])
+    func whatAnAppMayPublishFitsIntoABody(_ limits: String, _ problem: String?) throws {
+        func settings(_ more: [String]) throws -> Settings {
+            let apps = #"[{"id":"7","key":"k","secret":"s","limits":\#(limits)}]"#
+            return try Settings(
+                EffectiveSettings(SettingsSources(arguments: ["--apps", apps] + more), profile: .serve))
+        }
+        guard let problem else {
+            _ = try settings([])
+            return
+        }
+        let failure = try #require(throws: Failure.self) { _ = try settings([]) }
+        #expect(failure.description.contains(problem) && failure.description.contains("limits.bodyBytes"))
+        #expect(failure.description.contains(#"application "7""#))
+        let enough = try settings(["--limits-body-bytes", "16MiB"])
+        let needed = try #require(enough.apps.first).limits.bodyBytes
+        try enough.checkBodies(needed)
+        #expect(throws: Failure.self) { try enough.checkBodies(needed - 1) }
     }
 
     @Test func theDemonstrationHasWhatPeopleTry() throws {

@@ -57,12 +57,16 @@ struct EngineFixture {
     func send(_ text: String, from session: Session, hasRoom: Bool = true) throws -> [Heard] {
         var effects = Hub.Effects()
         var text = text
-        try text.withUTF8 { text in
+        text.withUTF8 { text in
             let text = UnsafeRawBufferPointer(text)
             if readsCommonMessages, let event = CommonEvent(text), hub.received(event, from: session, &effects) {
                 return
             }
-            hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+            do throws(ClientEventError) {
+                hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+            } catch {
+                hub.received(error, from: session, &effects)
+            }
         }
         return heard(effects, session)
     }

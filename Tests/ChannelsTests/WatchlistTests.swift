@@ -1,6 +1,8 @@
-import Channels
 import Pusher
+import TestSupport
 import Testing
+
+@testable import Channels
 
 /// Watchlists on one loop: what homes are told, and what they tell handed on.
 @Suite(.timeLimit(.minutes(15))) struct WatchlistTests {
@@ -91,6 +93,34 @@ import Testing
         #expect(odd.contains { "\($0)".contains("watchlist names users by strings") })
     }
 
+    /// Sessions that watch many of the same users leave in any order, and change whom they watch: who is left is told.
+    @Test(arguments: 0..<20 as Range<UInt64>) func whoeverLeavesTheOthersAreTold(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let users = ["a", "b", "c", "d", "e"]
+        var watching: [UInt32: (session: Session, users: [String])] = [:]
+        for _ in 0..<60 {
+            let slot = UInt32.random(in: 0..<8, using: &random)
+            if let (session, _) = watching[slot], Bool.random(using: &random) {
+                _ = engine.close(session)
+                watching[slot] = nil
+            } else {
+                let session = watching[slot]?.session ?? engine.session(slot, app: engine.watchfulApp)
+                let chosen = Array(users.shuffled(using: &random).prefix(Int.random(in: 0...3, using: &random)))
+                for case .users(let requests) in try signin("u\(slot)", chosen, session) {
+                    for words in requests.map({ $0.split(separator: " ") }) where words[0] == "watch" {
+                        _ = told(news(String(words[1]), false, UInt32(words[2])))
+                    }
+                }
+                watching[slot] = (session, chosen)
+            }
+            for user in users {
+                let expected = watching.filter { $0.value.users.contains(user) }.map(\.key).sorted()
+                #expect(told(news(user, true)) == expected.map { "\($0) " + frame(online: [user]) })
+                _ = told(news(user, false))
+            }
+        }
+    }
+
     @Test func otherAppsWatchNobody() throws {
         let session = engine.session(0, app: engine.otherApp)
         #expect(try signin("u", ["a"], session).count == 1)
@@ -120,8 +150,22 @@ import Testing
             let session = engine.session(UInt32(count), app: engine.otherApp)
             let info = #""\#(String(repeating: "a", count: count - 2))""#
             _ = try engine.signin("u\(count)", more: #","user_info":\#(info)"#, from: session)
-            #expect("\(try present("presence-x", session))".contains("subscription_succeeded") == isIn)
+            let heard = "\(try present("presence-x", session))"
+            #expect(heard.contains("subscription_succeeded") == isIn && heard.contains(#"\"status\":413"#) != isIn)
+            // What nobody will be told is not kept.
+            #expect(session.detail?.info?.count == (isIn ? count : nil))
         }
+    }
+
+    /// One that is longer than is read at all is refused on its channel too, for its client waits for that.
+    @Test func aMemberThatIsNotReadIsRefusedOnItsChannel() throws {
+        let session = engine.session(0, app: engine.otherApp)
+        let data = String(repeating: "a", count: PusherLimits().channelDataBytes + 1)
+        let heard = try engine.send(
+            #"{"event":"pusher:subscribe","data":{"channel":"presence-x","auth":"k:s","channel_data":"\#(data)"}}"#,
+            from: session)
+        #expect(
+            heard.count == 1 && "\(heard)".contains("pusher:subscription_error") && "\(heard)".contains("presence-x"))
     }
 
     // MARK: All sessions of a user
@@ -146,9 +190,9 @@ import Testing
 
     // MARK: Apps replaced
 
-    private func replaced(_ session: Session, by app: App?) -> [Heard] {
+    private func replaced(_ session: Session, by app: App?, keyIsServed: Bool = false) -> [Heard] {
         var effects = Hub.Effects()
-        engine.hub.replaceApp(of: session, by: app, &effects)
+        engine.hub.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -176,6 +220,7 @@ import Testing
         let session = engine.session(0, app: engine.watchfulApp)
         #expect(replaced(session, by: watchful { $0.isEnabled = false }) == [.close(4003)])
         #expect(replaced(session, by: nil) == [.close(4001)])
+        #expect(replaced(session, by: nil, keyIsServed: true) == [.close(4200)])
         #expect(replaced(session, by: engine.watchfulApp) == [])
     }
 

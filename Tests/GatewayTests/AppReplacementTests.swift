@@ -48,6 +48,18 @@ import Testing
         #expect(try await stays.answersPing())
     }
 
+    /// Its clients know the key alone, and would never come back after 4001.
+    @Test func whoseKeyIsAnotherAppsNowComesBack() async throws {
+        let fixture = try await GatewayFixture { $0.apps = [TestApp(0).app, TestApp(1).app] }
+        let (moves, _) = try await TestClient.opened(fixture, TestApp(0))
+        let (goes, _) = try await TestClient.opened(fixture, TestApp(1))
+        let heir = TestApp(2) { $0.key = "key0" }
+        try fixture.gateway.replaceApps([heir.app])
+        #expect(try await moves.next() == .close(4200))
+        #expect(try await goes.next() == .close(4001))
+        _ = try await TestClient.opened(fixture, heir)
+    }
+
     @Test func anAppThatIsSwitchedOffTakesNobody() async throws {
         var app = TestApp(0)
         let other = TestApp(1) { $0.features.isEnabled = false }

@@ -73,6 +73,8 @@ import Testing
         }
         #expect(removed == users)
         let name = try #require(ChannelName("presence-a"))
+        // Those of the sink may come after those of the watcher.
+        while sink.events.withLock({ $0.count }) < 14 { await Task.yield() }
         let events = sink.events.withLock { $0 }
         #expect(events.first == .channelOccupied(name))
         #expect(events.count { if case .memberAdded = $0 { true } else { false } } == 7)

@@ -25,6 +25,8 @@ final class GatewayFixture {
     var port: UInt16 { gateway.port }
     /// Connections taken in so far.
     var accepted: UInt64 { metrics.accepted.count }
+    /// Connections that are there.
+    var connections: Int { metrics.connections.level }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
@@ -53,7 +55,7 @@ final class GatewayFixture {
         // A busy machine must not look like a slow client, or a slow hub.
         configuration.timeouts.handshake = .seconds(60)
         configuration.timeouts.answer = .seconds(60)
-        configuration.timeouts.message = .seconds(300)
+        configuration.timeouts.message = .seconds(600)
         change(&configuration)
         var policy = TokenPolicy()
         policy.secret = Self.tokenSecret

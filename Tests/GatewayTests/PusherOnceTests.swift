@@ -81,7 +81,10 @@ import Testing
             let lost = try backend.connection()
             try await lost.sendRaw(request)
             await backend.directory.untilHeld()
+            await lost.resetAtTheEnd()
         }
+        // The hub has seen it go; the connection that is left is the backend's other one.
+        while backend.fixture.connections > 1 { await Task.yield() }
         backend.directory.release()
         #expect(try await backend.ask(request).status == 200)
         #expect(backend.directory.published.count == 1)
@@ -155,10 +158,10 @@ import Testing
     // MARK: What is kept is bounded
 
     private static func kept(
-        _ answers: KeptAnswers, _ key: String, at seconds: UInt64, call: UInt8 = 0
+        _ answers: KeptAnswers, _ key: String, of app: Int = 0, at seconds: UInt64, call: UInt8 = 0
     ) -> KeptAnswers.Verdict {
         answers.begin(
-            KeptAnswers.Key(index: 0, bytes: Array(key.utf8)), digest(call),
+            KeptAnswers.Key(index: app, bytes: Array(key.utf8)), digest(call),
             at: Instant(nanoseconds: seconds * 1_000_000_000))
     }
 
@@ -241,31 +244,128 @@ import Testing
         #expect(answers.orderCount < 200)
     }
 
-    @Test func callsAreRememberedAsLongAsTheyAreGood() throws {
-        let seen = SeenCalls(callsMax: 3)
+    /// Begins and answers; false where the key is not new.
+    private static func keep(_ answers: KeptAnswers, _ key: String, of app: Int, bytes: Int = 2) -> Bool {
+        guard case .new(let ticket) = kept(answers, key, of: app, at: 1) else { return false }
+        answers.complete(ticket, HTTPResponse(.ok, body: [UInt8](repeating: 0x20, count: bytes)))
+        return true
+    }
+
+    private static func isKept(_ answers: KeptAnswers, _ key: String, of app: Int) -> Bool {
+        if case .kept = kept(answers, key, of: app, at: 1) { true } else { false }
+    }
+
+    /// One app that floods takes nothing of the other's; and gives up its own for one that comes later.
+    @Test func anAppHasItsShareOfKeysWhateverOthersDo() {
+        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        for number in 0..<20 { #expect(Self.keep(answers, "\(number)", of: 1)) }
+        for number in 0..<1_000 { #expect(Self.keep(answers, "\(number)", of: 0)) }
+        #expect(answers.size.keys == 100)
+        for number in 0..<20 { #expect(Self.isKept(answers, "\(number)", of: 1)) }
+        for number in 920..<1_000 { #expect(Self.isKept(answers, "\(number)", of: 0)) }
+        for number in 20..<50 { #expect(Self.keep(answers, "\(number)", of: 1)) }
+        #expect(Self.keep(answers, "first", of: 2))
+        for number in 0..<1_000 { #expect(Self.keep(answers, "more \(number)", of: 1)) }
+        #expect(Self.isKept(answers, "first", of: 2))
+        #expect(answers.size == (100, 200))
+        for number in 960..<1_000 { #expect(Self.isKept(answers, "\(number)", of: 0)) }
+        #expect(answers.orderCount < 1_000)
+    }
+
+    @Test func anAppHasItsShareOfBytesWhateverOthersDo() {
+        let answers = KeptAnswers(keysMax: 1_000, time: .seconds(60), bytesMax: 1_000)
+        for number in 0..<4 { #expect(Self.keep(answers, "\(number)", of: 1, bytes: 100)) }
+        for number in 0..<100 { #expect(Self.keep(answers, "\(number)", of: 0, bytes: 100)) }
+        for number in 0..<4 { #expect(Self.isKept(answers, "\(number)", of: 1)) }
+        #expect(answers.size == (10, 1_000))
+    }
+
+    /// What is being done stays, or its repeat would be done as well: where there is nothing else, there is no room.
+    @Test func whatIsUnderWayIsNotGivenUp() {
+        let answers = KeptAnswers(keysMax: 3, time: .seconds(60))
+        #expect(Self.isNew(Self.kept(answers, "a", at: 1)))
+        for number in 0..<10 { #expect(Self.keep(answers, "\(number)", of: 0)) }
+        guard case .underWay = Self.kept(answers, "a", at: 1), Self.isNew(Self.kept(answers, "b", at: 1)),
+            Self.isNew(Self.kept(answers, "c", at: 1)), case .full = Self.kept(answers, "d", at: 1),
+            case .full = Self.kept(answers, "d", of: 1, at: 1), case .underWay = Self.kept(answers, "a", at: 100)
+        else {
+            _ = Issue.record("given up")
+            return
+        }
+        #expect(answers.size == (3, 0))
+    }
+
+    /// One call does a little of what is due, whatever has come together.
+    @Test func keysWhoseTimeIsOverGoLittleByLittle() {
+        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        for number in 0..<50 { #expect(Self.keep(answers, "\(number)", of: 0)) }
+        #expect(Self.isNew(Self.kept(answers, "49", at: 61)))
+        #expect(answers.size.keys == 50 - 16)
+        for number in 0..<3 { #expect(Self.isNew(Self.kept(answers, "new \(number)", at: 61))) }
+        #expect(answers.size.keys == 4)
+    }
+
+    @Test func anAppThatCallsWithoutEndLeavesRoomForOthers() throws {
+        let seen = SeenCalls(callsMax: 100)
         let now: Int64 = 1_700_000_000
-        func call(_ number: Int, at time: Int64) throws -> SignedCall {
-            var caller = PusherCaller()
-            caller.time = time
-            let target = caller.get("/channels", [("n", "\(number)")]).split(separator: " ")[1].split(separator: "?")
-            return try Array(target[0].utf8).withUnsafeBytes { path in
-                try Array(target[1].utf8).withUnsafeBytes { query in
-                    try [].withUnsafeBytes { body in
-                        try SignedCall(
-                            SignedCall.Request(method: "GET", path: path, query: query, body: body),
-                            by: caller.credentials, now: time)
-                    }
+        var verdicts: [SeenCalls.Verdict] = []
+        for number in 0..<100 { verdicts.append(seen.insert(try Self.call(number, at: now), of: 0, now: now)) }
+        #expect(verdicts == Array(repeating: .new, count: 80) + Array(repeating: .full, count: 20))
+        for app in 1...3 { #expect(seen.insert(try Self.call(0, at: now), of: app, now: now) == .new) }
+        #expect(seen.count == 83)
+        let later = now + 661
+        #expect(seen.insert(try Self.call(0, at: later), of: 0, now: later) == .new)
+        #expect(seen.count == 1)
+    }
+
+    private static func call(_ number: Int, at time: Int64) throws -> SignedCall {
+        var caller = PusherCaller()
+        caller.time = time
+        let target = caller.get("/channels", [("n", "\(number)")]).split(separator: " ")[1].split(separator: "?")
+        return try Array(target[0].utf8).withUnsafeBytes { path in
+            try Array(target[1].utf8).withUnsafeBytes { query in
+                try [].withUnsafeBytes { body in
+                    try SignedCall(
+                        SignedCall.Request(method: "GET", path: path, query: query, body: body),
+                        by: caller.credentials, now: time)
                 }
             }
         }
-        for number in 0..<3 { #expect(seen.insert(try call(number, at: now), now: now) == .new) }
-        for number in 0..<3 { #expect(seen.insert(try call(number, at: now), now: now + 600) == .seen) }
-        #expect(seen.insert(try call(3, at: now), now: now) == .full)
-        #expect(seen.insert(try call(3, at: now + 600), now: now + 600) == .full)
-        #expect(seen.insert(try call(3, at: now + 661), now: now + 661) == .new, "the old ones are good no more")
+    }
+
+    @Test func callsAreRememberedAsLongAsTheyAreGood() throws {
+        let seen = SeenCalls(callsMax: 3)
+        let now: Int64 = 1_700_000_000
+        for number in 0..<3 { #expect(seen.insert(try Self.call(number, at: now), of: 0, now: now) == .new) }
+        for number in 0..<3 { #expect(seen.insert(try Self.call(number, at: now), of: 0, now: now + 600) == .seen) }
+        #expect(seen.insert(try Self.call(3, at: now), of: 0, now: now) == .full)
+        #expect(seen.insert(try Self.call(3, at: now + 600), of: 0, now: now + 600) == .full)
+        #expect(
+            seen.insert(try Self.call(3, at: now + 661), of: 0, now: now + 661) == .new, "the old ones are good no more"
+        )
         #expect(seen.count == 1)
-        seen.remove(try call(3, at: now + 661))
+        seen.remove(try Self.call(3, at: now + 661), of: 0)
         #expect(seen.count == 0)
+    }
+
+    /// Who may publish faster from today on does not wait for what was owed at yesterday's rate.
+    @Test func aHigherRateCountsAtOnce() {
+        let rates = PublishRates()
+        let now = Instant(nanoseconds: 1_000_000_000)
+        func app(perSecond: Int, burst: Int) -> App {
+            var limits = AppLimits()
+            (limits.publishesPerSecond, limits.publishesBurst) = (perSecond, burst)
+            return App(
+                id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
+                limits: limits)
+        }
+        #expect(rates.take(3_600, of: app(perSecond: 1, burst: 3_600), at: now) == nil)
+        #expect(rates.take(1, of: app(perSecond: 1, burst: 3_600), at: now) == .seconds(1))
+        let faster = app(perSecond: 100, burst: 10)
+        #expect(rates.take(1, of: faster, at: now) == .milliseconds(10))
+        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == nil)
+        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == .milliseconds(10))
+        #expect(rates.take(10, of: faster, at: now.advanced(by: .milliseconds(110))) == nil)
     }
 
     @Test func ratesAreBoundedAndFair() {

@@ -49,6 +49,17 @@ import Testing
         #expect(backend.directory.published.count == 4, "valid as a whole or not at all")
     }
 
+    /// Letters beyond ASCII come escaped from many libraries, three times as long as they are.
+    @Test func theLargestBatchOfEscapedLettersIsTaken() async throws {
+        let backend = try await PusherBackend()
+        let data = String(repeating: "\\u00e9", count: 5_120)
+        let events = (0..<10).map { #"{"name":"e\#($0)","channel":"x","data":"\#(data)"}"# }
+        let batch = #"{"batch":[\#(events.joined(separator: ","))]}"#
+        #expect(batch.utf8.count > 300_000 && batch.utf8.count <= AppLimits().bodyBytes)
+        #expect(try await backend.ask(backend.caller.post("/batch_events", batch)).status == 200)
+        #expect(backend.directory.published.last == "x e9 " + String(repeating: "é", count: 5_120))
+    }
+
     /// The largest batch that is allowed is read, whatever has to be escaped in it.
     @Test func theLargestBatchIsTaken() async throws {
         let backend = try await PusherBackend()

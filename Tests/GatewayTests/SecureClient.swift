@@ -103,6 +103,14 @@ final class SecureClient {
         }
     }
 
+    /// So many bytes; fewer at the end of the stream.
+    func read(_ count: Int) throws -> [UInt8] {
+        while buffer.count < count, !hasEnded { _ = try fill() }
+        let bytes = Array(buffer.prefix(count))
+        buffer.removeFirst(bytes.count)
+        return bytes
+    }
+
     /// The next text message; nil at the end of the stream, and for a close frame.
     func text() throws -> String? {
         var limits = MessageLimits()

@@ -1,6 +1,8 @@
 import Bytes
+import Channels
 import Foundation
 import Glibc
+import HTTP
 import Metrics
 import Reactor
 import TestSupport
@@ -24,11 +26,11 @@ import WebSocket
 
     /// A hub with one listener, with TLS.
     private func hub(
-        loops: Int = 2, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops: Int = 2, routes: (any HTTPRoutes)? = nil, _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws
         -> GatewayFixture
     {
-        try await GatewayFixture(loops: loops, metrics: metrics) {
+        try await GatewayFixture(loops: loops, metrics: metrics, routes: routes) {
             $0.tls = server
             $0.listeners = [ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0), usesTLS: true)]
             $0.timeouts.tlsHandshake = .seconds(60)
@@ -114,7 +116,6 @@ import WebSocket
         #expect(try await raw.read(1) == [0x16])
     }
 
-    /// The bytes of a client's hello.
     /// Part of a record is all that OpenSSL keeps, and counts as unfinished for as long as it does.
     @Test func aRecordThatComesInPartCounts() async throws {
         let hub = try await hub(loops: 1)
@@ -127,6 +128,33 @@ import WebSocket
         try wait("the record's part counts") { metrics.unfinishedBytes.level == TLSSession.heldBytesMax }
         shutdown(client.descriptor, Int32(SHUT_WR))
         try wait("what is gone holds nothing") { metrics.unfinishedBytes.level == 0 }
+    }
+
+    private struct LongAnswer: HTTPRoutes {
+        let count: Int
+
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            HTTPResponse(.ok, body: [UInt8](repeating: 0x61, count: count))
+        }
+    }
+
+    /// The answer is longer than the socket takes at once, and the client has said that it sends no more.
+    @Test func aLongAnswerBehindAFarewellArrives() async throws {
+        let count = 8 << 20
+        let hub = try await hub(loops: 1, routes: LongAnswer(count: count)) {
+            $0.timeouts.close = .seconds(60)
+            $0.limits.sendQueueBytesMax = 2 * count
+            $0.limits.sendQueuesBytesMax = 2 * count
+        }
+        let client = try client(hub, receiveBuffer: 65_536)
+        #expect(try client.handshake())
+        #expect(Array("GET /long HTTP/1.1\r\nHost: h\r\n\r\n".utf8).withUnsafeBytes { client.tls.seal($0) })
+        client.tls.finishSending(client.descriptor)
+        #expect(try client.head().hasPrefix("HTTP/1.1 200 "))
+        #expect(try client.read(count).count == count)
+        try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
     /// Requests that wait for their turn are not lost when the client says that there are no more.
@@ -145,6 +173,7 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
+    /// The bytes of a client's hello.
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

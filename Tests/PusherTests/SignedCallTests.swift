@@ -64,8 +64,8 @@ import Testing
         ("1353088179", "1353088780", .untimely), ("1353088179", "1353087578", .untimely),
         ("1353088179", "9223372036854775807", .untimely), ("1353088179", "0", .untimely),
         ("1353088179", "1353088180", .wrongSignature),
-        ("ec365a77", "fc365a77", .wrongBodyDigest), ("&body_md5=ec365a775a4cd0599faeb73354201b6f", "", .noBodyDigest),
-        ("6f&", "&", .wrongBodyDigest),
+        ("ec365a77", "fc365a77", .wrongSignature), ("&body_md5=ec365a775a4cd0599faeb73354201b6f", "", .wrongSignature),
+        ("6f&", "&", .wrongSignature),
         ("da454824", "ea454824", .wrongSignature), ("7e6c", "7e6", .wrongSignature),
         ("auth_signature=", "auth_signature2=", .noSignature),
         ("auth_version=1.0", "auth_version=1.0&a=b", .wrongSignature),
@@ -78,6 +78,19 @@ import Testing
             Self.auth + "&body_md5=ec365a775a4cd0599faeb73354201b6f"
             + "&auth_signature=da454824c97ba181a32ccc17a72625ba02771f50b50e1e7430e47a1f3f457e6c"
         #expect(refusal(call("/apps/3/events", query.replacing(part, with: other), body: body)) == expected)
+    }
+
+    /// Of who has the secret: for anybody else it is not looked at.
+    @Test func theBodyIsTheOneThatWasSigned() {
+        let bare = signed("/apps/3/events", Self.auth, method: "POST")
+        #expect(refusal(call("/apps/3/events", bare, body: "{}")) == .noBodyDigest)
+        #expect(refusal(call("/apps/3/events", bare, body: "")) == nil)
+        let digest = signed(
+            "/apps/3/events", Self.auth + "&body_md5=99914b932bd37a50b983c5e7c90ae93b", method: "POST")
+        #expect(refusal(call("/apps/3/events", digest, body: "{}")) == nil)
+        #expect(refusal(call("/apps/3/events", digest, body: "{ }")) == .wrongBodyDigest)
+        #expect(
+            refusal(call("/apps/3/events", digest.replacing("99914b", with: "99914c"), body: "{}")) == .wrongSignature)
     }
 
     @Test func methodAndPathAndSecretCount() {

@@ -28,6 +28,8 @@ package final class Receiver: @unchecked Sendable {
         case status(Int, fields: String = "", body: [UInt8] = [])
         /// These bytes, and the end of the connection.
         case raw([UInt8])
+        /// The first bytes, and the others again and again until the client gives up.
+        case unending([UInt8], [UInt8])
         /// Nothing, until the client gives up.
         case silence
     }
@@ -116,6 +118,10 @@ package final class Receiver: @unchecked Sendable {
                 guard stream.send(Array(head.utf8) + body) else { return }
             case .raw(let bytes):
                 _ = stream.send(bytes)
+                return
+            case .unending(let first, let others):
+                guard stream.send(first) else { return }
+                while stream.send(others) {}
                 return
             case .silence:
                 while stream.fill() {}

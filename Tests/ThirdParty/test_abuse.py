@@ -183,17 +183,17 @@ def test_a_window_that_stays_shut(victim, user):
         device.answered()
 
 
-def test_requests_sent_ahead_wait_for_their_answers_to_be_read(victim, user):
+def test_requests_sent_ahead_wait_for_their_answers_to_be_read(hub, user):
     """Thousands, of which no answer is read, and then all."""
     request = b"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
-    with joined(victim, user) as device, Wire(victim, receive_buffer=4_096) as peer:
-        memory, before = victim.resident_bytes(), limit(victim, "pipelining")
+    with joined(hub, user) as device, Wire(hub, receive_buffer=4_096) as peer:
+        memory, before = hub.resident_bytes(), limit(hub, "pipelining")
         sender = threading.Thread(target=peer.send, args=[request * 20_000], daemon=True)
         sender.start()
-        eventually(lambda: limit(victim, "pipelining") > before, "the requests take turns")
+        eventually(lambda: limit(hub, "pipelining") > before, "the requests take turns")
         for _ in range(5):
-            hears(device, user, add_dose(victim, user))
-        assert victim.resident_bytes() < memory + GROWTH
+            hears(device, user, add_dose(hub, user))
+        assert hub.resident_bytes() < memory + GROWTH
         for _ in range(20_000):
             assert peer.response().status == 404
         sender.join()

@@ -109,8 +109,8 @@ def test_labels_are_few(hub):
         names.setdefault(key.partition("{")[0], []).append(key)
     assert all(len(of_one) <= 64 for of_one in names.values()), max(names.values(), key=len)
     labels = set(re.findall(r'[{,](\w+)="', "\n".join(series)))
-    assert labels <= {"choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "sqlstate_class",
-                      "state", "status", "topic", "type", "version"}
+    assert labels <= {"choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "route",
+                      "sqlstate_class", "state", "status", "topic", "type", "version"}
 
 
 def test_what_happens_is_counted(hub, user):

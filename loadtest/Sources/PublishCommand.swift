@@ -15,9 +15,6 @@ struct PublishCommand: ParsableCommand {
 
     @OptionGroup var options: HubOptions
 
-    @Option(help: "Id of the application.")
-    var appID = "1"
-
     @Option(help: "Connections of backends.")
     var connections = 4
 
@@ -104,7 +101,7 @@ private final class Backend {
             seed: seed)
         try swarm.open(command.subscribers, perUser: 1, topics: 0, progress: ProgressLine())
         requests = PublishRequests(
-            options.credentials, app: command.appID, channel: channel, dataBytes: command.dataBytes)
+            options.credentials, app: options.appID, channel: channel, dataBytes: command.dataBytes)
         publishers = try (0..<command.connections).map { _ in try Publisher(address, loop: loop) }
     }
 

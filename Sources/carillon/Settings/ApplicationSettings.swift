@@ -96,9 +96,11 @@ extension AppLimits {
                 "applications whose \"publishesBurst\" lets one batch through (\(object.place): batchEvents)")
         }
         if let given = try object.count("presenceMembers", 1...100_000) { presenceMembersMax = given }
-        if let given = try object.bytes("presenceMemberBytes", 1...(64 << 10)) { presenceMemberBytesMax = given }
+        // Beside the user's id it stands in `channel_data` or `user_data`, and whom a user watches in `user_data`: longer ones
+        // of these are not read (`PusherLimits`).
+        if let given = try object.bytes("presenceMemberBytes", 1...(15 << 10)) { presenceMemberBytesMax = given }
         if let given = try object.count("clientEventsPerSecond", 1...10_000) { clientEventsPerSecond = given }
-        if let given = try object.count("watchlist", 0...10_000) { watchlistMax = given }
+        if let given = try object.count("watchlist", 0...1_000) { watchlistMax = given }
     }
 }
 

@@ -15,14 +15,14 @@ enum SettingMask {
         }
     }
 
-    /// A URL whose user and query are replaced; paths are told, for they say which of several it is.
+    /// A URL whose user is replaced, and all behind the origin: a webhook's path is its secret, more often than not.
     static func withoutCredentials(url: String) -> String {
-        var parts = url.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        if parts.count > 1 { parts[1] = hidden }
-        guard let start = parts[0].range(of: "://")?.upperBound else { return hidden }
-        let authority = parts[0][start...].prefix { $0 != "/" && $0 != "#" }
-        if let at = authority.lastIndex(of: "@") { parts[0].replaceSubrange(start..<at, with: hidden) }
-        return parts.joined(separator: "?")
+        guard let start = url.range(of: "://")?.upperBound else { return hidden }
+        let authority = url[start...].prefix { !"/?#".contains($0) }
+        let rest = url[authority.endIndex...]
+        var origin = String(url[..<authority.endIndex])
+        if let at = authority.lastIndex(of: "@") { origin.replaceSubrange(start..<at, with: hidden) }
+        return rest.isEmpty || rest == "/" ? origin + rest : origin + "/" + hidden
     }
 
     /// A connection string whose password is replaced, in the userinfo or query of a URI and in `keyword=value` pairs.

@@ -183,6 +183,7 @@ extension Settings {
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
         try checkApps(effective)
+        try checkBodies(limits.bodyBytesMax)
         try checkListeners(effective)
         if tls == nil, let secured = listen.first(where: \.usesTLS) {
             throw Failure(
@@ -198,6 +199,21 @@ extension Settings {
                 of listen uses them; write it as tls:ADDRESS
                 """, status: .configuration)
         }
+    }
+
+    /// What an app may publish must fit into a body that is taken, or it is refused for a size that no one would look for.
+    ///
+    /// - Parameter bodyBytesMax: of a body; the hub's that runs, where apps are read anew.
+    func checkBodies(_ bodyBytesMax: Int) throws(Failure) {
+        let problems = apps.filter { $0.limits.bodyBytes > bodyBytesMax }.map { app in
+            """
+            \(SettingsTable.bodyBytesMax.row.key): \(bodyBytesMax) bytes do not hold what application "\(app.id)" may publish, \
+            up to \(app.limits.bodyBytes) bytes where its text is escaped; set it to that (at most 16MiB), which takes a \
+            restart, or lower the application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
+            channelsPerPublish (\(app.limits.channelsPerPublishMax))
+            """
+        }
+        guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
     }
 
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {

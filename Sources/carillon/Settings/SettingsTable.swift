@@ -159,8 +159,8 @@ enum SettingsTable {
         parse: SettingValues.bytes(1024...(1 << 20)))
 
     static let bodyBytesMax = Setting(
-        "limits.bodyBytes", takes: "bytes", fallback: "256KiB",
-        "Largest HTTP request body: a batch of ten events of 10 KiB takes up to twice their size.",
+        "limits.bodyBytes", takes: "bytes", fallback: "640KiB",
+        "Largest HTTP request body: an app's largest batch has to fit, three times its size where its text is escaped.",
         parse: SettingValues.bytes((16 << 10)...(16 << 20)))
 
     static let channelsPerConnectionMax = Setting(
@@ -288,7 +288,7 @@ enum SettingsTable {
 
     static let webhookQueueBytesMax = Setting(
         "webhooks.queueBytes", takes: "bytes", fallback: "64MiB",
-        "Bytes of the events that may wait for all webhooks, each of which has an equal share.",
+        "Bytes of the events that may wait for all webhooks; beyond, the one that holds most loses its last.",
         parse: SettingValues.bytes((1 << 20)...(1 << 40)))
 
     static let refuseReplays = Setting(

@@ -1,0 +1,229 @@
+import Channels
+import Pusher
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Courier
+
+/// What apps and endpoints leave to each other, and what becomes of endpoints that change or fail.
+@Suite(.timeLimit(.minutes(15)))
+struct FairnessTests {
+    private let metrics = CourierMetrics()
+
+    private func urls(_ name: String, _ count: Int) -> [String] { (0..<count).map { "http://\(name)\($0)/" } }
+
+    private func size(of name: String) -> Int {
+        WebhookBody.text(of: .channelOccupied(channel(name))).count + CourierLimits.bytesPerEvent
+    }
+
+    // MARK: Places
+
+    private func slowAndQuick() -> PlanWorld {
+        var limits = CourierLimits()
+        (limits.requestsMax, limits.linesPerEndpoint) = (8, 1)
+        return PlanWorld(
+            limits, metrics, [WebhookApp(urls("slow", 20), id: "1"), WebhookApp(urls("quick", 4), id: "2")])
+    }
+
+    @Test func anAppLeavesTheLastQuarterOfThePlaces() throws {
+        let world = slowAndQuick()
+        world.post(["x"], at: 0)
+        let slow = world.depart(at: 0)
+        #expect(slow.count == 6)
+        world.post(.channelOccupied(channel("x")), of: "2", at: 0)
+        let quick = world.depart(at: 0)
+        #expect(quick.map(\.endpoint.app.id) == ["2", "2"])
+        // Whoever waits and has less than a quarter goes first.
+        _ = world.finish(slow[0], .delivered, at: 1)
+        _ = world.finish(quick[0], .delivered, at: 1)
+        #expect(world.depart(at: 1).map(\.endpoint.app.id) == ["2"])
+        _ = world.finish(slow[1], .delivered, at: 1)
+        #expect(world.depart(at: 1).isEmpty, "the one has more than a quarter, the other has it")
+    }
+
+    @Test func whoHasNoEndpointsIsLeftNothing() {
+        var limits = CourierLimits()
+        (limits.requestsMax, limits.linesPerEndpoint) = (8, 1)
+        let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 20)), WebhookApp([], id: "2")])
+        world.post(["x"], at: 0)
+        #expect(world.depart(at: 0).count == 8)
+    }
+
+    @Test func appsTakeTurns() {
+        let world = slowAndQuick()
+        world.post(["x"], at: 0)
+        world.post(.channelOccupied(channel("x")), of: "2", at: 0)
+        #expect(world.depart(at: 0).map(\.endpoint.app.id) == ["1", "2", "1", "2", "1", "2"])
+    }
+
+    @Test func whatFailsInOneAppLeavesRoomForWhatFailsInAnother() throws {
+        let world = slowAndQuick()
+        world.post(["x"], at: 0)
+        for one in world.depart(at: 0) { _ = world.finish(one, .failed(.timeout), at: 10) }
+        // Four places are for what fails, the last of them is left.
+        #expect(world.depart(at: 20).filter(\.isRetry).count == 3)
+        world.post(.channelOccupied(channel("x")), of: "2", at: 20)
+        let quick = try #require(world.depart(at: 20).first { $0.endpoint.app.id == "2" })
+        _ = world.finish(quick, .failed(.timeout), at: 20)
+        #expect(world.depart(at: 22).contains { $0.isRetry && $0.endpoint.app.id == "2" })
+    }
+
+    @Test(arguments: [(309.9, 1, 0), (310, 0, 1)])
+    func whatHasWaitedForAPlaceForTooLongIsDropped(_ second: Double, _ departures: Int, _ dropped: Int) throws {
+        var limits = CourierLimits()
+        (limits.requestsMax, limits.linesPerEndpoint) = (1, 1)
+        let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 2))])
+        world.post(["x"], at: 0)
+        let first = try #require(world.depart(at: 0).only)
+        _ = world.finish(first, .delivered, at: second)
+        #expect(world.depart(at: second).count == departures)
+        #expect(metrics.droppedCount(.expired) == dropped)
+        #expect(world.plan.underWay == departures)
+        world.post(["x"], at: 400)
+        #expect(world.depart(at: 400).count == 1 - departures)
+    }
+
+    // MARK: Bytes
+
+    @Test func anEndpointBorrowsWhatOthersLeaveAndGivesItBack() throws {
+        var limits = CourierLimits()
+        limits.queueBytesMax = 6 * size(of: "x")
+        limits.linesPerEndpoint = 1
+        let world = PlanWorld(limits, metrics, [WebhookApp(["http://a/"]), WebhookApp(["http://b/"], id: "2")])
+        for _ in 0..<6 { world.post(["x"], at: 0) }
+        #expect(metrics.droppedCount(.full) == 0)
+        world.post(["x"], at: 0)
+        #expect(metrics.droppedCount(.full) == 1, "it is the largest itself")
+        let b = { world.post(.channelOccupied(channel("x")), of: "2", at: 0) }
+        for count in 1...3 {
+            b()
+            #expect(metrics.droppedCount(.full) == UInt64(1 + count), "the largest holder loses one")
+        }
+        #expect(world.plan.bytesWaiting == limits.queueBytesMax)
+        let departures = world.depart(at: 0)
+        #expect(departures.count == 2)
+        #expect(departures.map(\.endpoint.events) == [3, 3])
+        b()
+        #expect(departures.map(\.endpoint.events) == [3, 3], "each has its half, and loses none to the other")
+        #expect(world.plan.bytesWaiting == limits.queueBytesMax)
+    }
+
+    @Test func anEventIsTakenWhereTheEndpointHoldsNone() {
+        var limits = CourierLimits()
+        limits.queueBytesMax = 1
+        let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 100))])
+        world.post(["x"], at: 0)
+        #expect(world.plan.waiting == 100)
+        #expect(metrics.droppedCount(.full) == 0)
+        world.post(["x"], at: 0)
+        #expect(metrics.droppedCount(.full) == 100)
+    }
+
+    @Test func whatIsUnderWayIsNotDroppedForOthers() throws {
+        var limits = CourierLimits()
+        limits.queueBytesMax = 4 * size(of: "x")
+        (limits.batchEventsMax, limits.batchWindow) = (3, .zero)
+        let world = PlanWorld(
+            limits, metrics, [WebhookApp(["http://a/"], isBatched: true), WebhookApp(urls("b", 4), id: "2")])
+        for _ in 0..<4 { world.post(["x"], at: 0) }
+        let batch = try #require(world.depart(at: 0).only)
+        #expect(batch.events == 3)
+        world.post(.channelOccupied(channel("x")), of: "2", at: 0)
+        #expect(metrics.droppedCount(.full) == 1)
+        #expect(world.plan.waiting == 3 + 4)
+        _ = world.finish(batch, .delivered, at: 0)
+        #expect(metrics.deliveredCount == 3)
+        #expect(batch.endpoint.events == 0)
+        #expect(batch.endpoint.bytes == 0)
+    }
+
+    // MARK: Changes
+
+    private func texts(_ departure: Departure) -> [Substring] {
+        String(decoding: departure.body, as: UTF8.self).split(separator: "\"").filter { $0.hasPrefix("x") }
+    }
+
+    @Test func whoTakesBatchesFromNowOnGetsWhatWaitsInOrder() throws {
+        var limits = CourierLimits()
+        limits.batchWindow = .seconds(5)
+        let world = PlanWorld(limits, metrics, [WebhookApp(["http://a/"])])
+        for round in 0..<3 { world.post(["x1", "x2", "x3", "x4"], at: Double(round) / 10) }
+        let under = world.depart(at: 0)
+        #expect(under.count > 1)
+        world.replace([WebhookApp(["http://a/"], isBatched: true)], at: 1)
+        world.post(["x5"], at: 1)
+        for (number, one) in under.enumerated() {
+            #expect(world.depart(at: 10).isEmpty, "what is under way comes first")
+            _ = world.finish(one, number == 0 ? .failed(.timeout) : .delivered, at: 1)
+        }
+        let batch = try #require(world.depart(at: 10).only)
+        #expect(batch.events == 13 - (under.count - 1))
+        let failed = try #require(texts(under[0]).only)
+        for name in ["x1", "x2", "x3", "x4", "x5"] {
+            let count = texts(batch).count { $0 == name }
+            let departed = under.dropFirst().contains { texts($0) == [name[...]] }
+            #expect(count == (name == "x5" ? 1 : departed ? 2 : 3), "\(name)")
+        }
+        #expect(texts(batch).first == failed)
+        #expect(texts(batch).last == "x5")
+        // And back.
+        _ = world.finish(batch, .failed(.timeout), at: 10)
+        world.replace([WebhookApp(["http://a/"])], at: 10)
+        let single = world.depart(at: 10)
+        #expect(single.count == under.count + (single.contains { texts($0) == ["x5"] } ? 1 : 0))
+        #expect(single.allSatisfy { $0.events == 1 })
+    }
+
+    @Test func linesThatAreAwaitedGoWithTheirEndpoint() throws {
+        let world = PlanWorld(CourierLimits(), metrics, [WebhookApp(["http://a/"])])
+        world.post(["x1", "x2", "x3", "x4", "x1", "x2"], at: 0)
+        let under = world.depart(at: 0)
+        world.replace([WebhookApp(["http://a/"], isBatched: true)], at: 0)
+        world.replace([], at: 0)
+        for one in under { _ = world.finish(one, .delivered, at: 0) }
+        #expect(world.plan.waiting == 0)
+        #expect(metrics.droppedCount(.removed) == UInt64(6 - under.count))
+        #expect(world.depart(at: 100).isEmpty)
+    }
+
+    /// A line whose events are over, and that gets no others, keeps nobody from saying that the endpoint works.
+    @Test func whatHasExpiredTroublesNoLonger() throws {
+        let world = PlanWorld(CourierLimits(), metrics, [WebhookApp(["http://a/"])])
+        world.post(["x1", "x2"], at: 0)
+        let under = world.depart(at: 0)
+        #expect(under.count == 2, "two lines")
+        #expect(world.finish(under[0], .failed(.timeout), at: 300) != nil)
+        #expect(world.finish(under[1], .failed(.timeout), at: 300) == nil)
+        #expect(metrics.droppedCount(.expired) == 2)
+        world.post(["x2"], at: 400)
+        let next = try #require(world.depart(at: 400).only)
+        #expect(world.finish(next, .delivered, at: 400) == .worksAgain(appID: "1", origin: "http://a"))
+        world.post(["x1"], at: 500)
+        let other = try #require(world.depart(at: 500).only)
+        #expect(
+            world.finish(other, .failed(.timeout), at: 500) == .fails(appID: "1", origin: "http://a", .timeout))
+    }
+
+    // MARK: The end
+
+    @Test func theEndTriesOnceMoreAndNoMore() throws {
+        let world = PlanWorld(CourierLimits(), metrics, [WebhookApp(["http://a/", "http://b/"])])
+        world.post(["x", "x"], at: 0)
+        for one in world.depart(at: 0) { _ = world.finish(one, .failed(.timeout), at: 0) }
+        world.plan.stop()
+        let last = world.depart(at: 0)
+        #expect(last.count == 2)
+        _ = world.finish(last[0], .failed(.timeout), at: 0)
+        _ = world.finish(last[1], .delivered, at: 0)
+        let further = try #require(world.depart(at: 0).only)
+        #expect(further.endpoint === last[1].endpoint)
+        _ = world.finish(further, .delivered, at: 0)
+        #expect(world.plan.underWay == 0)
+        #expect(world.depart(at: 1_000).isEmpty)
+        #expect(world.plan.nextDeadline == nil)
+        world.plan.abandon([])
+        #expect(metrics.droppedCount(.stopped) == 2)
+        #expect(world.plan.waiting == 0)
+    }
+}
