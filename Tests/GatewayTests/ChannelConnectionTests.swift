@@ -129,6 +129,107 @@ import Testing
         #expect(subscribers == 1)
     }
 
+    /// In one tick no more is queued than may be: the bound is judged as events are queued.
+    @Test func theBoundHoldsWithinATick() async throws {
+        let app = app()
+        let fixture = try await GatewayFixture(loops: 1) {
+            $0.apps = [app]
+            $0.limits.sendQueueFramesMax = 16
+        }
+        let slow = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await slow.upgrade()
+        guard case .text = try await slow.next() else { throw TestClient.Failure(reason: "no greeting") }
+        try await slow.send(#"{"event":"pusher:subscribe","data":{"channel":"news"}}"#)
+        guard case .text = try await slow.next() else { throw TestClient.Failure(reason: "not subscribed") }
+        let name = try #require(ChannelName("news"))
+        let data = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
+        let subscribers = await fixture.ask { (loop: ClientLoop, _: @escaping @Sendable (Int) -> Void) -> Int? in
+            var left = 1
+            for _ in 0..<10_000 where left > 0 {
+                let facts = loop.publish([Publication(channel: name, event: "e", data: data)], of: app, { _ in })
+                left = facts?[0].subscriptionCount ?? -1
+            }
+            return left
+        }
+        #expect(subscribers == 0)
+    }
+
+    /// A backend that waits for its answers cannot outrun the loops that queue to subscribers.
+    @Test func aPublishIsAnsweredWhenEveryLoopHasTakenIt() async throws {
+        let app = app()
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 2, metrics: metrics) { $0.apps = [app] }
+        var number = 0
+        while try ChannelKey(app.index, #require(ChannelName("news-\(number)"))).home(of: 2) != 0 { number += 1 }
+        let name = try #require(ChannelName("news-\(number)"))
+        // Two connections: one on each loop.
+        var clients: [TestClient] = []
+        for _ in 0..<2 {
+            let (client, socketID) = try await TestClient.opened(port: fixture.port)
+            try await subscribe(name.string, client, socketID, app)
+            clients.append(client)
+        }
+        for round in 1...20 as ClosedRange<UInt64> {
+            let taken = await fixture.ask {
+                (loop: ClientLoop, answer: @escaping @Sendable (UInt64) -> Void) -> UInt64? in
+                let facts = loop.publish([Publication(channel: name, event: "e", data: [0x31])], of: app) { _ in
+                    answer(metrics.channelDeliveries.count)
+                }
+                return facts.map { _ in 0 }
+            }
+            #expect(taken == 2 * round && metrics.publishes.count == 0)
+        }
+    }
+
+    /// Clients wait for no answer: what they send is dropped while too much is under way, and backends are told.
+    @Test func clientEventsAreDroppedWhileTooMuchIsUnderWay() async throws {
+        let app = app { $0.clientEvents = true }
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.apps = [app]
+            $0.limits.publishesUnderWayMax = 2
+        }
+        let (one, oneID) = try await TestClient.opened(port: fixture.port)
+        let (two, twoID) = try await TestClient.opened(port: fixture.port)
+        try await subscribe("private-a", one, oneID, app)
+        try await subscribe("private-a", two, twoID, app)
+        for wanted in 1...3 {
+            metrics.publishes.add()
+            #expect(await fixture.ask { loop, _ in loop.isOverloaded } == (wanted > 2))
+            try await one.send(#"{"event":"client-e","channel":"private-a","data":\#(wanted)}"#)
+            // Behind it.
+            try await one.send(#"{"event":"pusher:ping","data":{}}"#)
+            guard case .text = try await one.next() else { throw TestClient.Failure(reason: "no pong") }
+        }
+        metrics.publishes.subtract()
+        try await one.send(#"{"event":"client-e","channel":"private-a","data":4}"#)
+        for heard in [1, 2, 4] {
+            #expect(
+                try await two.next() == .text(#"{"event":"client-e","channel":"private-a","data":"\#(heard)"}"#))
+        }
+        #expect(metrics.text.contains(#"client_events_refused_total{reason="overload"} 1"#))
+    }
+
+    private struct LongAnswer: HTTPRoutes {
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            HTTPResponse(.ok, body: [UInt8](repeating: UInt8(ascii: "x"), count: 16 << 20))
+        }
+    }
+
+    /// The bound on what is queued is for WebSockets: an answer is as long as it is.
+    @Test func aLongAnswerIsSentWhole() async throws {
+        let fixture = try await GatewayFixture(loops: 1, routes: LongAnswer()) {
+            $0.limits.sendQueueBytesMax = 64 << 10
+        }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 65_536)
+        for _ in 0..<2 {
+            try await client.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\r\n")
+            #expect(try await client.response().1.utf8.count == 16 << 20)
+        }
+    }
+
     /// Streams are counted, too: on every loop, by the name that was subscribed to.
     @Test func streamsAreAmongTheChannels() async throws {
         let fixture = try await GatewayFixture(loops: 3, ownsDatabase: true, feed: GatewayFixture.feedOfNothing)

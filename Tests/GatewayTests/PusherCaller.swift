@@ -167,3 +167,13 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         return give((), answer)
     }
 }
+
+/// A list of channels, which come in no order, by their names.
+func sortedChannels(_ body: String) -> String {
+    let (start, end) = (#"{"channels":{"#, "}}")
+    guard body.hasPrefix(start), body.hasSuffix(end) else { return body }
+    let channels = body.dropFirst(start.count).dropLast(end.count).split(separator: "},").map {
+        $0.hasSuffix("}") ? String($0) : $0 + "}"
+    }
+    return start + channels.sorted().joined(separator: ",") + end
+}
