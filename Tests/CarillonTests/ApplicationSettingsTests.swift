@@ -88,7 +88,7 @@ struct ApplicationSettingsTests {
             (#""limits": {"channels": 1}"#, ["application \"7\", limits has \"channels\"", "connections, eventBytes"]),
             (#""limits": {"connections": 0}"#, ["\"connections\" is a whole number from 1 to 10000000", "limits"]),
             (#""limits": {"connections": true}"#, ["\"connections\" is a whole number"]),
-            (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" is a whole number from 0 to 10000"]),
+            (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" is a whole number from 0 to 1000"]),
             (#""limits": {"eventBytes": "10GB"}"#, ["\"eventBytes\" is a number of bytes such as"]),
             (#""webhooks": {}"#, ["\"webhooks\" is an array of at most 20 objects"]),
             (#""webhooks": [1]"#, ["application \"7\", webhooks 1 is none"]),
