@@ -9,6 +9,8 @@ package enum APILimits {
     /// Signatures remembered, where calls that come again are refused: 3,000 calls a second over the time that a signature
     /// is good for, in 32 bytes each or a little more. One app has four fifths of them at most.
     package static let seenCalls = 2_000_000
+    /// Channels that one answer names.
+    package static let channelsNamed = 100_000
     /// Apps whose rate of publishing is known; of those that have not published lately nothing is.
     package static let publishRates = 1_024
 }

@@ -5,7 +5,7 @@ package final class APIMetrics: MetricSource {
     /// Why calls are refused.
     enum Refusal: String, CaseIterable {
         case unknownApp = "unknown_app", disabled, signature, timestamp, body = "body_md5", replay, rate
-        case size, invalid, key = "idempotency_key"
+        case size, invalid, overload, key = "idempotency_key"
     }
 
     private static let classes = ["2xx", "4xx", "5xx"]

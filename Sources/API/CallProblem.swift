@@ -64,6 +64,12 @@ struct CallProblem: Error {
     static let otherCall = CallProblem(
         .unprocessableContent, .key, "This Idempotency-Key came with another call: a new one needs a key of its own.")
 
+    static let tooManyChannels = CallProblem(
+        .badRequest, .invalid,
+        "More than \(APILimits.channelsNamed) channels are occupied: ask for fewer by filter_by_prefix.")
+    static let overloaded = CallProblem(
+        .serviceUnavailable, .overload, "More is being published than this hub can pass on.", retryAfter: .seconds(1))
+
     static func tooFast(_ wait: Duration) -> CallProblem {
         CallProblem(
             .tooManyRequests, .rate, "This app publishes faster than its limits.publishesPerSecond allows.",

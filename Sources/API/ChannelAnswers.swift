@@ -41,12 +41,13 @@ enum ChannelAnswers {
         return HTTPResponse(.ok, body: body.array)
     }
 
-    /// `{"channels":{"presence-a":{"user_count":1}}}`, the occupied ones, in the order of their names.
+    /// `{"channels":{"presence-a":{"user_count":1}}}`, the occupied ones, in no order; a refusal where they are too many.
     static func channels(_ facts: [String: ChannelFacts], _ info: ChannelInfo) -> HTTPResponse {
+        guard facts.count <= APILimits.channelsNamed else { return CallProblem.tooManyChannels.response }
         var body = ByteWriter(capacity: 64 + 64 * facts.count)
         body.append(#"{"channels":{"#)
         var isFirst = true
-        for (name, facts) in facts.sorted(by: { $0.key < $1.key }) {
+        for (name, facts) in facts {
             if !isFirst { body.append(",") }
             isFirst = false
             body.append(jsonString: name)
@@ -62,7 +63,7 @@ enum ChannelAnswers {
     static func channel(_ facts: ChannelFacts, _ info: ChannelInfo) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"occupied":"#)
-        body.append(facts.subscriptionCount > 0 ? "true" : "false")
+        body.append(facts.isOccupied ? "true" : "false")
         if !info.isEmpty { body.append(",") }
         appendMembers(of: facts, info, to: &body)
         body.append("}")
@@ -73,7 +74,7 @@ enum ChannelAnswers {
     static func stats(_ facts: ChannelFacts) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"occupied":"#)
-        body.append(facts.subscriptionCount > 0 ? "true" : "false")
+        body.append(facts.isOccupied ? "true" : "false")
         if let users = facts.userCount {
             body.append(#","user_count":"#)
             body.append(decimal: users)

@@ -74,8 +74,10 @@ struct ChannelQuestion {
     ) -> HTTPResponse? {
         switch kind {
         case .channels(let prefix, let info):
-            channels.channels(of: app, prefix: prefix) { answer(ChannelAnswers.channels($0, info)) }
-                .map { ChannelAnswers.channels($0, info) }
+            channels.channels(of: app, prefix: prefix, max: APILimits.channelsNamed) {
+                answer(ChannelAnswers.channels($0, info))
+            }
+            .map { ChannelAnswers.channels($0, info) }
         case .channel(let name, let info):
             channels.facts(of: name, of: app) { answer(ChannelAnswers.channel($0, info)) }
                 .map { ChannelAnswers.channel($0, info) }

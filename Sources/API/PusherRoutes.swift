@@ -210,6 +210,7 @@ package final class PusherRoutes: Sendable {
         case .success(let wanted): order = wanted
         case .failure(let error): throw CallProblem(error)
         }
+        if channels.isOverloaded { throw .overloaded }
         if let wait = rates.take(order.events.count, of: app, at: .read()) { throw .tooFast(wait) }
         let publications = order.publications
         metrics.published.add(publications.count)

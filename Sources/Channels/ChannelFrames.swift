@@ -4,23 +4,24 @@ import WebSocket
 
 /// What ordinary channels are told, as whole WebSocket frames.
 extension ServerEvent {
-    /// What a session is told when it is in: that it is, of a presence channel with whom, of a cache channel that nothing
-    /// is kept, and the number of subscribers where it is told.
-    static func enteredFrames(
-        _ channel: ChannelName, members: PresenceMembers?, isMiss: Bool, count: Int?
-    ) -> SharedBytes {
-        let capacity = members?.all.reduce(192) { $0 + 2 * $1.id.utf8.count + $1.info.count + $1.info.count / 4 + 16 }
-        var writer = ByteWriter(capacity: (capacity ?? 192) + (isMiss ? 192 : 0) + (count == nil ? 0 : 192))
-        FrameWriter.appendText(to: &writer) { writer in
-            if let members {
-                subscriptionSucceeded(channel, members: members.all, to: &writer)
-            } else {
-                subscriptionSucceeded(channel, to: &writer)
-            }
-        }
-        if isMiss { FrameWriter.appendText(to: &writer) { cacheMiss(channel, to: &$0) } }
+    /// What a session is told when it is in: that it is, and the number of subscribers where it is told.
+    static func enteredFrames(_ channel: ChannelName, count: Int?) -> SharedBytes {
+        var writer = ByteWriter(capacity: count == nil ? 192 : 384)
+        FrameWriter.appendText(to: &writer) { subscriptionSucceeded(channel, to: &$0) }
         if let count { FrameWriter.appendText(to: &writer) { subscriptionCount(channel, count, to: &$0) } }
         return writer.finish()
+    }
+
+    /// The same of a presence channel: that it is in, and with whom.
+    static func enteredFrame(_ channel: ChannelName, members: PresenceMembers) -> SharedBytes {
+        let capacity = members.all.reduce(192) { $0 + 2 * $1.id.utf8.count + $1.info.count + $1.info.count / 4 + 16 }
+        return FrameWriter.text(capacity: capacity) {
+            subscriptionSucceeded(channel, members: members.all, to: &$0)
+        }
+    }
+
+    static func cacheMissFrame(_ channel: ChannelName) -> SharedBytes {
+        FrameWriter.text(capacity: 320) { cacheMiss(channel, to: &$0) }
     }
 
     static func memberAddedFrame(_ channel: ChannelName, _ member: PresenceMember) -> SharedBytes {

@@ -17,20 +17,23 @@ extension ChannelHome {
     ) -> ChannelFacts {
         let app = known(app)
         let key = ChannelKey(app.index, publication.channel)
+        metrics.published.add()
         let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
         guard let channel = isKept ? channel(key) : channels[key] else { return facts(of: key, now: now) }
         guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
         let frame = ServerEvent.publishedFrame(publication)
-        broadcast(frame, channel, except: publication.except, &effects)
-        metrics.published.add()
+        broadcast(frame, channel, except: publication.except.map { .socket($0) }, &effects)
         if isKept { keep(publication, frame, channel, now: now) }
         return facts(of: key, now: now)
     }
 
     /// What is known of a channel.
     package func facts(of key: ChannelKey, now: UInt64) -> ChannelFacts {
+        facts(of: key, channels[key], now: now)
+    }
+
+    private func facts(of key: ChannelKey, _ channel: HomeChannel?, now: UInt64) -> ChannelFacts {
         var facts = ChannelFacts()
-        let channel = channels[key]
         facts.subscriptionCount = channel?.total ?? 0
         if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
         if let cached = channel?.cached, cached.due > now {
@@ -40,12 +43,17 @@ extension ChannelHome {
         return facts
     }
 
-    /// The app's occupied channels here whose names begin with `prefix`.
-    package func channels(of app: App, prefix: String, now: UInt64) -> [String: ChannelFacts] {
+    /// The loops that have somebody in the channel.
+    package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
+
+    /// The app's occupied channels here whose names begin with `prefix`; not all of them where they are more than `max`.
+    package func channels(of app: App, prefix: String, max: Int, now: UInt64) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
-        for key in channels.keys where key.app == app.index && key.name.string.utf8.starts(with: prefix.utf8) {
-            let facts = facts(of: key, now: now)
-            if facts.isOccupied { found[key.name.string] = facts }
+        for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
+            let facts = facts(of: key, channel, now: now)
+            guard facts.isOccupied else { continue }
+            found[key.name.string] = facts
+            if found.count > max { break }
         }
         return found
     }

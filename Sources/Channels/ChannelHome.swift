@@ -25,8 +25,8 @@ package struct ChannelHome {
     package enum Effect: Sendable {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
-        /// Send the frame to the channel's subscribers on each loop of the set, but to the connection of that id.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: SocketID?)
+        /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -34,7 +34,7 @@ package struct ChannelHome {
     let limits: HomeLimits
     let metrics: EngineMetrics
     private let loops: Int
-    var channels: [ChannelKey: HomeChannel] = [:]
+    var channels = ChannelTable()
     /// The apps as they are now, by index, as far as they were seen.
     private var apps: ContiguousArray<App?> = []
     /// Users and channels that are about to be gone, in the order in which they were left.
@@ -88,7 +88,7 @@ package struct ChannelHome {
         switch request {
         case .enter(let entry): enter(entry, from: loop, now: now, &effects)
         case .exit(let exit): self.exit(exit, from: loop, now: now, &effects)
-        case .relay(let relay): self.relay(relay, &effects)
+        case .relay(let relay): self.relay(relay, from: loop, &effects)
         }
     }
 
@@ -100,7 +100,7 @@ package struct ChannelHome {
             return
         }
         if let member = entry.member, !channel.members.contains(member.id),
-            channel.members.count >= app.limits.presenceMembersMax
+            !makesRoom(channel, app, &effects)
         {
             effects.append(
                 .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
@@ -130,9 +130,9 @@ package struct ChannelHome {
         removeIfUnused(channel)
     }
 
-    private mutating func relay(_ relay: ChannelRelay, _ effects: inout Effects) {
+    private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: relay.sender, &effects)
+        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -157,6 +157,17 @@ package struct ChannelHome {
 
     // MARK: Members
 
+    /// Whether one more user may come: who has left gives way, the first of them first. Only users who are connected
+    /// hold their places against a newcomer.
+    private mutating func makesRoom(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) -> Bool {
+        while channel.members.count >= app.limits.presenceMembersMax {
+            guard let user = channel.members.firstToLeave else { return false }
+            departing -= 1
+            removed(user, channel, app, &effects)
+        }
+        return true
+    }
+
     private mutating func arrived(
         _ member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) {
@@ -165,6 +176,7 @@ package struct ChannelHome {
         case .back: departing -= 1
         case .first:
             metrics.members.add(1)
+            channel.membersFrame = nil
             if !channel.loops.isEmpty {
                 broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
             }
@@ -176,6 +188,7 @@ package struct ChannelHome {
 
     mutating func removed(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
         channel.members.remove(user)
+        channel.membersFrame = nil
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
             broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
@@ -198,16 +211,27 @@ package struct ChannelHome {
                 effects.append(.webhook(app, .cacheMiss(channel.name)))
             }
         }
-        // Where it is not about to be told to everybody.
-        let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil
-        let frames = ServerEvent.enteredFrames(
-            channel.name, members: channel.name.kind.isPresence ? channel.members : nil, isMiss: isMiss, count: count)
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
-            isRepeated: entry.isRepeated, frames: frames, cached: cached)
+            isRepeated: entry.isRepeated, frames: enteredFrames(channel, app, isRepeated: entry.isRepeated, now: now),
+            following: isMiss ? ServerEvent.cacheMissFrame(channel.name) : cached)
     }
 
-    func broadcast(_ frame: SharedBytes, _ channel: HomeChannel, except: SocketID?, _ effects: inout Effects) {
+    private func enteredFrames(
+        _ channel: HomeChannel, _ app: App, isRepeated: Bool, now: UInt64
+    ) -> SharedBytes {
+        guard channel.name.kind.isPresence else {
+            // Where it is not about to be told to everybody.
+            let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil
+            return ServerEvent.enteredFrames(channel.name, count: count)
+        }
+        // Who is in may ask again and again, without a signature: the list is not written each time.
+        let frame = channel.membersFrame ?? ServerEvent.enteredFrame(channel.name, members: channel.members)
+        if isRepeated { channel.membersFrame = frame }
+        return frame
+    }
+
+    func broadcast(_ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion?, _ effects: inout Effects) {
         guard !channel.loops.isEmpty else { return }
         effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
     }

@@ -72,10 +72,18 @@ package struct ChannelExit: Sendable, Equatable {
 package struct ChannelRelay: Sendable {
     package let app: App
     package let key: ChannelKey
-    package let sender: SocketID
+    package let sender: SessionID
     package let frame: SharedBytes
     /// What the app's backend is told, where it wants to be.
     package let webhook: WebhookEvent?
+}
+
+/// The one connection that does not get what is sent to a channel.
+package enum Exclusion: Sendable, Hashable {
+    /// As a backend names it: wherever it is.
+    case socket(SocketID)
+    /// The sender of a client's event.
+    case session(SessionID, loop: Int)
 }
 
 /// What a home says to a loop. What it broadcasts to the channel later follows by the same mailbox.
@@ -93,8 +101,8 @@ package struct ChannelEntered: Sendable {
     package let isRepeated: Bool
     /// What it is told: that it is in, and what else there is to say.
     package let frames: SharedBytes
-    /// The last event of a cache channel.
-    package let cached: SharedBytes?
+    /// The last event of a cache channel, or that none is kept.
+    package let following: SharedBytes?
 
     /// For one that is no longer there to hear it.
     package func exit(hasEnded: Bool) -> ChannelExit? {

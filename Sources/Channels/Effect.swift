@@ -6,6 +6,9 @@ import Sync
 package enum Effect {
     /// Queue the frame to the session.
     case send(SharedBytes)
+    /// Queue the frames as they are, not compressed for this session alone: they cost it a short message, and it may ask
+    /// again and again.
+    case queue(SharedBytes)
     /// Have the token verified, the session's input paused meanwhile, and report by `Hub.tokenVerified`.
     case verify(token: String)
     /// Have the user's action applied, and report by `Hub.answered`.

@@ -28,7 +28,7 @@ package final class EngineMetrics: MetricSource {
     /// Events that were published to ordinary channels by apps' backends, and by clients.
     let published = Counter()
     let clientEvents = Counter()
-    let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "rate", "size"])
+    let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
 
     /// - Parameter authFailures: the hub's, whose reasons include those named here.
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
@@ -45,6 +45,11 @@ package final class EngineMetrics: MetricSource {
     /// What lies behind a client's place cannot be had.
     func lost(_ loss: ResumeLoss) {
         resumes["lost", loss.rawValue].add()
+    }
+
+    /// A client's event was dropped, for too many are on their way.
+    package func droppedClientEvent() {
+        refusedClientEvents["overload"].add()
     }
 
     /// A session has come into a channel, or left one.

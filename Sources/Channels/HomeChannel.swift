@@ -14,6 +14,8 @@ final class HomeChannel {
     private(set) var total = 0
     /// Of a presence channel.
     var members = PresenceMembers()
+    /// What a session is told that is in with these members, until they are others; kept once one has asked again.
+    var membersFrame: SharedBytes?
     /// Of a cache channel: the last event that the app's backend published.
     var cached: CachedFrame?
     /// The departure by which the app's backend hears that nobody is left; 0 where none does.

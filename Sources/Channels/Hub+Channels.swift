@@ -84,6 +84,10 @@ extension Hub {
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(ServerEvent.succeededFrame(name)))
         }
+        let detail = session.detail ?? SessionDetail()
+        session.detail = detail
+        // The answer to the one before is this one's, too.
+        guard detail.asksAgain(session.subscriptions[place].serial) else { return }
         effects.append(
             .request(
                 .enter(
@@ -95,19 +99,29 @@ extension Hub {
     // MARK: The home's answers
 
     /// The channel's home has let the session in.
-    package func entered(_ entered: ChannelEntered, _ session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter hasRoom: whether little is queued to the connection. A repeated answer is left out where there is much:
+    ///   members are a long list, and asking for it costs a client next to nothing.
+    package func entered(
+        _ entered: ChannelEntered, _ session: Session, hasRoom: Bool = true, _ effects: inout Effects
+    ) {
+        if entered.isRepeated {
+            session.detail?.isAnsweredAgain(entered.serial)
+            guard hasRoom, session.subscriptions.contains(where: { $0.serial == entered.serial }) else { return }
+            effects.append(.queue(entered.frames))
+            if let following = entered.following { effects.append(.queue(following)) }
+            return
+        }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
             // Taken back meanwhile.
             if let exit = entered.exit(hasEnded: false) { effects.append(.request(.exit(exit))) }
             return
         }
-        if !entered.isRepeated {
-            let channel = session.subscriptions[place].channel
-            channel.joining -= 1
-            session.subscriptions[place].standing = channel.append(session.id)
-        }
+        let channel = session.subscriptions[place].channel
+        channel.joining -= 1
+        session.subscriptions[place].standing = channel.append(session.id)
         effects.append(.send(entered.frames))
-        if let cached = entered.cached { effects.append(.send(cached)) }
+        if let following = entered.following { effects.append(.send(following)) }
     }
 
     /// The channel's home has not.
@@ -175,7 +189,7 @@ extension Hub {
                 .request(
                     .relay(
                         ChannelRelay(
-                            app: app, key: ChannelKey(app.index, name), sender: session.socketID,
+                            app: app, key: ChannelKey(app.index, name), sender: session.id,
                             frame: ServerEvent.clientFrame(event, name, data: text, userID: userID),
                             webhook: webhook))))
         }

@@ -67,18 +67,20 @@ package final class Hub {
             + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
     }
 
-    /// The streams of the app whose names begin with `prefix` and that somebody of this loop is in.
-    package func streams(of app: App, prefix: String) -> [String: ChannelFacts] {
+    /// The streams of the app whose names begin with `prefix` and that somebody of this loop is in; not all of them where
+    /// they are more than `max`.
+    package func streams(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
         guard app.ownsDatabase else { return [:] }
         var found: [String: ChannelFacts] = [:]
-        for table in [userStreams, privateStreams] {
-            for channel in table.entries.lazy.map(\.value) {
-                guard channel.memberCount > 0, let name = channel.stream?.format(),
-                    name.utf8.starts(with: prefix.utf8)
-                else { continue }
+        for (form, table) in [(StreamForm.user, userStreams), (.privateUser, privateStreams)] {
+            // Their names are written only where they may begin so.
+            guard zip(form.prefix.bytes, prefix.utf8).allSatisfy(==) else { continue }
+            for channel in table.entries.lazy.map(\.value) where channel.memberCount > 0 {
+                guard let name = channel.stream?.format(), name.utf8.starts(with: prefix.utf8) else { continue }
                 var facts = ChannelFacts()
                 facts.subscriptionCount = channel.memberCount
                 found[name] = facts
+                if found.count > max { return found }
             }
         }
         return found

@@ -12,6 +12,8 @@ struct PresenceMembers {
     }
 
     private var members: [TextKey: Member] = [:]
+    /// Users who may still come back.
+    private var lingering = 0
 
     var count: Int { members.count }
     var isEmpty: Bool { members.isEmpty }
@@ -41,7 +43,9 @@ struct PresenceMembers {
         }
         members[key]?.connections += 1
         members[key]?.departure = 0
-        return known.departure == 0 ? .further : .back
+        guard known.departure != 0 else { return .further }
+        lingering -= 1
+        return .back
     }
 
     /// A connection of the user goes: true where it was the last.
@@ -54,13 +58,22 @@ struct PresenceMembers {
 
     /// The user, without a connection, is kept until that departure.
     mutating func linger(_ id: String, until departure: UInt64) {
-        members[TextKey(id)]?.departure = departure
+        let key = TextKey(id)
+        guard let known = members[key]?.departure else { return }
+        if known == 0 { lingering += 1 }
+        members[key]?.departure = departure
+    }
+
+    /// Who has no connection for the longest time; nil where all have one.
+    var firstToLeave: String? {
+        guard lingering > 0 else { return nil }
+        return members.values.lazy.filter { $0.departure != 0 }.min { $0.departure < $1.departure }?.member.id
     }
 
     /// Whether the user waits for that departure.
     func lingers(_ id: String, until departure: UInt64) -> Bool { members[TextKey(id)]?.departure == departure }
 
     mutating func remove(_ id: String) {
-        members[TextKey(id)] = nil
+        if let gone = members.removeValue(forKey: TextKey(id)), gone.departure != 0 { lingering -= 1 }
     }
 }

@@ -19,7 +19,7 @@ package struct Publication: Sendable {
 
 /// What the hub knows of one channel, over all loops.
 package struct ChannelFacts: Sendable, Equatable {
-    /// Connections that are in it; it is occupied where there is one.
+    /// Connections that are in it.
     package var subscriptionCount = 0
     /// Users in it; nil but for presence channels.
     package var userCount: Int?

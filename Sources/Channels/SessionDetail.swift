@@ -5,6 +5,8 @@ import Sync
 final class SessionDetail {
     /// Who the session is in the presence channels that it is in or awaits.
     private var memberships: ContiguousArray<Membership> = []
+    /// Subscriptions, by serial, whose repeated subscribe is unanswered: each once.
+    private var askingAgain: ContiguousArray<UInt32> = []
     /// How many client events it may send.
     var clientEvents = EventBudget()
     /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none, nil where it was longer than
@@ -16,6 +18,17 @@ final class SessionDetail {
     private struct Membership {
         let channel: Channel
         let userID: String
+    }
+
+    /// A subscribe is repeated: false where one of that serial is unanswered.
+    func asksAgain(_ serial: UInt32) -> Bool {
+        guard !askingAgain.contains(serial) else { return false }
+        askingAgain.append(serial)
+        return true
+    }
+
+    func isAnsweredAgain(_ serial: UInt32) {
+        askingAgain.removeAll { $0 == serial }
     }
 
     func enter(_ channel: Channel, as userID: String) {

@@ -44,5 +44,5 @@ extension SubscriberList: Sequence {
 
 extension SessionID {
     /// No session: no loop has as many slots.
-    static let nobody = SessionID(slot: .max, generation: 0)
+    package static let nobody = SessionID(slot: .max, generation: 0)
 }

@@ -89,7 +89,7 @@ final class CourierInbox: Sendable {
 
         mutating func take(_ apps: [WebhookApp]) {
             self.apps = apps
-            appCount = max(1, apps.count)
+            appCount = max(1, apps.count { !$0.endpoints.isEmpty })
         }
     }
 

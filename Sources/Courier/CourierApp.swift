@@ -38,6 +38,7 @@ struct Turns {
         requestsMax = max(1, limits.requestsMax)
     }
 
+    /// - Parameter apps: those that have endpoints.
     mutating func replace(_ apps: [CourierApp]) {
         self.apps = apps
         turn = 0

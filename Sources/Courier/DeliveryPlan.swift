@@ -65,7 +65,7 @@ struct DeliveryPlan {
             for endpoint in app.endpoints { remove(endpoint) }
             app.endpoints = []
         }
-        turns.replace(configured.compactMap { apps[$0.id] })
+        turns.replace(configured.compactMap { $0.endpoints.isEmpty ? nil : apps[$0.id] })
     }
 
     private mutating func change(

@@ -4,21 +4,26 @@ import Pusher
 /// The apps and their channels, as a route asks for them. Used on the loop that called the route, during the call.
 ///
 /// Answers that all come from that loop are returned; else nil is, and `answer` gets them later, once, on any thread.
-/// What a publish returns is told when every home has handed the event on: a backend that waits for its answers cannot
-/// outrun the hub.
+/// What a publish returns is told when every loop has queued the event to its subscribers: a backend that waits for its
+/// answers cannot outrun the hub.
 package protocol ChannelDirectory {
     /// The app of that id, or of that key.
     func app(id: String) -> App?
     func app(key: String) -> App?
+
+    /// Whether so much is on its way between loops that nothing more should be published: answers alone hold nobody back
+    /// who has many connections.
+    var isOverloaded: Bool { get }
 
     /// Publishes to each channel, and tells what the hub knows of each of them afterwards, in their order.
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]?
 
-    /// The occupied channels whose names begin with `prefix`.
+    /// The occupied channels whose names begin with `prefix`. Where they are more than `max`, more than `max` of them, and
+    /// not all.
     func channels(
-        of app: App, prefix: String, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
     ) -> [String: ChannelFacts]?
 
     /// What is known of one channel, occupied or not.

@@ -11,6 +11,11 @@ extension ClientLoop {
     /// A session of this loop comes, goes, or has an event for the others.
     func request(_ request: ChannelRequest) {
         let target = hubContext.home(of: request.key)
+        if case .relay = request {
+            // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than he is.
+            guard !isOverloaded else { return metrics.engine.droppedClientEvent() }
+            if target != number { metrics.publishes.add() }
+        }
         if target == number {
             received(request, from: number)
         } else {
@@ -75,6 +80,7 @@ extension ClientLoop {
                 if target == number {
                     deliver(frame, variants, to: key, except: except)
                 } else {
+                    metrics.publishes.add()
                     hubContext.mailboxes[target].post(.publish(key, frame, except: except, variants))
                 }
             }
@@ -89,7 +95,8 @@ extension ClientLoop {
         switch answer {
         case .entered(let entered):
             if let connection = connection(entered.session), let session = connection.session {
-                engage(connection) { $0.entered(entered, session, &$1) }
+                let hasRoom = !connection.isCrowded(limits)
+                engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
             } else if let exit = entered.exit(hasEnded: true) {
                 request(.exit(exit))
             }
@@ -99,27 +106,44 @@ extension ClientLoop {
         }
     }
 
-    /// Queues the frame to every subscriber that this loop has of the channel, but to the connection of that id. `variants`:
-    /// nil where nobody needs the frame compressed.
-    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: SocketID?) {
+    /// Queues the frame to every subscriber that this loop has of the channel, but to that one. `variants`: nil where nobody
+    /// needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: Exclusion?) {
         guard let channel = hub.channel(key) else { return }
+        // A copy: one that is closed leaves the channel.
         let subscribers = channel.subscribers
-        if let except {
-            for id in subscribers where connection(id)?.session?.socketID != except { deliver(frame, variants, to: id) }
-        } else {
-            if let only = subscribers.only { deliver(frame, variants, to: only) }
+        let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
+        if let only = subscribers.only, only != excluded { deliver(frame, variants, to: only) }
+        if excluded == .nobody {
             for id in subscribers.many { deliver(frame, variants, to: id) }
+        } else {
+            for id in subscribers.many where id != excluded { deliver(frame, variants, to: id) }
         }
         metrics.fanout.record(UInt64(subscribers.count))
         metrics.channelDeliveries.add(subscribers.count)
     }
 
-    /// Who reads too slowly is closed at the end of the tick: there is no log to go on from.
+    /// Which of these it is; nil where it is none of them.
+    private func session(_ exclusion: Exclusion, in subscribers: SubscriberList) -> SessionID? {
+        switch exclusion {
+        case .session(let id, let loop): loop == number ? id : nil
+        case .socket(let socketID):
+            subscribers.first { id in
+                loop.unretainedSource(slot: id.slot, generation: id.generation)?._withUnsafeGuaranteedRef {
+                    unsafeDowncast($0, to: Connection.self).session?.socketID == socketID
+                } ?? false
+            }
+        }
+    }
+
+    /// Who reads too slowly is closed: there is no log to go on from. But first the socket gets what it takes, for a burst
+    /// in one tick says nothing about the reader.
     @inline(__always)
     private func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID) {
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
             let connection = unsafeDowncast(source, to: Connection.self)
+            if connection.isOverfull(limits), connection.isTooSlow(limits) { return }
             if let variants {
                 connection.queue(variant(of: frame, variants, for: connection), on: loop)
             } else {

@@ -13,9 +13,12 @@ extension ClientLoop: ChannelDirectory {
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]? {
-        // One event to one channel, which is most of what is published.
-        if publications.count == 1, hubContext.home(of: ChannelKey(app.index, publications[0].channel)) == number {
-            return [publish(publications[0], of: app)]
+        // One event to one channel, of whose subscribers no other loop has any.
+        if publications.count == 1, let publication = publications.first {
+            let key = ChannelKey(app.index, publication.channel)
+            if hubContext.home(of: key) == number, channelHome.loops(in: key).isSubset(of: LoopSet(loop: number)) {
+                return [publish(publication, of: app)]
+            }
         }
         let places = publications.map { hubContext.home(of: ChannelKey(app.index, $0.channel)) }
         let homes = Set(places).sorted()
@@ -24,12 +27,35 @@ extension ClientLoop: ChannelDirectory {
             var next = Dictionary(uniqueKeysWithValues: zip(homes, parts.map { $0[...] }))
             return places.map { next[$0]?.popFirst() ?? ChannelFacts() }
         }
-        let parts = gather(
-            from: homes,
-            { loop in
-                zip(publications, places).filter { $0.1 == loop.number }.map { loop.publish($0.0, of: app) }
-            }, { answer(inOrder($0)) })
-        return parts.map(inOrder)
+        let gather = Gather(homes.count) { answer(inOrder($0)) }
+        for (place, home) in homes.enumerated() {
+            let part = { @Sendable (loop: ClientLoop) in
+                let own = zip(publications, places).lazy.filter { $0.1 == home }.map(\.0)
+                gather.take(loop.publish(own, of: app, gather), at: place)
+            }
+            if home == number { part(self) } else { hubContext.mailboxes[home].post(.ask(part)) }
+        }
+        return nil
+    }
+
+    var isOverloaded: Bool { metrics.publishes.count > limits.publishesUnderWayMax }
+
+    /// Publishes to channels whose home is this loop, and has the other loops that have subscribers say when they have
+    /// taken all of it: what is asked stands behind what was published in their mailboxes.
+    private func publish(
+        _ publications: some Sequence<Publication>, of app: App, _ gather: Gather<[ChannelFacts]>
+    ) -> [ChannelFacts] {
+        var takers: LoopSet = []
+        var facts: [ChannelFacts] = []
+        for publication in publications {
+            takers.formUnion(channelHome.loops(in: ChannelKey(app.index, publication.channel)))
+            facts.append(publish(publication, of: app))
+        }
+        for target in hubContext.mailboxes.indices where target != number && takers.contains(loop: target) {
+            gather.wait()
+            hubContext.mailboxes[target].post(.ask { _ in gather.waited() })
+        }
+        return facts
     }
 
     /// Publishes to a channel whose home is this loop.
@@ -38,23 +64,26 @@ extension ClientLoop: ChannelDirectory {
     }
 
     func channels(
-        of app: App, prefix: String, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
     ) -> [String: ChannelFacts]? {
         let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
             // A stream's name is told by each loop that has somebody in it, an ordinary channel's by its home alone.
-            parts.reduce(into: [:]) { all, part in
+            var all = [String: ChannelFacts](minimumCapacity: parts.reduce(0) { $0 + $1.count })
+            for part in parts {
                 all.merge(part) { left, right in
                     var sum = left
                     sum.subscriptionCount += right.subscriptionCount
                     return sum
                 }
             }
+            return all
         }
         let parts = gather(
             from: Array(hubContext.mailboxes.indices),
             { loop in
-                let ordinary = loop.channelHome.channels(of: app, prefix: prefix, now: loop.loop.now.nanoseconds)
-                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix)) { ordinary, _ in ordinary }
+                let ordinary = loop.channelHome.channels(
+                    of: app, prefix: prefix, max: max, now: loop.loop.now.nanoseconds)
+                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
             }, { answer(merge($0)) })
         return parts.map(merge)
     }

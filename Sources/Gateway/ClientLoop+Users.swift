@@ -52,13 +52,14 @@ extension ClientLoop {
     }
 
     private func setUserAlarm() {
-        guard let userAlarm else { return }
+        guard let userAlarm, !awaitsUserTurn else { return }
         guard let due = userHome.nextDue else { return userAlarm.unset() }
         if due > loop.now.nanoseconds {
             loop.setDeadline(userAlarm, Instant(nanoseconds: due))
         } else {
             // More is due than is done in one turn; others have theirs first.
             userAlarm.unset()
+            awaitsUserTurn = true
             mailbox.post(.usersDue)
         }
     }

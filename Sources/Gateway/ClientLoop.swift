@@ -49,6 +49,8 @@ final class ClientLoop {
     /// The users whose home this loop is, and what rings when one may be offline.
     var userHome: UserHome
     private(set) var userAlarm: Alarm?
+    /// Whether a turn of what is due has been posted.
+    var awaitsUserTurn = false
     var apps: ServedApps
     /// The slot of the next connection that has still to learn of new apps; nil where all have.
     var nextReplaced: Int?
@@ -188,15 +190,21 @@ final class ClientLoop {
             accepted(descriptor, address, refusal, usesTLS: usesTLS)
         case .users(let requests, let from): atUserHome(requests, from: from)
         case .told(let news): told(news)
-        case .usersDue: usersDue()
+        case .usersDue:
+            awaitsUserTurn = false
+            usersDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
-        case .request(let request, let from): received(request, from: from)
+        case .request(let request, let from):
+            if case .relay = request { metrics.publishes.subtract() }
+            received(request, from: from)
         case .answer(let answer): received(answer)
-        case .publish(let key, let frame, let except, let variants): deliver(frame, variants, to: key, except: except)
+        case .publish(let key, let frame, let except, let variants):
+            deliver(frame, variants, to: key, except: except)
+            metrics.publishes.subtract()
         case .ask(let question): question(self)
         case .channelsDue:
             awaitsChannelTurn = false

@@ -146,6 +146,8 @@ extension Connection {
         switch effect {
         case .send(let frame):
             if isEstablished { send(frame) }
+        case .queue(let frames):
+            if isEstablished { queue(frames) }
         case .verify(let token):
             phase = .awaitingToken
             updateInterest()

@@ -141,13 +141,30 @@ final class Connection: EventSource {
     /// The socket has not taken all.
     private func leftUnsent() {
         owner.metrics.queued.record(UInt64(output.byteCount))
-        let limits = owner.limits
-        if output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax, phase != .gone
-        {
-            owner.metrics.overloads["send_queue_full"].add()
-            slow()
-        }
+        // An answer to a request may be longer than that: no further one is read before it is sent, and who does not take
+        // it is found by what stays unacknowledged.
+        if isEstablished || phase == .closing, isOverfull(owner.limits) { overfull() }
         accountQueued()
+    }
+
+    /// Whether more is queued than may be, the socket perhaps not yet asked.
+    @inline(__always)
+    func isOverfull(_ limits: GatewayLimits) -> Bool {
+        output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax
+    }
+
+    /// Closes it, unless the socket takes enough of what is queued.
+    func isTooSlow(_ limits: GatewayLimits) -> Bool {
+        flush()
+        guard phase != .gone else { return true }
+        guard isOverfull(limits) else { return false }
+        overfull()
+        return true
+    }
+
+    private func overfull() {
+        owner.metrics.overloads["send_queue_full"].add()
+        slow()
     }
 
     override func deadlineReached() {

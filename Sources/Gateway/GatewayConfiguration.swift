@@ -92,6 +92,9 @@ package struct GatewayLimits: Sendable {
     /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has
     /// room for one message or request.
     package var unfinishedBytesMax = 64 << 20
+    /// Events of ordinary channels on their way between loops, one for each event and loop; above it clients' are dropped,
+    /// and what backends publish is answered with 503.
+    package var publishesUnderWayMax = 10_000
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000
     /// Connections from one address, or one network of IPv6 (/64); above it a request is answered with 429. Nil: no bound.

@@ -49,6 +49,8 @@ package final class GatewayMetrics: MetricSource {
     let pullModeEntries = Counter()
     /// The feed's outputs that the loops have before them.
     let backlog = EventBacklog()
+    /// Ordinary channels' events that the loops have before them.
+    let publishes = PublishBacklog()
 
     /// - Parameter engine: what the engines of all loops count.
     package init(engine: EngineMetrics = EngineMetrics()) {
@@ -125,6 +127,10 @@ package final class GatewayMetrics: MetricSource {
             pullModeEntries.count)
         exposition.gauge(
             "outbox_lag_events", "Events read that the loops have still to look at.", Double(backlog.count))
+        exposition.gauge(
+            "channel_lag_events",
+            "Events of ordinary channels on their way between loops, one for each event and loop.",
+            Double(publishes.count))
         tls.append(to: &exposition)
         compression.append(to: &exposition)
         engine.append(to: &exposition)

@@ -18,11 +18,21 @@ final class Gather<Part: Sendable>: Sendable {
 
     /// Each place once.
     func take(_ part: Part, at place: Int) {
-        let isWhole = state.withLock { state in
-            state.parts[place] = part
+        state.withLock { $0.parts[place] = part }
+        waited()
+    }
+
+    /// The answer waits for one thing more, which is no part of it. Called before the part is taken that led to it.
+    func wait() {
+        state.withLock { $0.missing += 1 }
+    }
+
+    /// That has come about.
+    func waited() {
+        let parts: [Part]? = state.withLock { state in
             state.missing -= 1
-            return state.missing == 0
+            return state.missing == 0 ? state.parts.compactMap(\.self) : nil
         }
-        if isWhole { answer(state.withLock { $0.parts.compactMap(\.self) }) }
+        if let parts { answer(parts) }
     }
 }

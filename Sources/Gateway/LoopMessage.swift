@@ -30,9 +30,9 @@ enum LoopMessage: Sendable {
     indirect case request(ChannelRequest, from: Int)
     /// From an ordinary channel's home: the answer to that.
     indirect case answer(ChannelAnswer)
-    /// From an ordinary channel's home: a frame for its subscribers but the connection of that id, and where the frame's
-    /// compressed forms are kept.
-    indirect case publish(ChannelKey, SharedBytes, except: SocketID?, FrameVariants?)
+    /// From an ordinary channel's home: a frame for its subscribers but that one, and where the frame's compressed forms are
+    /// kept.
+    indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?)
     /// From another loop: a question, which itself sees to its answer.
     case ask(@Sendable (ClientLoop) -> Void)
     /// From the loop itself: more is due of its ordinary channels.

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import Pusher
 import Testing
@@ -119,6 +120,84 @@ import Testing
         world.disconnect(two)
         world.settle()
         #expect(world.facts(cache).subscriptionCount == 0)
+    }
+
+    /// Asking again needs no signature, and a list of members is long: it is written once, and sent once for all that is
+    /// asked meanwhile, and not at all where the connection has much to read.
+    @Test func repeatedSubscribesAreCheap() throws {
+        let world = ChannelWorld(loops: 2)
+        let presence = world.name("presence-", homedAt: 0)
+        let cache = world.name("cache-", homedAt: 0)
+        let (one, two) = (world.connect(0), world.connect(1))
+        try world.subscribe(presence, user: "a", one)
+        try world.subscribe(presence, user: "b", two)
+        try world.subscribe(cache, two)
+        world.settle()
+        two.heard = []
+        for _ in 0..<50 {
+            try world.subscribe(presence, user: "b", two)
+            try world.subscribe(cache, two)
+        }
+        world.settle()
+        #expect(two.heard.count == 3 && two.heard[0].contains(#"\"count\":2"#) && two.heard[2] == miss(cache))
+        try world.subscribe(presence, user: "c", one)
+        try world.unsubscribe(presence, one)
+        world.settle()
+        two.heard = []
+        try world.subscribe(presence, user: "b", two)
+        world.settle()
+        #expect(two.heard.count == 1 && two.heard[0].contains(#"\"count\":1"#), "as it is now")
+        world.hasRoom = false
+        try world.subscribe(presence, user: "b", two)
+        world.settle()
+        world.hasRoom = true
+        #expect(two.heard.count == 1)
+        try world.subscribe(presence, user: "b", two)
+        world.settle()
+        #expect(two.heard.count == 2 && two.heard[1] == two.heard[0])
+    }
+
+    @Test func aListOfMembersIsWrittenOnce() throws {
+        let world = ChannelWorld(loops: 1)
+        var home = ChannelHome(loops: 1)
+        let key = world.key("presence-x")
+        func ask(_ user: String, _ isRepeated: Bool) throws -> SharedBytes {
+            var effects = ChannelHome.Effects()
+            let entry = ChannelEntry(
+                app: world.app, key: key, session: SessionID(slot: 0, generation: 1), serial: 1,
+                member: PresenceMember(id: user, info: []), isRepeated: isRepeated)
+            home.received(.enter(entry), from: 0, now: 1, &effects)
+            for case .answer(_, .entered(let entered)) in effects { return entered.frames }
+            throw CancellationError()
+        }
+        _ = try ask("a", false)
+        let first = try ask("a", true)
+        #expect(try ask("a", true).baseAddress == first.baseAddress)
+        _ = try ask("b", false)
+        #expect(try ask("a", true).baseAddress != first.baseAddress)
+    }
+
+    @Test func channelsAreFoundByAppAndPrefixAndNotBeyondABound() throws {
+        let world = ChannelWorld(loops: 1)
+        let other = App(
+            id: "2", credentials: AppCredentials(key: "k", secret: "s"), index: 1, ownsDatabase: false)
+        var home = ChannelHome(loops: 1)
+        func enter(_ name: String, _ app: App) {
+            var effects = ChannelHome.Effects()
+            let entry = ChannelEntry(
+                app: app, key: ChannelKey(app.index, world.key(name).name),
+                session: SessionID(slot: 0, generation: 1), serial: 1)
+            home.received(.enter(entry), from: 0, now: 1, &effects)
+        }
+        for number in 0..<5 { enter("news-\(number)", world.app) }
+        enter("other", world.app)
+        enter("news-9", other)
+        func found(_ prefix: String, _ max: Int, _ app: App) -> Int {
+            home.channels(of: app, prefix: prefix, max: max, now: 1).count
+        }
+        #expect(found("", 10, world.app) == 6 && found("news-", 10, world.app) == 5 && found("o", 10, world.app) == 1)
+        #expect(found("news-", 5, world.app) == 5 && found("news-", 4, world.app) == 5 && found("", 3, world.app) == 4)
+        #expect(found("", 10, other) == 1 && home.channelCount == 7)
     }
 
     @Test func aChannelIsVacatedWhenNobodyComesBack() throws {

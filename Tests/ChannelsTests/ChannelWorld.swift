@@ -9,7 +9,7 @@ import Sync
 final class ChannelWorld {
     enum Message {
         case request(ChannelRequest, from: Int), answer(ChannelAnswer)
-        case publish(ChannelKey, SharedBytes, except: SocketID?)
+        case publish(ChannelKey, SharedBytes, except: Exclusion?)
         case publication(Publication)
     }
 
@@ -50,6 +50,8 @@ final class ChannelWorld {
     private let clock = Clock()
     private var wires: [SessionID: Wire] = [:]
     private var lastGeneration: UInt32 = 0
+    /// Whether little is queued to connections.
+    var hasRoom = true
     /// In the order in which they were posted.
     var webhooks: [WebhookEvent] = []
     /// Called when a home hands on an event of a backend or a client.
@@ -162,7 +164,7 @@ final class ChannelWorld {
         input(loops[wire.loop].hub, &effects)
         for effect in effects {
             switch effect {
-            case .send(let frame): wire.heard += payloads(of: frame)
+            case .send(let frame), .queue(let frame): wire.heard += payloads(of: frame)
             case .request(let request):
                 post(.request(request, from: wire.loop), to: request.key.home(of: loops.count), from: wire.loop)
             default: break
@@ -224,7 +226,7 @@ final class ChannelWorld {
         switch message {
         case .request(let request, let from):
             if case .relay(let relay) = request {
-                published(relay.key, payload(of: relay.frame), relay.sender)
+                published(relay.key, payload(of: relay.frame), wires[relay.sender]?.session.socketID)
             }
             atHome(loop) { [now] home, effects in home.received(request, from: from, now: now, &effects) }
         case .publication(let publication):
@@ -234,7 +236,7 @@ final class ChannelWorld {
             atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
         case .answer(.entered(let entered)):
             if let wire = wires[entered.session] {
-                engage(wire) { $0.entered(entered, wire.session, &$1) }
+                engage(wire) { $0.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
             } else if let exit = entered.exit(hasEnded: true) {
                 post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
             }
@@ -243,7 +245,9 @@ final class ChannelWorld {
             engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let frame, let except):
             for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
-                guard let wire = wires[id], wire.session.socketID != except else { continue }
+                guard let wire = wires[id], except != .socket(wire.session.socketID),
+                    except != .session(id, loop: loop)
+                else { continue }
                 wire.heard += payloads(of: frame)
             }
         }

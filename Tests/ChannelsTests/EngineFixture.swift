@@ -173,7 +173,7 @@ enum Heard: Equatable, CustomStringConvertible {
     /// A page is heard as its frames.
     static func all(_ effect: Effect) -> [Heard] {
         switch effect {
-        case .send(let frame): payloads(of: frame).map(Heard.text)
+        case .send(let frame), .queue(let frame): payloads(of: frame).map(Heard.text)
         case .verify(let token): [.verify(token)]
         case .watchIdentity(let wait): [.watchIdentity(wait)]
         case .close(let code): [.close(code.rawValue)]

@@ -115,7 +115,7 @@ final class LoopWorld {
     private func perform(_ effects: Hub.Effects, _ wire: Wire) {
         for effect in effects {
             switch effect {
-            case .send(let frame): queue(frame, wire)
+            case .send(let frame), .queue(let frame): queue(frame, wire)
             case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
             case .forget(let name):
                 toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)

@@ -227,6 +227,32 @@ import Testing
         #expect(late.heard[0].contains("subscription_succeeded"))
     }
 
+    /// A place is held by who is connected: who left goes before his grace is over when another wants it, the first first.
+    @Test func whoHasLeftGivesWay() throws {
+        var limits = AppLimits()
+        limits.presenceMembersMax = 3
+        let world = ChannelWorld(loops: 1, appLimits: limits)
+        let wires = ["a", "b", "c", "d", "e"].map { ($0, world.connect(0)) }
+        for (user, wire) in wires.prefix(3) { try world.subscribe("presence-x", user: user, wire) }
+        world.disconnect(wires[1].1)
+        world.advance(.seconds(1))
+        world.disconnect(wires[2].1)
+        wires[0].1.heard = []
+        try world.subscribe("presence-x", user: "d", wires[3].1)
+        #expect(wires[0].1.heard == [removed("presence-x", "b"), added("presence-x", "d")])
+        #expect(world.users("presence-x") == ["a", "c", "d"])
+        try world.subscribe("presence-x", user: "e", wires[4].1)
+        #expect(world.users("presence-x") == ["a", "d", "e"])
+        let late = world.connect(0)
+        try world.subscribe("presence-x", user: "c", late)
+        #expect(late.heard.count == 1 && late.heard[0].contains(#"\"status\":403"#), "all places are held")
+        world.advance(.seconds(5))
+        #expect(wires[0].1.heard.count == 4 && world.users("presence-x") == ["a", "d", "e"])
+        for wire in [wires[0], wires[3], wires[4]] { world.disconnect(wire.1) }
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0 && world.nextDue == nil)
+    }
+
     @Test func infosAreBounded() throws {
         var limits = AppLimits()
         limits.presenceMemberBytesMax = 10

@@ -42,6 +42,14 @@ struct FairnessTests {
         #expect(world.depart(at: 1).isEmpty, "the one has more than a quarter, the other has it")
     }
 
+    @Test func whoHasNoEndpointsIsLeftNothing() {
+        var limits = CourierLimits()
+        (limits.requestsMax, limits.linesPerEndpoint) = (8, 1)
+        let world = PlanWorld(limits, metrics, [WebhookApp(urls("a", 20)), WebhookApp([], id: "2")])
+        world.post(["x"], at: 0)
+        #expect(world.depart(at: 0).count == 8)
+    }
+
     @Test func appsTakeTurns() {
         let world = slowAndQuick()
         world.post(["x"], at: 0)

@@ -151,9 +151,9 @@ import Testing
             for serial in 1...4 as ClosedRange<UInt32> { fixture.feed([.positioned(stream, serial: serial, position)]) }
             count = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }.subscriptionCount
         }
-        let all = await fixture.ask { loop, answer in loop.channels(of: app, prefix: "user.", answer) }
+        let all = await fixture.ask { loop, answer in loop.channels(of: app, prefix: "user.", max: 10, answer) }
         #expect(all.count == 1 && all["user.u1.items"]?.subscriptionCount == 4)
-        #expect(await fixture.ask { loop, answer in loop.channels(of: app, prefix: "x", answer) }.isEmpty)
+        #expect(await fixture.ask { loop, answer in loop.channels(of: app, prefix: "x", max: 10, answer) }.isEmpty)
     }
 
     /// A publish crosses once to each loop that has subscribers, and takes no lock beyond the mailboxes'.

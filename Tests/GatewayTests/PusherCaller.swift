@@ -64,6 +64,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         var users: [String: [String]] = [:]
         var published: [Publication] = []
         var terminated: [String] = []
+        var isOverloaded = false
         var holds = false
         var held: [@Sendable () -> Void] = []
     }
@@ -98,6 +99,12 @@ final class ModelDirectory: ChannelDirectory, Sendable {
             state.facts[channel] = facts
             state.users[channel] = users
         }
+    }
+
+    /// Whether more is on its way than should be.
+    var isOverloaded: Bool {
+        get { state.withLock { $0.isOverloaded } }
+        set { state.withLock { $0.isOverloaded = newValue } }
     }
 
     /// From here on answers are held.
@@ -137,7 +144,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
     }
 
     func channels(
-        of app: App, prefix: String, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
     ) -> [String: ChannelFacts]? {
         let found = state.withLock { $0.facts }.filter { $0.key.hasPrefix(prefix) && $0.value.subscriptionCount > 0 }
         return give(found, answer)

@@ -81,6 +81,7 @@ import Testing
             let lost = try backend.connection()
             try await lost.sendRaw(request)
             await backend.directory.untilHeld()
+            await lost.resetAtTheEnd()
         }
         // The hub has seen it go; the connection that is left is the backend's other one.
         while backend.fixture.connections > 1 { await Task.yield() }

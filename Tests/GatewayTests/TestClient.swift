@@ -107,6 +107,12 @@ actor TestClient {
         return head
     }
 
+    /// Its end will be a reset: who only ends what it sends may still wait for an answer.
+    func resetAtTheEnd() {
+        var abrupt = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &abrupt, socklen_t(MemoryLayout<linger>.size))
+    }
+
     func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
 
     func sendRaw(_ bytes: [UInt8]) async throws {

@@ -116,6 +116,9 @@ class Judgement:
         # And an undo may take one of the set that is not shown.
         noted |= {key for key, row in history.rows.items() if row.type == "undo" and self._brings_note(
             self.ledger.entries[key].action.payload.get("targetKey"))}
+        # Nor is there one where the dose that it answered with had been announced before, to the revision: of two equal
+        # notes an undo takes either.
+        noted |= {key for key, row in history.rows.items() if row.type == "resolve" and self._was_announced(row, history)}
         for key, row in history.rows.items():
             if row.status == "applied" and not history.by_key[key] and key not in noted:
                 self.fault(f"{key}: {row.type} was applied without any event: {row.answer}")
@@ -124,6 +127,15 @@ class Judgement:
                 dose = told.get(change.identity)
                 if dose is None or dose["rev"] != change.after["rev"] or dose["status"] != change.after["status"]:
                     self.fault(f"{key}: the answer tells {dose} of {change}")
+
+    @staticmethod
+    def _was_announced(row, history):
+        dose = row.answer.get("result") or {}
+        if not dose.get("note") or row.status != "applied":
+            return False
+        top = next(iter(row.answer["positions"].values()))["offset"]
+        return any(change.identity == dose["id"] and change.after.get("rev") == dose["rev"] and change.offset <= top
+                   for change in history.changes)
 
     def _brings_note(self, key):
         entry = self.ledger.entries.get(key)
