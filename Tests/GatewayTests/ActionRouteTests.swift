@@ -179,7 +179,7 @@ import Testing
             try await client.sendRaw("\(head)\(bytes)\r\n\r\n" + String(repeating: " ", count: bytes))
             #expect(try await client.response().head.hasPrefix("HTTP/1.1 \(status) "))
         }
-        try await client.sendRaw("\(head)262145\r\n\r\n")
+        try await client.sendRaw("\(head)655361\r\n\r\n")
         #expect(try await client.response().head.hasPrefix("HTTP/1.1 413 "), "before it has come")
     }
 
