@@ -245,8 +245,9 @@ class Crowd:
             assert len(under_way) < before, self.faults[:5]
 
     def answered(self, people):
-        """A round trip of each: what it said before has been dealt with."""
+        """A round trip of each: what it said before has been dealt with, and its channels' homes have let it in."""
         people = [person for person in people if person.is_open]
         for person in people:
             person.ping()
-        self.until(lambda: all(person.pongs == person.pings for person in people), "pongs")
+        self.until(lambda: all(person.pongs == person.pings and person.inside <= person.acknowledged
+                               for person in people if person.is_open), "pongs, and channels")
