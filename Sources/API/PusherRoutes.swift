@@ -14,7 +14,7 @@ import Sync
 package final class PusherRoutes: Sendable {
     /// What is the same for all apps.
     package struct Settings: Sendable {
-        /// Refuse a call whose signature has come before.
+        /// Refuse a call whose signature has come before, or may have come before these routes were made.
         package var refusesReplays = false
         /// Keys whose answers are kept; 0: keys mean nothing.
         package var idempotencyKeysMax = 65_536
@@ -29,6 +29,8 @@ package final class PusherRoutes: Sendable {
     private let rates = PublishRates()
     let metrics: APIMetrics
     private let now: @Sendable () -> UnixTime
+    /// When the routes were made: seconds since 1970.
+    private let startedAt: Int64
 
     /// - Parameter now: the clock that timestamps are held against.
     package init(
@@ -41,6 +43,7 @@ package final class PusherRoutes: Sendable {
         seenCalls = settings.refusesReplays ? SeenCalls() : nil
         self.metrics = metrics
         self.now = now
+        startedAt = now().microseconds / 1_000_000
     }
 
     /// What a route does with its answer, when it comes later.
@@ -141,6 +144,8 @@ package final class PusherRoutes: Sendable {
         _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
         guard let seenCalls else { return try body() }
+        // Nobody remembers what came before, and of that second not all.
+        guard call.timestamp > startedAt else { throw .beforeStart }
         switch seenCalls.insert(call, of: app.index, now: seconds) {
         case .new: break
         case .seen: throw .replay

@@ -10,6 +10,8 @@ final class CourierApp {
     struct Lane {
         var ready = Row<DeliveryLine>()
         var underWay = 0
+        /// Whether the app waits for its turn.
+        var isInTurn = false
     }
 
     init(_ id: String) {
@@ -25,11 +27,16 @@ final class CourierApp {
 /// A quarter of the places is each app's own, and one more is taken only while all who wait have theirs. The last quarter is
 /// left to apps that have less, where there are several: what is slow would hold it for as long as a request may take. Lines
 /// whose last request failed have half of the places, and in them the same rules: what fails may take long to fail.
+///
+/// Only apps with lines that may send are in turn, and of those only few can have a quarter of the places, so that however
+/// many apps there are, few are looked at.
 struct Turns {
     private let requestsMax: Int
-    private var apps: [CourierApp] = []
-    /// The app whose turn it is.
-    private var turn = 0
+    /// Apps that have endpoints.
+    private var appCount = 0
+    /// Apps with lines that may send, the next first; some may have none any more.
+    private var fresh = Row<CourierApp>()
+    private var again = Row<CourierApp>()
     /// Requests under way, and those of them that are made again.
     private(set) var underWay = 0
     private var againUnderWay = 0
@@ -38,16 +45,22 @@ struct Turns {
         requestsMax = max(1, limits.requestsMax)
     }
 
-    /// - Parameter apps: those that have endpoints.
-    mutating func replace(_ apps: [CourierApp]) {
-        self.apps = apps
-        turn = 0
+    /// So many apps have endpoints from now on.
+    mutating func replace(apps count: Int) { appCount = count }
+
+    mutating func makeReady(_ line: DeliveryLine) {
+        line.state = .ready
+        if line.failures > 0 { makeReady(line, \.again, \.again) } else { makeReady(line, \.fresh, \.fresh) }
     }
 
-    func makeReady(_ line: DeliveryLine) {
-        line.state = .ready
+    private mutating func makeReady(
+        _ line: DeliveryLine, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
+        _ row: WritableKeyPath<Turns, Row<CourierApp>>
+    ) {
         let app = line.endpoint.app
-        if line.failures > 0 { app.again.ready.append(line) } else { app.fresh.ready.append(line) }
+        app[keyPath: lane].ready.append(line)
+        if !app[keyPath: lane].isInTurn { self[keyPath: row].append(app) }
+        app[keyPath: lane].isInTurn = true
     }
 
     /// No line of the endpoint may send for now.
@@ -60,10 +73,10 @@ struct Turns {
     mutating func next() -> DeliveryLine? {
         guard underWay < requestsMax else { return nil }
         let line: DeliveryLine
-        if let failed = next(\.again, taken: againUnderWay, of: max(1, requestsMax / 2)) {
+        if let failed = next(\.again, \.again, taken: againUnderWay, of: max(1, requestsMax / 2)) {
             againUnderWay += 1
             line = failed
-        } else if let first = next(\.fresh, taken: underWay, of: requestsMax) {
+        } else if let first = next(\.fresh, \.fresh, taken: underWay, of: requestsMax) {
             line = first
         } else {
             return nil
@@ -88,37 +101,40 @@ struct Turns {
     }
 
     private mutating func next(
-        _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>, taken: Int, of places: Int
+        _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>, _ row: WritableKeyPath<Turns, Row<CourierApp>>,
+        taken: Int, of places: Int
     ) -> DeliveryLine? {
         guard taken < places else { return nil }
-        var withoutRight: Int?
-        for step in apps.indices {
-            let place = (turn + step) % apps.count
-            let app = apps[place]
-            guard !app[keyPath: lane].ready.isEmpty else { continue }
-            if app.underWay < share(of: requestsMax), app[keyPath: lane].underWay < share(of: places) {
-                return take(place, lane)
+        // Whoever has his share already goes behind the others. Where all have, each is where he was when all were looked at.
+        for _ in 0..<self[keyPath: row].count {
+            guard let app = self[keyPath: row].first else { break }
+            self[keyPath: row].removeFirst()
+            guard !app[keyPath: lane].ready.isEmpty else {
+                app[keyPath: lane].isInTurn = false
+                continue
             }
-            withoutRight = withoutRight ?? place
+            self[keyPath: row].append(app)
+            guard app.underWay < share(of: requestsMax), app[keyPath: lane].underWay < share(of: places) else { continue }
+            return take(app, lane)
         }
-        guard let withoutRight, taken < places - left(of: places), underWay < requestsMax - left(of: requestsMax) else {
-            return nil
-        }
-        return take(withoutRight, lane)
+        guard taken < places - left(of: places), underWay < requestsMax - left(of: requestsMax),
+            let app = self[keyPath: row].first
+        else { return nil }
+        self[keyPath: row].removeFirst()
+        self[keyPath: row].append(app)
+        return take(app, lane)
     }
 
     private func share(of places: Int) -> Int { max(1, places / 4) }
 
-    private func left(of places: Int) -> Int { apps.count > 1 ? places / 4 : 0 }
+    private func left(of places: Int) -> Int { appCount > 1 ? places / 4 : 0 }
 
-    private mutating func take(
-        _ place: Int, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>
+    private func take(
+        _ app: CourierApp, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>
     ) -> DeliveryLine? {
-        let app = apps[place]
         guard let line = app[keyPath: lane].ready.first else { return nil }
         app[keyPath: lane].ready.removeFirst()
         app[keyPath: lane].underWay += 1
-        turn = (place + 1) % apps.count
         return line
     }
 }

@@ -33,8 +33,6 @@ package struct CourierLimits: Sendable, Equatable {
     package var requestTimeout = Duration.seconds(10)
     /// Bytes that are read of an answer, head or body, none of which is kept.
     package var responseBytesMax = 64 << 10
-    /// Time that what waits has when the hub ends.
-    package var stopTimeout = Duration.seconds(2)
 
     package init() {}
 

@@ -34,9 +34,17 @@ final class CourierLoop {
             inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }
-        plan.abandon(transfers.values.map(\.departure))
+        let dropped = plan.abandon(transfers.values.map(\.departure))
         for transfer in transfers.values { inbox.multi.remove(transfer) }
         transfers = [:]
+        if !dropped.isEmpty { tell(dropped) }
+    }
+
+    private func tell(_ dropped: [WebhookKinds: Int]) {
+        let kinds = WebhookKinds.names.compactMap { name, kind in dropped[kind].map { (name, "\($0)") } }
+        logger.warning(
+            "webhooks are dropped: the hub ends before their endpoints have taken them",
+            metadata: Logger.Metadata(uniqueKeysWithValues: kinds.map { ($0, .string($1)) }))
     }
 
     private func takeInbox() {
@@ -44,8 +52,8 @@ final class CourierLoop {
         let now = Instant.read()
         if let apps = contents.apps { plan.replace(apps, now: now) }
         for posted in contents.events { plan.add(posted.event, of: posted.appID, postedAt: posted.at, now: now) }
-        if contents.isStopping, end == nil {
-            end = now.advanced(by: configuration.limits.stopTimeout)
+        if let patience = contents.patience, end == nil {
+            end = now.advanced(by: patience)
             plan.stop()
         }
     }

@@ -12,6 +12,7 @@ final class Transfer {
     private let headers: UnsafeMutablePointer<curl_slist>?
     private let allowsPrivate: Bool
     private let responseBytesMax: Int
+    private let makeSocket: @Sendable (Int32, Int32, Int32) -> Int32
     private var received = 0
     private var refusedAddress = false
     private var lacksDescriptors = false
@@ -24,6 +25,7 @@ final class Transfer {
         startedAt = now
         allowsPrivate = configuration.allowsPrivate
         responseBytesMax = configuration.limits.responseBytesMax
+        makeSocket = configuration.makeSocket
         headers = Self.headers(of: departure)
         guard set(configuration) == CURLE_OK else { return nil }
     }
@@ -119,7 +121,7 @@ final class Transfer {
                 return CURL_SOCKET_BAD
             }
         }
-        let descriptor = socket(
+        let descriptor = makeSocket(
             address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
         if descriptor < 0, errno == EMFILE || errno == ENFILE { lacksDescriptors = true }
         return descriptor

@@ -26,6 +26,8 @@ final class HTTPConversation {
     var keepsAlive = true
     var omitsBody = false
     var hasAnswered = false
+    /// `WriteQueue.sentCount` as it was when the reader of an answer was looked at last, and since when it has been that.
+    var reading: PullProgress?
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
@@ -35,6 +37,12 @@ final class HTTPConversation {
         self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
+    }
+
+    /// No further request is read; what is left is who reads the last answer.
+    func endsHere() {
+        rest = .none
+        upgrade = nil
     }
 }
 
@@ -94,8 +102,33 @@ extension Connection {
         owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
     }
 
+    /// Whether an answer is on its way, to who takes some of it now and then: a long one is not cut off for his being slow. He
+    /// is looked at again.
+    func awaitsReader() -> Bool {
+        guard let conversation, !owner.isStopping else { return false }
+        let now = owner.loop.now
+        guard hasUnsent else {
+            // What he was slow with has gone out since the last look: the next request has its time.
+            guard conversation.reading != nil, phase == .http else { return false }
+            conversation.reading = nil
+            owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.keepAlive))
+            return true
+        }
+        if conversation.reading?.sentCount != output.sentCount {
+            conversation.reading = PullProgress(sentCount: output.sentCount, since: now)
+        }
+        guard let since = conversation.reading?.since, now.duration(since: since) < owner.timeouts.stalled else {
+            owner.metrics.overloads["stalled"].add()
+            return false
+        }
+        let end = since.advanced(by: owner.timeouts.stalled)
+        owner.loop.setDeadline(self, min(end, now.advanced(by: max(owner.timeouts.close, .milliseconds(1)))))
+        return true
+    }
+
     /// The request's time is over, or it is time to see whether it comes fast enough.
     func requestOverdue() {
+        if conversation?.begunAt == nil, awaitsReader() { return }
         guard let conversation, !conversation.parser.isIdle, let begunAt = conversation.begunAt else {
             if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout) }
             return drop()

@@ -174,6 +174,7 @@ final class Connection: EventSource {
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
         case .draining: close(.reconnect)
+        case .finishing where awaitsReader(): break
         case .closing, .finishing: drop()
         case .gone: break
         }
@@ -271,6 +272,8 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
+        conversation = nil
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
 
@@ -297,7 +300,7 @@ final class Connection: EventSource {
         guard phase != .gone else { return }
         leaveChannels()
         phase = .finishing
-        conversation = nil
+        conversation?.endsHere()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.markDirty(self)
     }

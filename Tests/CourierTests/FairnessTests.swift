@@ -222,7 +222,7 @@ struct FairnessTests {
         #expect(world.plan.underWay == 0)
         #expect(world.depart(at: 1_000).isEmpty)
         #expect(world.plan.nextDeadline == nil)
-        world.plan.abandon([])
+        _ = world.plan.abandon([])
         #expect(metrics.droppedCount(.stopped) == 2)
         #expect(world.plan.waiting == 0)
     }

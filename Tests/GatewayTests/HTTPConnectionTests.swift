@@ -1,5 +1,6 @@
 import API
 import Gateway
+import HTTP
 import Pusher
 import TestSupport
 import Testing
@@ -149,5 +150,61 @@ import Testing
         try await client.sendRaw("HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         #expect(try await client.response().body == "")
         #expect(try await client.next() == .end)
+    }
+
+    // MARK: Long answers
+
+    /// Gives one long answer to everything.
+    private struct LongAnswer: HTTPRoutes {
+        static let byteCount = 24 << 20
+
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            request.path == "/long"
+                ? HTTPResponse(.ok, body: [UInt8](repeating: UInt8(ascii: "x"), count: Self.byteCount))
+                : .problem(.notFound, "Nothing.")
+        }
+    }
+
+    /// Who reads slowly gets all of a long answer, also when it is the last of its connection: what stands between is as long
+    /// as a hub waits for a client to close, several times over, and the time of a kept connection.
+    @Test(arguments: [true, false]) func aSlowReaderGetsAllOfALongAnswer(_ isLast: Bool) async throws {
+        let fixture = try await GatewayFixture(loops: 1, routes: LongAnswer()) {
+            $0.timeouts.close = .milliseconds(20)
+            $0.timeouts.keepAlive = .milliseconds(20)
+            $0.timeouts.stalled = .seconds(600)
+        }
+        let reader = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await reader.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\(isLast ? "Connection: close\r\n" : "")\r\n")
+        var left = LongAnswer.byteCount
+        let head = try await reader.readHeadOnly()
+        #expect(head.contains("Content-Length: \(left)\r\n"))
+        for _ in 0..<5 {
+            // One that has been answered since, and is let go of when the same time is over.
+            let other = try TestClient(port: fixture.port)
+            try await other.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            _ = try await other.response()
+            while fixture.connections > 1 { await Task.yield() }
+            try await reader.discard(100_000)
+            left -= 100_000
+        }
+        try await reader.discard(left)
+        #expect(fixture.connections <= 1)
+    }
+
+    /// Who takes nothing of it does not keep it for ever.
+    @Test(arguments: [true, false]) func whoTakesNothingOfAnAnswerIsCutOff(_ isLast: Bool) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics, routes: LongAnswer()) {
+            $0.timeouts.close = .milliseconds(20)
+            $0.timeouts.keepAlive = .milliseconds(20)
+            $0.timeouts.stalled = .milliseconds(300)
+        }
+        let reader = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await reader.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\(isLast ? "Connection: close\r\n" : "")\r\n")
+        _ = try await reader.readHeadOnly()
+        while fixture.connections > 0 { await Task.yield() }
+        #expect(metrics.text.contains("carillon_overloads_total{reason=\"stalled\"} 1\n"))
     }
 }

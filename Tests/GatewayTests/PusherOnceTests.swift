@@ -130,6 +130,23 @@ import Testing
         #expect(careful.metrics.text.contains("\ncarillon_api_refusals_total{reason=\"replay\"} 2\n"))
     }
 
+    /// A hub that has just started does not know what came before.
+    @Test func whatMayHaveComeBeforeTheStartIsRefused() async throws {
+        let backend = try await PusherBackend { $0.refusesReplays = true }
+        let start = backend.caller.time - 1
+        var caller = backend.caller
+        for (time, status) in [(start - 500, 401), (start, 401), (start + 1, 200), (start + 500, 200)] {
+            caller.time = time
+            let answer = try await backend.ask(caller.publish("x"))
+            #expect(answer.status == status, "\(time - start)")
+            if status == 401 { #expect(answer.body.contains("signed before this hub was started")) }
+        }
+        #expect(backend.directory.published.count == 2)
+        let careless = try await PusherBackend()
+        caller.time = start - 500
+        #expect(try await careless.ask(caller.publish("x")).status == 200)
+    }
+
     /// Upper case makes no other signature of it.
     @Test func aReplayIsKnownInAnySpelling() async throws {
         let backend = try await PusherBackend { $0.refusesReplays = true }

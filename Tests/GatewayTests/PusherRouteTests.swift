@@ -164,6 +164,21 @@ import Testing
         }
     }
 
+    /// Up to a bound; beyond it the answer says how to ask for fewer.
+    @Test func channelsAreListedUpToABound() async throws {
+        let backend = try await PusherBackend()
+        let caller = backend.caller
+        backend.directory.add(APILimits.channelsNamed - 1, named: "c")
+        backend.directory.set("other", 1)
+        let all = try await backend.ask(caller.get("/channels"))
+        #expect(all.status == 200 && all.body.count > APILimits.channelsNamed * 8)
+        backend.directory.set("other-2", 1)
+        let tooMany = try await backend.ask(caller.get("/channels"))
+        #expect(tooMany.status == 400 && tooMany.body.contains("filter_by_prefix"), "\(tooMany.body)")
+        let few = try await backend.ask(caller.get("/channels", [("filter_by_prefix", "other")]))
+        #expect(few.status == 200 && sortedChannels(few.body) == #"{"channels":{"other":{},"other-2":{}}}"#)
+    }
+
     @Test func terminatesByBothPaths() async throws {
         let backend = try await PusherBackend()
         let caller = backend.caller
