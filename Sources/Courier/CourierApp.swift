@@ -63,7 +63,7 @@ struct Turns {
         app[keyPath: lane].isInTurn = true
     }
 
-    /// No line of the endpoint may send for now.
+    /// Takes the turns of all lines of the endpoint, until `makeReady` gives them back.
     func removeReady(of endpoint: Endpoint) {
         endpoint.app.fresh.ready.removeAll { $0.endpoint === endpoint }
         endpoint.app.again.ready.removeAll { $0.endpoint === endpoint }
