@@ -40,7 +40,7 @@ package struct CourierLimits: Sendable, Equatable {
 
     /// Names whose resolving was given up at `connectTimeout` and may still go on, an even share for each app; an app that
     /// has it makes no request until there are fewer.
-    package var lingeringResolvesMax = 128
+    package var lingeringResolvesMax = 64
     /// How long such a resolving is taken to go on: longer than the system's resolver asks three servers twice.
     package var lingeringResolve = Duration.seconds(60)
 

@@ -197,7 +197,7 @@ import Testing
         let world = ChannelWorld(loops: 1)
         var home = ChannelHome(loops: 2)
         var effects = ChannelHome.Effects()
-        let key = ChannelKey(0, try #require(ChannelName("presence-a")))
+        let key = ChannelKey(world.app.index, try #require(ChannelName("presence-a")))
         let session = { SessionID(slot: $0, generation: 1) }
         for number in 0..<2 as Range<UInt32> {
             let entry = ChannelEntry(

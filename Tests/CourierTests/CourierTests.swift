@@ -210,38 +210,39 @@ struct CourierTests {
         defer { courier.stop(within: .milliseconds(100)) }
         courier.post(.channelVacated(channel("a")), of: app())
         #expect(eventually { metrics.requestCount("timeout") >= 2 })
-        #expect(silent.connectionCount >= 2)
+        #expect(eventually { silent.connectionCount >= 2 })
     }
 
     /// An address is no name: nothing lingers of it.
     @Test func whoDoesNotAnswerIsNotAName() throws {
         let silent = try Receiver { _ in .silence }
-        for host in ["127.0.0.1", "localhost"] {
-            let request = try SingleRequest(silent.url(host: host)) { $0.limits.requestTimeout = .milliseconds(500) }
-            let transfer = try request.transfer()
-            let code = try request.run(transfer)
-            #expect(code == CURLE_OPERATION_TIMEDOUT && !transfer.wasResolving(code))
-        }
+        let request = try SingleRequest(silent.url()) { $0.limits.requestTimeout = .milliseconds(50) }
+        let transfer = try request.transfer()
+        let code = try request.run(transfer)
+        #expect(code == CURLE_OPERATION_TIMEDOUT && !transfer.wasResolving(code))
     }
 
     @Test func namesThatAreGivenUpAreBoundedForEachApp() {
         var limits = CourierLimits()
         (limits.lingeringResolvesMax, limits.lingeringResolve) = (6, .seconds(60))
         var resolves = LingeringResolves(limits)
+        func mayBegin(_ app: String, of apps: Int, at second: Double) -> Bool {
+            resolves.mayBegin(app, of: apps, at: .second(second))
+        }
         for second in 0..<3 {
-            #expect(resolves.mayBegin("1", of: 2, at: .second(Double(second))))
+            #expect(mayBegin("1", of: 2, at: Double(second)))
             resolves.add("1", at: .second(Double(second)))
         }
-        #expect(!resolves.mayBegin("1", of: 2, at: .second(3)), "half of the six")
-        #expect(resolves.mayBegin("2", of: 2, at: .second(3)))
-        #expect(!resolves.mayBegin("1", of: 2, at: .second(59.9)))
-        #expect(resolves.mayBegin("1", of: 2, at: .second(60)))
+        #expect(!mayBegin("1", of: 2, at: 3), "half of the six")
+        #expect(mayBegin("2", of: 2, at: 3))
+        #expect(!mayBegin("1", of: 2, at: 59.9))
+        #expect(mayBegin("1", of: 2, at: 60))
         resolves.add("1", at: .second(60))
-        #expect(!resolves.mayBegin("1", of: 2, at: .second(60)))
-        #expect(resolves.mayBegin("2", of: 1_000, at: .second(60)), "one at least")
+        #expect(!mayBegin("1", of: 2, at: 60))
+        #expect(mayBegin("2", of: 1_000, at: 60), "one at least")
         resolves.add("2", at: .second(60))
-        #expect(!resolves.mayBegin("2", of: 1_000, at: .second(60)))
-        #expect(CourierLimits().descriptorsMax == 3 * 128 + 2 * 128 + 16)
+        #expect(!mayBegin("2", of: 1_000, at: 60))
+        #expect(CourierLimits().descriptorsMax == 3 * 128 + 2 * 64 + 16)
     }
 
     // MARK: Addresses
