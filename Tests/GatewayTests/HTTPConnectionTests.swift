@@ -205,6 +205,6 @@ import Testing
         try await reader.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\(isLast ? "Connection: close\r\n" : "")\r\n")
         _ = try await reader.readHeadOnly()
         #expect(eventually { fixture.connections == 0 })
-        #expect(metrics.text.contains("carillon_overloads_total{reason=\"stalled\"} 1\n"))
+        #expect(metrics.text.contains("carillon_overload_closings_total{reason=\"stalled\"} 1\n"))
     }
 }
