@@ -81,8 +81,9 @@ import Testing
     }
 
     /// Two loops, a connection on each: both in a presence channel, the second in a cache channel too, answers under way.
-    private func twoMembers() throws -> (ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire)
-    {
+    private func twoMembers() throws -> (
+        ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire
+    ) {
         let world = ChannelWorld(loops: 2)
         let presence = world.name("presence-", homedAt: 0)
         let cache = world.name("cache-", homedAt: 0)
