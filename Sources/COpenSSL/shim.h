@@ -23,6 +23,9 @@ static inline void carillon_sha256_init(SHA256_CTX *context) { SHA256_Init(conte
 static inline void carillon_sha256_update(SHA256_CTX *context, const void *bytes, size_t count) {
     SHA256_Update(context, bytes, count);
 }
+static inline void carillon_sha256_block(SHA256_CTX *context, const void *block) {
+    SHA256_Transform(context, (const unsigned char *)block);
+}
 static inline void carillon_sha256_final(SHA256_CTX *context, unsigned char *digest) { SHA256_Final(digest, context); }
 
 #pragma clang diagnostic pop

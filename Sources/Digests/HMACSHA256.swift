@@ -34,9 +34,7 @@ package struct HMACSHA256: Sendable {
 
     /// The code of the message that `begin()` started.
     package func finish(_ message: SHA256) -> SHA256Digest {
-        var outer = outer
-        message.finish().withUnsafeBytes { outer.update($0) }
-        return outer.finish()
+        outer.finish(with: message.finish())
     }
 
     /// The code of one piece.

@@ -38,6 +38,19 @@ package struct SHA256Digest: Sendable {
         }
     }
 
+    /// The state of a context that has taken its last block.
+    fileprivate init(state context: borrowing SHA256_CTX) {
+        let state = context.h
+        let pair = { (high: UInt32, low: UInt32) in (UInt64(high) << 32 | UInt64(low)).bigEndian }
+        words = (pair(state.0, state.1), pair(state.2, state.3), pair(state.4, state.5), pair(state.6, state.7))
+    }
+
+    /// The only block that is left of a message, when one block came before this digest and nothing comes behind it.
+    fileprivate var lastBlock: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) {
+        let bitCount = UInt64(64 + 32) * 8
+        return (words.0, words.1, words.2, words.3, UInt64(0x80).littleEndian, 0, 0, bitCount.bigEndian)
+    }
+
     /// Calls `body` with the 32 bytes.
     package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         Swift.withUnsafeBytes(of: words) { body($0) }
@@ -81,6 +94,13 @@ package struct SHA256: Sendable {
     package func finish() -> SHA256Digest {
         var copy = context
         return SHA256Digest(finishing: &copy)
+    }
+
+    /// The digest of the one block taken so far and of `digest` behind it, as HMAC ends.
+    func finish(with digest: SHA256Digest) -> SHA256Digest {
+        var copy = context
+        Swift.withUnsafeBytes(of: digest.lastBlock) { carillon_sha256_block(&copy, $0.baseAddress) }
+        return SHA256Digest(state: copy)
     }
 
     /// The digest of `bytes`.

@@ -279,7 +279,7 @@ extension Connection {
 
     private func newSession(_ app: App) -> Session {
         var random = SystemRandomNumberGenerator()
-        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next(), random.next()))
+        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next()))
     }
 }
 

@@ -4,8 +4,9 @@ import Digests
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
 /// While a secret is being replaced there are two: both are good for what others have signed, and the hub signs by the
-/// new one. They are kept as prepared hash states only; nothing here can print them.
-package struct AppCredentials: Sendable {
+/// new one. They are kept as prepared hash states only; nothing here can print them. Half a kilobyte of them: a class, so
+/// that who uses them copies a reference.
+package final class AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
