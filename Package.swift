@@ -16,17 +16,6 @@ let settings = mixedSettings + [.enableUpcomingFeature("MemberImportVisibility")
 // checks. Not for layer 1, which a client library may share: packages with unsafe flags cannot be depended upon.
 let hubSettings = settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
-// What the layers above call for every byte and message is inlined there, and specialized: Swift does neither with what is
-// `package`, unless the modules are built as parts of one package. Only where nothing outside is imported, which is built
-// otherwise; debug builds need none of it.
-let inlinedFlags: [SwiftSetting] = [
-    .unsafeFlags(
-        [
-            "-enable-library-evolution", "-Xfrontend", "-package-cmo", "-Xfrontend", "-allow-non-resilient-access",
-            "-no-emit-module-separately-wmo",
-        ], .when(configuration: .release))
-]
-
 func layer(
     _ name: String, _ dependencies: [Target.Dependency] = [], path: String? = nil, settings: [SwiftSetting] = settings
 ) -> Target {
@@ -58,21 +47,21 @@ let package = Package(
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
 
         // 1: bytes in, values out
-        layer("Bytes", settings: settings + inlinedFlags),
-        layer("Digests", ["Bytes", "COpenSSL"], settings: settings + inlinedFlags),
-        layer("JSON", ["Bytes"], settings: settings + inlinedFlags),
-        layer("HTTP", ["Bytes"], settings: settings + inlinedFlags),
-        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"], settings: settings + inlinedFlags),
-        layer("Pusher", ["Bytes", "JSON", "Digests"], settings: settings + inlinedFlags),
-        layer("Sync", ["Bytes", "JSON"], settings: settings + inlinedFlags),
+        layer("Bytes"),
+        layer("Digests", ["Bytes", "COpenSSL"]),
+        layer("JSON", ["Bytes"]),
+        layer("HTTP", ["Bytes"]),
+        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
+        layer("Pusher", ["Bytes", "JSON", "Digests"]),
+        layer("Sync", ["Bytes", "JSON"]),
         layer("Care", ["Bytes", "JSON", "Sync"]),
-        layer("Metrics", ["Bytes"], settings: settings + inlinedFlags),
+        layer("Metrics", ["Bytes"]),
 
         // 2: the engine
-        layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings + inlinedFlags),
+        layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
         // 3: the system, as values and callbacks
-        layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings + inlinedFlags),
+        layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
         layer(
             "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),

@@ -70,6 +70,8 @@ package final class Rows {
             }
             var numbers: [Int64] = []
             guard bytes.count > 2 else { return numbers }
+            // A digit and what comes behind it.
+            numbers.reserveCapacity(bytes.count / 2)
             var start = 1
             for index in 1..<bytes.count where index == bytes.count - 1 || bytes[index] == UInt8(ascii: ",") {
                 guard let number = Self.decimal(UnsafeRawBufferPointer(rebasing: bytes[start..<index])) else {

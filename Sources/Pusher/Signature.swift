@@ -55,11 +55,15 @@ package final class AppCredentials: Sendable {
         _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
     ) -> Bool {
         verify(auth) { secret in
-            var hash = secret.begin()
-            socketID.withText { hash.update($0) }
-            hash.update(("::user::" as StaticString).bytes)
-            hash.update(userData)
-            return secret.finish(hash)
+            socketID.withText { id in
+                let separator = ("::user::" as StaticString).bytes
+                return secret.authenticationCode(of: id.count + separator.count + userData.count) { room in
+                    room.copyMemory(from: id)
+                    UnsafeMutableRawBufferPointer(rebasing: room[id.count...]).copyMemory(from: separator)
+                    UnsafeMutableRawBufferPointer(rebasing: room[(id.count + separator.count)...])
+                        .copyMemory(from: userData)
+                }
+            }
         }
     }
 
