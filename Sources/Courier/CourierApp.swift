@@ -50,7 +50,7 @@ struct Turns {
         if line.failures > 0 { app.again.ready.append(line) } else { app.fresh.ready.append(line) }
     }
 
-    /// No line of the endpoint may send for now.
+    /// Takes the turns of all lines of the endpoint, until `makeReady` gives them back.
     func removeReady(of endpoint: Endpoint) {
         endpoint.app.fresh.ready.removeAll { $0.endpoint === endpoint }
         endpoint.app.again.ready.removeAll { $0.endpoint === endpoint }

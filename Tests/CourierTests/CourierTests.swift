@@ -29,16 +29,6 @@ struct CourierTests {
             logger: Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    /// Waits until it is so; a minute at most.
-    private func eventually(_ isSo: () -> Bool) -> Bool {
-        let end = Date(timeIntervalSinceNow: 60)
-        while !isSo() {
-            guard Date() < end else { return false }
-            Thread.sleep(forTimeInterval: 0.002)
-        }
-        return true
-    }
-
     private func expectSigned(_ request: Receiver.Request) {
         let signature = Array(request.body.utf8).withUnsafeBytes { signer.code(ofText: $0) }
         #expect(request.field("x-pusher-signature") == signature)
