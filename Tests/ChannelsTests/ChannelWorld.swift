@@ -113,7 +113,7 @@ final class ChannelWorld {
         lastGeneration += 1
         let session = Session(
             id: SessionID(slot: lastGeneration - 1, generation: lastGeneration), app: app,
-            socketID: SocketID(random: UInt64(lastGeneration) << 11, 7 << 11))
+            socketID: SocketID(random: UInt64(lastGeneration) << 32 | 7))
         loops[loop].hub.opened(session)
         let wire = Wire(loop: loop, session: session)
         wires[session.id] = wire
