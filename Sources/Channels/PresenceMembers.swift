@@ -17,6 +17,8 @@ struct PresenceMembers {
 
     var count: Int { members.count }
     var isEmpty: Bool { members.isEmpty }
+    /// Users with a connection.
+    var connectedCount: Int { members.count - lingering }
     var ids: [String] { members.values.map(\.member.id) }
     /// With their infos, in no order.
     var all: some Collection<(id: String, info: [UInt8])> {

@@ -260,7 +260,7 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
-        case .draining, .closing, .finishing, .gone: break
+        case .draining, .closing, .finishing, .departed, .gone: break
         }
     }
 
