@@ -161,6 +161,13 @@ package struct ChannelHome {
 
     // MARK: Members
 
+    /// Whether the newcomer would be refused for connections that the channel's members have.
+    package func isFull(for entry: ChannelEntry) -> Bool {
+        guard let member = entry.member, let channel = channels[entry.key] else { return false }
+        return !channel.members.contains(member.id)
+            && channel.members.connectedCount >= current(entry.app).limits.presenceMembersMax
+    }
+
     /// Whether one more user may come: who has left gives way, the first of them first. Only users who are connected
     /// hold their places against a newcomer.
     private mutating func makesRoom(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) -> Bool {

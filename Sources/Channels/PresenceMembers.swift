@@ -28,6 +28,8 @@ package struct PresenceMembers {
     package var count: Int { members.count }
     /// Nobody is in, and nobody's leave has to be told.
     var isForgotten: Bool { members.isEmpty && remembered.isEmpty }
+    /// Users with a connection.
+    var connectedCount: Int { members.count - lingering }
     var ids: [String] { members.values.map(\.member.id) }
     /// Whether all of the list is written.
     package var isListWritten: Bool { writtenList != nil }

@@ -72,6 +72,8 @@ package struct GatewayLimits: Sendable {
     package var requestsPerTurnMax = 16
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.
     package var answerBytesMax = 65_536
+    /// Connections closed in one turn whose peers have gone; the others wait for the next.
+    package var departuresPerTurnMax = 16
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
