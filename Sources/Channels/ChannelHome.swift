@@ -28,7 +28,8 @@ package struct ChannelHome {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
         /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?)
+        /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?, isEvent: Bool)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -136,7 +137,7 @@ package struct ChannelHome {
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), &effects)
+        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -191,7 +192,7 @@ package struct ChannelHome {
             metrics.members.add(1)
             channel.membersFrame = nil
             if !channel.loops.isEmpty {
-                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
+                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
             }
             if arrival == .again {
                 departing -= 1
@@ -225,7 +226,7 @@ package struct ChannelHome {
         channel.membersFrame = nil
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
-            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
+            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, &effects)
         }
     }
 
@@ -263,11 +264,12 @@ package struct ChannelHome {
     }
 
     mutating func broadcast(
-        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion?, _ effects: inout Effects
+        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
+        _ effects: inout Effects
     ) {
         guard !channel.loops.isEmpty else { return }
         subscribersTold &+= UInt64(channel.total)
-        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
+        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except, isEvent: isEvent))
     }
 
     // MARK: The table

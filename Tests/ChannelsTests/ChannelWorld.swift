@@ -262,7 +262,7 @@ final class ChannelWorld {
         while next < loop.effects.count {
             switch loop.effects[next] {
             case .answer(let target, let answer): post(.answer(answer), to: target, from: number)
-            case .broadcast(let targets, let key, let frame, let except):
+            case .broadcast(let targets, let key, let frame, let except, _):
                 for target in loops.indices where targets.contains(loop: target) {
                     post(.publish(key, frame, except: except), to: target, from: number)
                 }
