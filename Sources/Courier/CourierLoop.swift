@@ -83,7 +83,9 @@ final class CourierLoop {
         case .fails(let app, let origin, let reason):
             logger.warning(
                 "a webhook endpoint fails; its events are tried again for \(configuration.limits.retryFor)",
-                metadata: ["app": "\(app)", "endpoint": "\(origin)", "reason": "\(reason.rawValue): \(reason.sentence)"])
+                metadata: [
+                    "app": "\(app)", "endpoint": "\(origin)", "reason": "\(reason.rawValue): \(reason.sentence)",
+                ])
         case .worksAgain(let app, let origin):
             logger.notice(
                 "a webhook endpoint works again", metadata: ["app": "\(app)", "endpoint": "\(origin)"])

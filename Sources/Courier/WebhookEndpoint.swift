@@ -43,8 +43,10 @@ package struct WebhookEndpoint: Sendable, Equatable {
     /// `CourierConfiguration.allowsPrivate` says so. Other names are judged by what they resolve to, when something is sent.
     package var isLiterallyPrivate: Bool {
         let authority = origin.split(separator: "/", omittingEmptySubsequences: true).last ?? ""
-        let host = authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
-        return host.lowercased() == "localhost" || PeerAddress(String(host)).map { !PublicAddresses.contains($0) } ?? false
+        let host =
+            authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
+        return host.lowercased() == "localhost"
+            || PeerAddress(String(host)).map { !PublicAddresses.contains($0) } ?? false
     }
 }
 

@@ -52,7 +52,8 @@ enum HubProcess {
         certificates?.warn()
         let apps = reloading.map { effective, sources in
             AppReload(
-                effective, settings, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads, logger: logger)
+                effective, settings, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads,
+                logger: logger)
         }
         if certificates != nil || apps != nil {
             hangUp.does {

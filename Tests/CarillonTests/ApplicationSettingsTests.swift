@@ -79,15 +79,24 @@ struct ApplicationSettingsTests {
 
     @Test(
         arguments: [
-            (#""clientEvent": true"#, ["application 1, \"clientEvent\", must be one of the members id,", "did you mean clientEvents?"]),
+            (
+                #""clientEvent": true"#,
+                ["application 1, \"clientEvent\", must be one of the members id,", "did you mean clientEvents?"]
+            ),
             (#""enabled": 1"#, ["application \"7\", \"enabled\" must be true or false"]),
             (#""enabled": "yes""#, ["\"enabled\" must be true or false"]),
             (#""previousSecret": """#, ["\"previousSecret\" must be a text of 1 to 1024 bytes"]),
             (#""name": 5"#, ["\"name\" must be a text"]),
-            (#""authorizationTimeout": "0s""#, ["\"authorizationTimeout\" must be a time such as 30s", "from 1s to 60m"]),
+            (
+                #""authorizationTimeout": "0s""#,
+                ["\"authorizationTimeout\" must be a time such as 30s", "from 1s to 60m"]
+            ),
             (#""authorizationTimeout": true"#, ["\"authorizationTimeout\" must be a time"]),
             (#""limits": []"#, ["application \"7\", limits must be a JSON object"]),
-            (#""limits": {"channels": 1}"#, ["application \"7\", limits, \"channels\", must be one of the members connections, eventBytes"]),
+            (
+                #""limits": {"channels": 1}"#,
+                ["application \"7\", limits, \"channels\", must be one of the members connections, eventBytes"]
+            ),
             (#""limits": {"connections": 0}"#, ["limits, \"connections\" must be a whole number from 1 to 10000000"]),
             (#""limits": {"connections": true}"#, ["\"connections\" must be a whole number"]),
             (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" must be a whole number from 0 to 1000"]),
@@ -95,9 +104,15 @@ struct ApplicationSettingsTests {
             (#""webhooks": {}"#, ["\"webhooks\" must be an array of at most 20 objects"]),
             (#""webhooks": [1]"#, ["application \"7\", webhooks 1 must be a JSON object"]),
             (#""webhooks": [{"events": ["presence"]}]"#, ["application \"7\", webhooks 1, \"url\" must be there"]),
-            (#""webhooks": [{"url": "http://h/"}]"#, ["\"events\" must be an array of some of channel_existence, presence"]),
+            (
+                #""webhooks": [{"url": "http://h/"}]"#,
+                ["\"events\" must be an array of some of channel_existence, presence"]
+            ),
             (#""webhooks": [{"url": "http://h/", "events": []}]"#, ["\"events\" must be an array"]),
-            (#""webhooks": [{"url": "http://h/", "events": ["presence", "presence"]}]"#, ["\"events\" must be an array"]),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence", "presence"]}]"#,
+                ["\"events\" must be an array"]
+            ),
             (#""webhooks": [{"url": "http://h/", "events": ["member_added"]}]"#, ["\"events\" must be an array"]),
             (#""webhooks": [{"url": "ftp://h/", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
             (#""webhooks": [{"url": "http://", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),

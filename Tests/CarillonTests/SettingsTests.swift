@@ -253,10 +253,13 @@ struct SettingsTests {
         #expect(try warnings(#""subscriptionCounts":true,"clientEvents":true,"# + hooks).isEmpty)
         let near = #""webhooks":[{"url":"http://u:pw@10.0.0.5/x","events":["presence"]}]"#
         let refused = try warnings(near)
-        #expect(refused.count == 1 && refused[0].contains("http://10.0.0.5,") && refused[0].contains("webhooks.allowPrivate"))
+        #expect(
+            refused.count == 1 && refused[0].contains("http://10.0.0.5,")
+                && refused[0].contains("webhooks.allowPrivate"))
         #expect(try warnings(near, ["--webhooks-allow-private"]).isEmpty)
         let ownerless = try warnings(#""name":"n""#, ["--database-app", "1"])
-        #expect(ownerless.count == 1 && ownerless[0].hasPrefix("command line --database-app: databaseApp has no effect"))
+        #expect(
+            ownerless.count == 1 && ownerless[0].hasPrefix("command line --database-app: databaseApp has no effect"))
     }
 
     @Test func anEmptyDatabaseURLIsNone() throws {
@@ -269,7 +272,8 @@ struct SettingsTests {
     }
 
     @Test(arguments: [
-        (#"{"apps": [{"id": "1", "key": "k", "secret": "s"}]}"#, true), (#"{"databaseURL": "postgresql://u:pw@h/d"}"#, true),
+        (#"{"apps": [{"id": "1", "key": "k", "secret": "s"}]}"#, true),
+        (#"{"databaseURL": "postgresql://u:pw@h/d"}"#, true),
         (#"{"jwt": {"secret": "0123456789012345678901234567890123"}}"#, true),
         (#"{"databaseURL": "postgresql://u@h/d", "loops": 2}"#, false), ("{}", false),
     ])
@@ -368,7 +372,8 @@ struct SettingsTests {
     }
 
     @Test(arguments: [
-        (#"{"lops": 4}"#, #"(value "4")"#), (#"{"lops": true}"#, #"(value "true")"#), (#"{"lops": -1.5}"#, #"(value "-1.5")"#),
+        (#"{"lops": 4}"#, #"(value "4")"#), (#"{"lops": true}"#, #"(value "true")"#),
+        (#"{"lops": -1.5}"#, #"(value "-1.5")"#),
         (#"{"lops": "four"}"#, "(value ****)"), (#"{"passs": 4}"#, "(value ****)"), (#"{"lops": [4]}"#, "(value ****)"),
     ])
     func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {

@@ -204,7 +204,8 @@ extension Settings {
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) }
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
             warnings.append(
-                "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)")
+                "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)"
+            )
         }
     }
 

@@ -36,7 +36,8 @@ struct SettingsSources {
                 problems += file.problems(rows: rows)
                 sources.append(
                     Source(
-                        place: "file \(path)", file: path, provider: provider(path, file.values), name: { file.name(of: $0.key) }))
+                        place: "file \(path)", file: path, provider: provider(path, file.values),
+                        name: { file.name(of: $0.key) }))
             } catch {
                 problems.append(error.description)
             }
