@@ -1,3 +1,4 @@
+import Metrics
 import Pusher
 
 /// How often the number of a channel's subscribers is told, and that nothing is kept of a cache channel: who comes and goes

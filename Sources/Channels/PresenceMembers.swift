@@ -1,4 +1,5 @@
 import Bytes
+import Pusher
 
 /// The users in a presence channel, by id, byte for byte.
 package struct PresenceMembers {

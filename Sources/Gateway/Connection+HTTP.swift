@@ -2,6 +2,7 @@ import Bytes
 import Channels
 import HTTP
 import Identity
+import Metrics
 import Pusher
 import Reactor
 import WebSocket
