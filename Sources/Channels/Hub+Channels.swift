@@ -28,9 +28,8 @@ extension Hub {
             enter(name, as: member, session, &effects)
         case .serverToUser:
             let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
-            guard let identity = session.identity, user.elementsEqual(identity.userID.utf8) else {
-                return refuse(name, .otherUser, &effects)
-            }
+            guard let identity = session.identity else { return refuse(name, .notSignedIn, &effects) }
+            guard user.elementsEqual(identity.userID.utf8) else { return refuse(name, .otherUser, &effects) }
             enter(name, as: nil, session, &effects)
         }
     }

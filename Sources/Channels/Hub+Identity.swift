@@ -28,7 +28,8 @@ extension Hub {
         let user: UserData
         do throws(UserDataError) {
             let watchlistMax = session.app.features.watchlists ? session.app.limits.watchlistMax : nil
-            user = try UserData(userData, hasTimes: session.app.ownsDatabase, watchlistMax: watchlistMax)
+            let times: UserData.Times = session.app.ownsDatabase ? .each : .both
+            user = try UserData(userData, times: times, watchlistMax: watchlistMax)
         } catch {
             return complain(error.message, &effects)
         }

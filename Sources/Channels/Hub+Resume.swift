@@ -19,7 +19,7 @@ extension Hub {
             // Arrays do not pass typed errors on.
             let result: Result<ResumeRequest, ResumeRequest.Fault> = data.withUnsafeBytes { text in
                 do throws(ResumeRequest.Fault) {
-                    return .success(try ResumeRequest(text, most: limits.subscriptionsPerSessionMax))
+                    return .success(try ResumeRequest(text, most: limits.placesPerSessionMax))
                 } catch {
                     return .failure(error)
                 }
@@ -34,8 +34,8 @@ extension Hub {
             places.removeAll { $0.stream == stream }
             places.append(NamedPlace(stream: stream, position: position))
         }
-        guard places.count <= limits.subscriptionsPerSessionMax else {
-            return complain("sync:resume names more channels than a connection may have", &effects)
+        guard places.count <= limits.placesPerSessionMax else {
+            return complain("sync:resume names more channels than may wait for their subscribes", &effects)
         }
         guard session.identity != nil || places.count <= limits.parkedPerSessionMax else {
             return complain("sync:resume names too many channels before the sign-in", &effects)

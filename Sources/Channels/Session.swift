@@ -20,13 +20,13 @@ package final class Session {
     package internal(set) var app: App
     package let socketID: SocketID
     package internal(set) var identity: Identity?
-    /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at such lengths.
+    /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at the usual lengths.
     var subscriptions: ContiguousArray<Subscription> = []
     /// Guarded subscribes that wait for an identity.
     var parked: ContiguousArray<StreamName> = []
     /// Nil for most.
     var detail: SessionDetail?
-    /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
+    /// Places that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
     var places: ContiguousArray<NamedPlace> = []
     /// How many of its resumes may be asked about.
     var resumeBudget = ResumeBudget()
