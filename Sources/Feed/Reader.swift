@@ -27,7 +27,7 @@ final class Reader {
     private let lost: () -> Void
     private var slot: ConnectionSlot?
     /// The epoch read last: nearly all streams have the same one, and share its text.
-    private var epoch = ""
+    private var life = Epoch("")
     /// Whether hello was said and queries may be sent.
     private(set) var isUp = false
 
@@ -224,11 +224,11 @@ final class Reader {
         var positions: [StreamPosition] = []
         positions.reserveCapacity(rows.count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: epoch), let top = rows.integer(row, 1) else {
+            guard let epoch = rows.string(row, 0, known: life.string), let top = rows.integer(row, 1) else {
                 throw MalformedAnswer()
             }
-            self.epoch = epoch
-            positions.append(StreamPosition(epoch: epoch, offset: top))
+            if !epoch.hasSameBytes(as: life.string) { life = Epoch(epoch) }
+            positions.append(StreamPosition(in: life, offset: top))
         }
         return positions
     }

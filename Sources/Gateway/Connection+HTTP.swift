@@ -272,7 +272,7 @@ extension Connection {
         queue(response)
         queue(ServerEvent.errorFrame(code))
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         close(code)
     }
