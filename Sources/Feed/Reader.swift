@@ -1,3 +1,4 @@
+import Bytes
 import Logging
 import Metrics
 import Postgres
