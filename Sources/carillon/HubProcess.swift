@@ -1,4 +1,5 @@
 import API
+import CLinux
 import Channels
 import Courier
 import Feed
@@ -31,6 +32,7 @@ enum HubProcess {
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
         onReady: (HubAddresses) throws -> Void
     ) throws {
+        cl_map_large_blocks()
         let health = Health()
         let metrics = HubMetrics()
         let operations = try OperationsServer(settings.operations, health, metrics, logger)

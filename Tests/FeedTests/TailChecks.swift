@@ -249,16 +249,16 @@ import Testing
     @Test func whatTheLogShowedFirstIsAskedAtOnce() throws {
         var tail = try live(at: 3, a)
         var outputs: [FeedOutput] = []
-        tail.suspected(a, otherThan: "old")
-        tail.suspected(b, otherThan: "e")
+        tail.suspected(a, otherThan: Epoch("old"))
+        tail.suspected(b, otherThan: Epoch("e"))
         #expect(tail.nextQuery([]) == nil)
-        tail.suspected(a, otherThan: "e")
-        tail.suspected(a, otherThan: "e")
+        tail.suspected(a, otherThan: Epoch("e"))
+        tail.suspected(a, otherThan: Epoch("e"))
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)
         #expect(outputs == [.reset(a, position(3, epoch: "f"))])
         // And where it was wrong nothing comes of it.
-        tail.suspected(a, otherThan: "f")
+        tail.suspected(a, otherThan: Epoch("f"))
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)
         #expect(outputs.count == 1)
