@@ -81,6 +81,8 @@ final class ClientLoop {
     private(set) var handshakeAlarm: Alarm?
     /// Whether `handshakeAlarm` is set to ring.
     var awaitsHandshakeTick = false
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// Connections that are fed by pages, and what was last seen of them.

@@ -308,7 +308,7 @@ extension Connection {
         queue(response)
         queue(ServerEvent.errorFrame(code))
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         close(code)
     }
