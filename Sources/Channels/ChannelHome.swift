@@ -79,6 +79,11 @@ package struct ChannelHome {
         apps[app.index] = app
     }
 
+    /// The app of a channel, as it is now: a loop may have heard of a change later than this home.
+    private func current(_ app: App) -> App {
+        app.index < apps.count ? apps[app.index] ?? app : app
+    }
+
     func app(of channel: HomeChannel) -> App? {
         channel.key.app < apps.count ? apps[channel.key.app] : nil
     }
@@ -159,12 +164,23 @@ package struct ChannelHome {
 
     // MARK: Members
 
+    /// Whether the newcomer would be refused for connections that the channel's members have.
+    package func isFull(for entry: ChannelEntry) -> Bool {
+        guard let member = entry.member, let channel = channels[entry.key] else { return false }
+        return !channel.members.contains(member.id)
+            && !channel.members.mayHaveRoom(for: MemberList.size(member.id, info: member.info), bounds(entry.app))
+    }
+
+    private func bounds(_ app: App) -> MemberBounds {
+        MemberBounds(countMax: current(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
+    }
+
     /// Whether one more user may come: who has left gives way, the first of them first, if that is enough. Only users who
     /// are connected hold their places against a newcomer.
     private mutating func makesRoom(
         for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) -> Bool {
-        let bounds = MemberBounds(countMax: app.limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
+        let bounds = bounds(app)
         let size = MemberList.size(member.id, info: member.info)
         guard channel.members.mayHaveRoom(for: size, bounds) else { return false }
         while !channel.members.hasRoom(for: size, bounds) {

@@ -42,6 +42,10 @@ final class ClientLoop {
     /// Nil where messages are never compressed.
     let compression: LoopCompression?
     private(set) var isStopping = false
+    /// Connections whose peers have gone, in that order: closed in turns.
+    var departures = DepartureLine()
+    /// Whether the next turn has been posted.
+    var awaitsDepartureTurn = false
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
@@ -208,6 +212,7 @@ final class ClientLoop {
         case .request(let request, let from):
             if case .relay = request { metrics.publishes.subtract() }
             received(request, from: from)
+        case .roomMade(let request, let from): atHome(request, from: from)
         case .answer(let answer): received(answer)
         case .publish(let key, let frame, let except, let variants):
             deliver(frame, variants, to: key, except: except)
@@ -216,6 +221,7 @@ final class ClientLoop {
         case .channelsDue:
             awaitsChannelTurn = false
             channelsDue()
+        case .departuresDue: closeDeparted()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
@@ -249,7 +255,11 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        if connection.phase == .departed {
+            hubContext.census.closedDeparted()
+        } else {
+            hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        }
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 

@@ -263,7 +263,7 @@ extension Connection {
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
-        case .draining, .closing, .gone: break
+        case .draining, .closing, .departed, .gone: break
         }
     }
 

@@ -13,7 +13,8 @@ import WebSocket
 /// that pile up in a tick leave together when it ends.
 ///
 /// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
-/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
+/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; `open` → `departed`; any → `finishing`, `gone`, but
+/// `departed` → `gone` alone.
 final class Connection: EventSource {
     enum Phase {
         /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
@@ -32,6 +33,8 @@ final class Connection: EventSource {
         case closing
         /// Sends what is queued, then ends.
         case finishing
+        /// A WebSocket whose peer has gone: nothing is read or sent any more, and its turn to be closed comes.
+        case departed
         case gone
     }
 
@@ -110,16 +113,20 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
-        if readiness.contains(.hangup), Socket.takeError(descriptor) == ETIMEDOUT {
+        // In the clear, what is read tells.
+        if readiness.contains(.hangup), tls != nil || !readiness.contains(.readable),
+            Socket.takeError(descriptor) == ETIMEDOUT
+        {
             owner.metrics.reached(.unackedTimeout)
             return drop()
         }
-        if readiness.contains(.writable) {
+        // A socket that takes nothing any more may hold what came before.
+        if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
             pullIfDrained()
             accountQueued()
         }
-        if phase == .gone { return }
+        if hasEnded { return }
         if readiness.contains(.readable) {
             readable()
         } else if readiness.contains(.hangup) {
@@ -129,13 +136,24 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
+        if phase == .departed { return output = WriteQueue() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = sendQueued()
+        if outcome == .broken { return broken() }
         // Nearly always: a WebSocket that has nothing else to be looked after.
         if outcome == .drained, phase == .open, interest == .readable, queuedHeld == 0, tls == nil, !isPulled { return }
         flushed(outcome)
         if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
         if isPulled { pullIfDrained() }
+    }
+
+    /// The socket takes nothing any more. What the peer said before it went counts.
+    private func broken() {
+        if tls == nil {
+            output = WriteQueue()
+            while phase == .open, readable() {}
+        }
+        if !hasEnded { depart() }
     }
 
     /// The socket has not taken all.
@@ -156,7 +174,7 @@ final class Connection: EventSource {
     /// Closes it, unless the socket takes enough of what is queued.
     func isTooSlow(_ limits: GatewayLimits) -> Bool {
         flush()
-        guard phase != .gone else { return true }
+        guard !hasEnded else { return true }
         guard isOverfull(limits) else { return false }
         overfull()
         return true
@@ -176,7 +194,7 @@ final class Connection: EventSource {
         case .draining: close(.reconnect)
         case .finishing where awaitsReader(): break
         case .closing, .finishing: drop()
-        case .gone: break
+        case .departed, .gone: break
         }
     }
 
@@ -235,6 +253,7 @@ final class Connection: EventSource {
     }
 
     private func flush() {
+        if phase == .departed { return output = WriteQueue() }
         flushed(sendQueued())
     }
 
@@ -250,7 +269,7 @@ final class Connection: EventSource {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
-        case .broken: return drop()
+        case .broken: return depart()
         }
         if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
         updateInterest()
@@ -289,7 +308,7 @@ final class Connection: EventSource {
     func updateInterest() {
         var interest: Readiness
         switch phase {
-        case .awaitingAnswer, .awaitingToken, .draining: interest = []
+        case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
         case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
         // Of a peer that says no more, the end of its stream would be told over and over.
         case .finishing where hasUnsent: interest = []
@@ -303,7 +322,7 @@ final class Connection: EventSource {
 
     /// Ends after what is queued has been sent.
     func finish() {
-        guard phase != .gone else { return }
+        guard !hasEnded else { return }
         leaveChannels()
         phase = .finishing
         conversation?.endsHere()
@@ -317,11 +336,27 @@ final class Connection: EventSource {
         leaveHandshake()
         leaveChannels()
         disconnected(1006)
-        phase = .gone
         accountNothing()
         owner.loop.remove(self)
         owner.left(self)
+        phase = .gone
     }
+
+    /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
+    func depart() {
+        guard phase == .open, let session else { return drop() }
+        phase = .departed
+        output = WriteQueue()
+        leftover = []
+        reader = MessageReader(role: .server)
+        accountNothing()
+        owner.loop.unwatch(self)
+        owner.left(session.app)
+        owner.departed(self)
+    }
+
+    /// Whether nothing is read or sent any more.
+    var hasEnded: Bool { phase == .departed || phase == .gone }
 
     /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
     ///
@@ -356,26 +391,31 @@ final class Connection: EventSource {
     func leaveChannels() {
         guard let session else { return }
         self.session = nil
-        owner.left(session.app)
+        if phase != .departed { owner.left(session.app) }
         owner.engage(self) { $0.closed(session, &$1) }
     }
 
     // MARK: Reading
 
-    func readable() {
-        if phase == .securing, !mayHandshake() { return }
+    /// Reads once, and says whether something had come.
+    @discardableResult func readable() -> Bool {
+        if phase == .securing, !mayHandshake() { return false }
         let buffer = owner.readBuffer
         let held = leftover.count
-        guard held < buffer.count else { return drop() }
+        guard held < buffer.count else {
+            drop()
+            return false
+        }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
         let result = receive(into: room)
-        if phase == .securing, !handshakeAdvanced(result) { return }
+        if phase == .securing, !handshakeAdvanced(result) { return false }
         switch result {
         case .bytes(let count):
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
             if let tls, tls.hasEnded { farewell() }
+            return true
         case .wouldBlock:
             // Part of a record may have come.
             if tls != nil { accountUnfinished() }
@@ -383,8 +423,12 @@ final class Connection: EventSource {
         case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
         // Who asks no more (`nc -N`) still reads his answers.
         case .endOfStream where phase == .http && hasUnsent: finish()
-        case .endOfStream, .failed: drop()
+        case .endOfStream: depart()
+        case .failed(let code):
+            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
+            depart()
         }
+        return false
     }
 
     /// The pause is over: goes on with what had been read.
@@ -425,7 +469,7 @@ final class Connection: EventSource {
     }
 
     /// Whether what is left of the input will be looked at.
-    private var mayGoOn: Bool { phase != .gone && phase != .finishing }
+    private var mayGoOn: Bool { !hasEnded && phase != .finishing }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
@@ -440,7 +484,7 @@ final class Connection: EventSource {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
             case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
-            case .finishing, .gone: return bytes.count
+            case .finishing, .departed, .gone: return bytes.count
             }
             if consumed == before { return consumed }
         }

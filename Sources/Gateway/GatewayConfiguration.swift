@@ -75,6 +75,8 @@ package struct GatewayLimits: Sendable {
     /// Bytes of the longest answer of a route, with its head: the list of an app's channels (`APILimits.channelsNamed`).
     /// Every loop has room for one.
     package var longestAnswerBytes = 26 << 20
+    /// Connections closed in one turn whose peers have gone; the others wait for the next.
+    package var departuresPerTurnMax = 16
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.

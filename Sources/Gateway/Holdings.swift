@@ -125,7 +125,7 @@ extension Connection {
     func accountQueued() {
         // Ciphertext that the socket has not taken is this connection's alone, whoever else gets the same events.
         let bytes = UInt32(clamping: output.byteCount &+ (tls?.unsentBytes ?? 0))
-        guard bytes != queuedHeld, phase != .gone else { return }
+        guard bytes != queuedHeld, !hasEnded else { return }
         owner.holdings.queuedMoved(from: queuedHeld, to: bytes)
         queuedHeld = bytes
     }
@@ -133,7 +133,7 @@ extension Connection {
     /// Tells the loop what is held now of messages that are not finished.
     func accountUnfinished() {
         let bytes = UInt32(clamping: leftover.count &+ reader.heldBytes &+ (tls?.heldBytes ?? 0))
-        guard bytes != unfinishedHeld, phase != .gone else { return }
+        guard bytes != unfinishedHeld, !hasEnded else { return }
         owner.holdings.unfinishedMoved(from: unfinishedHeld, to: bytes)
         unfinishedHeld = bytes
     }
@@ -160,7 +160,7 @@ extension Connection {
             close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
             finish()
-        case .securing, .awaitingAnswer, .closing, .finishing, .gone: drop()
+        case .securing, .awaitingAnswer, .closing, .finishing, .departed, .gone: drop()
         }
         accountUnfinished()
     }

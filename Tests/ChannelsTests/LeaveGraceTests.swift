@@ -3,7 +3,7 @@ import Pusher
 import Testing
 
 /// The grace of those who have left: how many may have one, and whose ends first.
-@Suite struct DepartureTests {
+@Suite struct LeaveGraceTests {
     /// A home that several apps share, whose connections come and go.
     private struct SharedHome {
         var home: ChannelHome
