@@ -28,7 +28,8 @@ package struct ChannelHome {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
         /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?)
+        /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?, isEvent: Bool)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -139,7 +140,7 @@ package struct ChannelHome {
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), &effects)
+        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -203,7 +204,7 @@ package struct ChannelHome {
             metrics.members.add(1)
             channel.membersChanged()
             if !channel.loops.isEmpty {
-                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
+                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
             }
             if arrival == .again {
                 userDepartures.end(of: channel.key.app)
@@ -237,7 +238,7 @@ package struct ChannelHome {
         channel.membersChanged()
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
-            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
+            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, &effects)
         }
     }
 
@@ -280,11 +281,12 @@ package struct ChannelHome {
     }
 
     mutating func broadcast(
-        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion?, _ effects: inout Effects
+        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
+        _ effects: inout Effects
     ) {
         guard !channel.loops.isEmpty else { return }
         subscribersTold &+= UInt64(channel.total)
-        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
+        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except, isEvent: isEvent))
     }
 
     // MARK: The table

@@ -74,7 +74,6 @@ extension Connection {
             }
             conversation.begunAt = nil
             let consumed = request.consumed
-            conversation.keepsAlive = request.keepsAlive
             conversation.omitsBody = request.method == .head
             route(request, conversation)
             return consumed
@@ -201,6 +200,7 @@ extension Connection {
             return answer(response, keepsAlive: false)
         }
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
+        conversation.keepsAlive = request.keepsAlive
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
@@ -321,7 +321,7 @@ extension Connection {
 
     private func newSession(_ app: App) -> Session {
         var random = SystemRandomNumberGenerator()
-        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next(), random.next()))
+        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next()))
     }
 }
 
