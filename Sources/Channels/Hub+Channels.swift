@@ -103,8 +103,8 @@ extension Hub {
         if entered.isRepeated {
             session.detail?.isAnsweredAgain(entered.serial)
             guard hasRoom, session.subscriptions.contains(where: { $0.serial == entered.serial }) else { return }
-            effects.append(.queue(entered.frames))
-            if let following = entered.following { effects.append(.queue(following)) }
+            effects.append(.queue(entered.frames.bytes))
+            if let following = entered.following { effects.append(.queue(following.bytes)) }
             return
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
@@ -115,8 +115,8 @@ extension Hub {
         let channel = session.subscriptions[place].channel
         channel.joining -= 1
         session.subscriptions[place].standing = channel.append(session.id)
-        effects.append(.send(entered.frames))
-        if let following = entered.following { effects.append(.send(following)) }
+        effects.append(.share(entered.frames))
+        if let following = entered.following { effects.append(.share(following)) }
     }
 
     /// The channel's home has not.

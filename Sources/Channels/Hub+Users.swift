@@ -31,17 +31,30 @@ extension Hub {
         let detail = session.madeDetail()
         let info = data.info ?? []
         detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
-        unwatch(detail, &requests)
-        if let watchlist = data.watchlist { watch(watchlist, session, detail, &requests, &effects) }
+        let ids = data.watchlist?.ids ?? []
+        // The same list once more: what is known of those users has been told, and changes are.
+        if !isWatching(ids, session, detail) {
+            unwatch(detail, &requests)
+            watch(ids, session, detail, &requests, &effects)
+        }
+        if data.watchlist?.isCut == true { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
+        if data.watchlist?.hasOthers == true {
+            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
+        }
+    }
+
+    private func isWatching(_ ids: [String], _ session: Session, _ detail: SessionDetail) -> Bool {
+        guard ids.count == detail.watching.count else { return false }
+        return zip(ids, detail.watching).allSatisfy { UserKey($0, of: session.app.index) == $1.user.key }
     }
 
     private func watch(
-        _ watchlist: Watchlist, _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
+        _ ids: [String], _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
         _ effects: inout Effects
     ) {
         var news = WatchlistNews()
-        detail.watching.reserveCapacity(watchlist.ids.count)
-        for id in watchlist.ids {
+        detail.watching.reserveCapacity(ids.count)
+        for id in ids {
             let key = UserKey(id, of: session.app.index)
             let watched = watched[key] ?? beginWatch(key, &requests)
             let index = UInt32(truncatingIfNeeded: watched.watchers.count)
@@ -51,10 +64,6 @@ extension Hub {
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
         if let frame = news.frame { effects.append(.send(frame)) }
-        if watchlist.isCut { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
-        if watchlist.hasOthers {
-            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
-        }
     }
 
     private func beginWatch(_ key: UserKey, _ requests: inout [UserRequest]) -> WatchedUser {

@@ -75,6 +75,12 @@ package final class Session {
     /// Whether it has subscribes that wait for an identity, which has not come.
     package var awaitsIdentity: Bool { identity == nil && !parked.isEmpty }
 
+    /// How long it has to show who it is, where its app asks for that: the app's time and up to a tenth more, which is its
+    /// own, or all that came back in one moment would be closed in one.
+    package var authorizationTime: Duration? {
+        app.features.authorizationDeadline.map { $0 + $0 * Int(socketID.low % 1_024) / 10_240 }
+    }
+
     /// Whether a stream is to be fed by pages, as the connection takes them (`Hub.drained`).
     package var isBehind: Bool { behindCount > 0 }
 

@@ -74,6 +74,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether `identitiesDue` is under way to this loop.
+    var awaitsIdentityTurn = false
     /// Ciphertext of the connection that is read or written; made for the first one with TLS.
     var wire: TLSWire?
     /// TLS handshakes under way, and those that wait.
@@ -119,7 +121,9 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         apps = context.firstApps
-        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        // Or who comes would be closed for not reading a list that no queue can hold.
+        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, limits.sendQueueBytesMax / 4)
         userHome = UserHome(limits: homeLimits)
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
@@ -199,6 +203,9 @@ final class ClientLoop {
         case .usersDue:
             awaitsUserTurn = false
             usersDue()
+        case .identitiesDue:
+            awaitsIdentityTurn = false
+            identitiesDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)

@@ -25,7 +25,7 @@ extension Connection {
         }
         queue(bytes.finish())
         owner.tellStatus(self)
-        if let wait = session.app.features.authorizationDeadline { owner.watchIdentity(of: self, after: wait) }
+        if let wait = session.authorizationTime { owner.watchIdentity(of: self, after: wait) }
         owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
     }
 
@@ -147,6 +147,8 @@ extension Connection {
         switch effect {
         case .send(let frame):
             if isEstablished { send(frame) }
+        case .share(let frame):
+            if isEstablished { share(frame) }
         case .queue(let frames):
             if isEstablished { queue(frames) }
         case .verify(let token):

@@ -189,8 +189,8 @@ final class Connection: EventSource {
     /// The socket has not taken all.
     private func leftUnsent() {
         owner.metrics.queued.record(UInt64(output.byteCount))
-        // An answer to a request may be longer than that: no further one is read before it is sent, and who does not take
-        // it is found by what stays unacknowledged.
+        // An answer to a request may be longer than that: no further one is made before it is sent (`hasAnswersToSend`), and
+        // who does not take it is found by what stays unacknowledged.
         if isEstablished || phase == .closing, isOverfull(owner.limits) { overfull() }
         accountQueued()
     }
@@ -239,6 +239,12 @@ final class Connection: EventSource {
     func send(_ frames: SharedBytes) {
         guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
         queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// Queues a frame that others get too, compressed where that was agreed.
+    func share(_ frame: SharedFrame) {
+        guard let variants = frame.variants else { return send(frame.bytes) }
+        queue(owner.variant(of: frame.bytes, variants, for: self))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
@@ -333,7 +339,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
-        case .http where conversation.map { $0.rest != .none } ?? false: interest = []
+        case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
         // Of a peer that says no more, the end of its stream would be told over and over.
         case .finishing where hasUnsent: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
@@ -445,6 +451,8 @@ final class Connection: EventSource {
             if tls != nil { accountUnfinished() }
         // What was said before still goes out; a peer that is gone altogether refuses it.
         case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
+        // Who asks no more (`nc -N`) still reads his answers.
+        case .endOfStream where phase == .http && hasUnsent: finish()
         case .endOfStream: depart()
         case .failed(let code):
             if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
@@ -499,7 +507,7 @@ final class Connection: EventSource {
         var consumed = 0
         var requests = 0
         while consumed < bytes.count {
-            if phase == .http, let conversation, requests > 0, rests(conversation, after: requests) { return consumed }
+            if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
             requests += 1
             let before = consumed
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
