@@ -29,6 +29,10 @@ extension ClientLoop {
     // MARK: At home
 
     func received(_ request: ChannelRequest, from loop: Int) {
+        if mayMakeRoom(for: request) { makeRoom(for: request, from: loop) } else { atHome(request, from: loop) }
+    }
+
+    func atHome(_ request: ChannelRequest, from loop: Int) {
         atChannelHome { home, now, effects in home.received(request, from: loop, now: now, &effects) }
     }
 

@@ -42,6 +42,10 @@ final class ClientLoop {
     /// Nil where messages are never compressed.
     let compression: LoopCompression?
     private(set) var isStopping = false
+    /// Connections whose peers have gone, in that order: closed in turns.
+    var departures = DepartureLine()
+    /// Whether the next turn has been posted.
+    var awaitsDepartureTurn = false
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
@@ -70,6 +74,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether `identitiesDue` is under way to this loop.
+    var awaitsIdentityTurn = false
     /// Ciphertext of the connection that is read or written; made for the first one with TLS.
     var wire: TLSWire?
     /// TLS handshakes under way, and those that wait.
@@ -77,6 +83,8 @@ final class ClientLoop {
     private(set) var handshakeAlarm: Alarm?
     /// Whether `handshakeAlarm` is set to ring.
     var awaitsHandshakeTick = false
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// Connections that are fed by pages, and what was last seen of them.
@@ -113,7 +121,9 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         apps = context.firstApps
-        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        // Or who comes would be closed for not reading a list that no queue can hold.
+        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, limits.sendQueueBytesMax / 4)
         userHome = UserHome(limits: homeLimits)
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
@@ -193,6 +203,9 @@ final class ClientLoop {
         case .usersDue:
             awaitsUserTurn = false
             usersDue()
+        case .identitiesDue:
+            awaitsIdentityTurn = false
+            identitiesDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)
@@ -201,6 +214,7 @@ final class ClientLoop {
         case .request(let request, let from):
             if case .relay = request { metrics.publishes.subtract(of: request.key.app) }
             received(request, from: from)
+        case .roomMade(let request, let from): atHome(request, from: from)
         case .answer(let answer): received(answer)
         case .publish(let key, let frame, let except, let variants, let isEvent):
             deliver(frame, variants, to: key, except: except)
@@ -209,6 +223,7 @@ final class ClientLoop {
         case .channelsDue:
             awaitsChannelTurn = false
             channelsDue()
+        case .departuresDue: closeDeparted()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
@@ -242,7 +257,11 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        if connection.phase == .departed {
+            hubContext.census.closedDeparted()
+        } else {
+            hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        }
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 

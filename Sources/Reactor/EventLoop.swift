@@ -177,6 +177,14 @@ public final class EventLoop {
         source.descriptor = -1
     }
 
+    /// Watches the source's descriptor no more; its deadline, and calls at the ends of ticks, go on.
+    public func unwatch(_ source: EventSource) {
+        guard source.isAdded, source.descriptor >= 0 else { return }
+        _ = cl_epoll_remove(epoll, source.descriptor)
+        source.descriptor = -1
+        source.interest = []
+    }
+
     /// Lets go of the source: no call comes to it after this one. Call before closing its descriptor.
     public func remove(_ source: EventSource) {
         guard source.isAdded else { return }
