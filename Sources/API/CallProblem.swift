@@ -51,6 +51,12 @@ struct CallProblem: Error {
     static let disabled = CallProblem(.forbidden, .disabled, "This app is disabled.")
     static let replay = CallProblem(
         .unauthorized, .replay, "This call has come before, with the same signature: sign each call anew.")
+    static let beforeStart = CallProblem(
+        .unauthorized, .replay,
+        """
+        This call was signed before this hub was started, which does not know whether it has come before, as \
+        api.refuseReplays wants it to: sign it anew, with the time that it is.
+        """)
     static let tooManyCalls = CallProblem(
         .serviceUnavailable, .replay,
         "More calls have come than this hub can remember, as api.refuseReplays wants it to.", retryAfter: .seconds(60))
@@ -68,7 +74,12 @@ struct CallProblem: Error {
         .badRequest, .invalid,
         "More than \(APILimits.channelsNamed) channels are occupied: ask for fewer by filter_by_prefix.")
     static let overloaded = CallProblem(
-        .serviceUnavailable, .overload, "More is being published than this hub can pass on.", retryAfter: .seconds(1))
+        .serviceUnavailable, .overload, "More is being published, or asked, than this hub can pass on.",
+        retryAfter: .seconds(1))
+
+    static let listUnderWay = CallProblem(
+        .tooManyRequests, .rate, "This app's channels are being listed for another call: one at a time.",
+        retryAfter: .seconds(1))
 
     static func tooFast(_ wait: Duration) -> CallProblem {
         CallProblem(

@@ -14,7 +14,7 @@ import Sync
 package final class PusherRoutes: Sendable {
     /// What is the same for all apps.
     package struct Settings: Sendable {
-        /// Refuse a call whose signature has come before.
+        /// Refuse a call whose signature has come before, or may have come before these routes were made.
         package var refusesReplays = false
         /// Keys whose answers are kept; 0: keys mean nothing.
         package var idempotencyKeysMax = 65_536
@@ -27,8 +27,12 @@ package final class PusherRoutes: Sendable {
     let keptAnswers: KeptAnswers?
     let seenCalls: SeenCalls?
     private let rates = PublishRates()
+    /// Apps whose channels are being listed.
+    private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
     private let now: @Sendable () -> UnixTime
+    /// When the routes were made: seconds since 1970.
+    private let startedAt: Int64
 
     /// - Parameter now: the clock that timestamps are held against.
     package init(
@@ -41,6 +45,7 @@ package final class PusherRoutes: Sendable {
         seenCalls = settings.refusesReplays ? SeenCalls() : nil
         self.metrics = metrics
         self.now = now
+        startedAt = now().microseconds / 1_000_000
     }
 
     /// What a route does with its answer, when it comes later.
@@ -78,15 +83,18 @@ package final class PusherRoutes: Sendable {
         let seconds = now().microseconds / 1_000_000
         let call = try verified(request, by: app, isPost: route.isPost, seconds)
         switch route {
-        case .events, .batchEvents:
+        case .events, .batchEvents, .channelEvents:
             return try publishOnce(request, path, call, seconds, of: app, channels, answer)
-        case .channelEvents:
+        case .channels:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try publish(request, path, call, of: app, channels, answer)
+                try list(path, call, of: app, channels, answer)
             }
-        case .channels, .channel, .users, .channelStats, .terminate:
+        case .channel, .users, .channelStats, .terminate:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try ChannelQuestion(route, path.subject, call.parameters).ask(of: app, channels, answer)
+                let question = try ChannelQuestion(route, path.subject, call.parameters)
+                // An end of connections adds to nothing.
+                if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
+                return question.ask(of: app, channels, answer)
             }
         }
     }
@@ -141,6 +149,8 @@ package final class PusherRoutes: Sendable {
         _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
         guard let seenCalls else { return try body() }
+        // Nobody remembers what came before, and of that second not all.
+        guard call.timestamp > startedAt else { throw .beforeStart }
         switch seenCalls.insert(call, of: app.index, now: seconds) {
         case .new: break
         case .seen: throw .replay
@@ -196,6 +206,24 @@ package final class PusherRoutes: Sendable {
         }
     }
 
+    // MARK: Asking
+
+    /// Names an app's channels, for one call at a time: all loops look through all that they have.
+    private func list(
+        _ path: PusherPath, _ call: SignedCall, of app: App, _ channels: any ChannelDirectory,
+        _ answer: @escaping Answer
+    ) throws(CallProblem) -> HTTPResponse? {
+        let question = try ChannelQuestion(.channels, path.subject, call.parameters)
+        if channels.isOverloaded(by: app) { throw .overloaded }
+        guard listing.withLock({ $0.insert(app.index).inserted }) else { throw .listUnderWay }
+        let response = question.ask(of: app, channels) { [listing] response in
+            _ = listing.withLock { $0.remove(app.index) }
+            answer(response)
+        }
+        if response != nil { _ = listing.withLock { $0.remove(app.index) } }
+        return response
+    }
+
     // MARK: Publishing
 
     private func publish(
@@ -210,7 +238,7 @@ package final class PusherRoutes: Sendable {
         case .success(let wanted): order = wanted
         case .failure(let error): throw CallProblem(error)
         }
-        if channels.isOverloaded { throw .overloaded }
+        if channels.isOverloaded(by: app) { throw .overloaded }
         if let wait = rates.take(order.events.count, of: app, at: .read()) { throw .tooFast(wait) }
         let publications = order.publications
         metrics.published.add(publications.count)

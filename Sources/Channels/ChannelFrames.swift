@@ -13,10 +13,9 @@ extension ServerEvent {
     }
 
     /// The same of a presence channel: that it is in, and with whom.
-    static func enteredFrame(_ channel: ChannelName, members: PresenceMembers) -> SharedBytes {
-        let capacity = members.all.reduce(192) { $0 + 2 * $1.id.utf8.count + $1.info.count + $1.info.count / 4 + 16 }
-        return FrameWriter.text(capacity: capacity) {
-            subscriptionSucceeded(channel, members: members.all, to: &$0)
+    static func enteredFrame(_ channel: ChannelName, members: MemberList) -> SharedBytes {
+        FrameWriter.text(capacity: channel.string.utf8.count + members.byteCount + 192) {
+            subscriptionSucceeded(channel, members: members, to: &$0)
         }
     }
 

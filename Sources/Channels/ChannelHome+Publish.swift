@@ -4,13 +4,6 @@ import Pusher
 
 /// What an app's backend publishes, and what it asks.
 extension ChannelHome {
-    /// A cached event's place in the order in which they are forgotten; stands for nothing once another took its place.
-    struct CacheEntry {
-        let key: ChannelKey
-        let number: UInt64
-        let due: UInt64
-    }
-
     /// Publishes to a channel, and tells what is known of it afterwards.
     package mutating func publish(
         _ publication: Publication, of app: App, now: UInt64, _ effects: inout Effects
@@ -22,7 +15,7 @@ extension ChannelHome {
         guard let channel = isKept ? channel(key) : channels[key] else { return facts(of: key, now: now) }
         guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
         let frame = ServerEvent.publishedFrame(publication)
-        broadcast(frame, channel, except: publication.except.map { .socket($0) }, &effects)
+        broadcast(frame, channel, except: publication.except.map { .socket($0) }, isEvent: true, &effects)
         if isKept { keep(publication, frame, channel, now: now) }
         return facts(of: key, now: now)
     }
@@ -46,14 +39,18 @@ extension ChannelHome {
     /// The loops that have somebody in the channel.
     package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
 
-    /// The app's occupied channels here whose names begin with `prefix`; not all of them where they are more than `max`.
-    package func channels(of app: App, prefix: String, max: Int, now: UInt64) -> [String: ChannelFacts] {
+    /// The app's occupied channels here whose names begin with `prefix`.
+    ///
+    /// - Parameter isEnough: asked behind each that is found, whether no more are wanted.
+    package func channels(
+        of app: App, prefix: String, now: UInt64, until isEnough: () -> Bool
+    ) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
         for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
             let facts = facts(of: key, channel, now: now)
             guard facts.isOccupied else { continue }
             found[key.name.string] = facts
-            if found.count > max { break }
+            if isEnough() { break }
         }
         return found
     }
@@ -67,22 +64,19 @@ extension ChannelHome {
         _ publication: Publication, _ frame: SharedBytes, _ channel: HomeChannel, now: UInt64
     ) {
         drop(channel)
+        endMissSilence(channel)
         let cached = CachedFrame(
             event: publication.event, data: publication.data, frame: frame, entry: nextNumber(),
             due: now &+ limits.cacheTime.nanoseconds)
         channel.cached = cached
-        cachedBytes += cached.size
-        cachedCount += 1
         metrics.cachedBytes.add(cached.size)
-        cache.append(CacheEntry(key: channel.key, number: cached.entry, due: cached.due))
-        while cachedBytes > limits.cacheBytesMax, let oldest = cache.popFirst() { forget(oldest) }
-        if cache.needsSweep(live: cachedCount) {
-            let channels = channels
-            cache.sweep { channels[$0.key]?.cached?.entry == $0.number }
-        }
+        cache.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)
+        while let oldest = cache.popExcess() { forget(oldest) }
+        let channels = channels
+        cache.sweep(of: channel.key.app) { channels[$0.key]?.cached?.entry == $0.number }
     }
 
-    mutating func forget(_ entry: CacheEntry) {
+    mutating func forget(_ entry: CacheOrder.Entry) {
         guard let channel = channels[entry.key], channel.cached?.entry == entry.number else { return }
         drop(channel)
         removeIfUnused(channel)
@@ -91,8 +85,7 @@ extension ChannelHome {
     private mutating func drop(_ channel: HomeChannel) {
         guard let cached = channel.cached else { return }
         channel.cached = nil
-        cachedBytes -= cached.size
-        cachedCount -= 1
+        cache.remove(size: cached.size, of: channel.key.app)
         metrics.cachedBytes.add(-cached.size)
     }
 }

@@ -1,11 +1,11 @@
 import Bytes
 import Pusher
 
-/// What a home of ordinary channels does later: users and channels that were left are gone after a grace, counts that
-/// change quickly are told now and then, and cached events are forgotten.
+/// What a home of ordinary channels does later: users and channels that were left are gone after a grace, silences end,
+/// and cached events are forgotten.
 extension ChannelHome {
-    /// A user without a connection, or a channel without anybody, that will be gone; stands for nothing once somebody has
-    /// come back.
+    /// A user without a connection, or one of whom only the app's backend still has to hear that he is gone, or a channel
+    /// without anybody, that will be gone; stands for nothing once somebody has come back.
     struct Departure {
         let key: ChannelKey
         /// Nil for the channel itself.
@@ -14,46 +14,45 @@ extension ChannelHome {
         let due: UInt64
     }
 
-    /// The time in which a count is not told again.
-    struct CountWindow {
-        let key: ChannelKey
-        let number: UInt64
-        let due: UInt64
-    }
-
     /// When there is something to do, at the earliest: monotonic, in nanoseconds; nil where nothing waits.
     package var nextDue: UInt64? {
         // At each input: without an array.
-        let due = min(departures.first?.due ?? .max, countWindows.first?.due ?? .max, cache.first?.due ?? .max)
+        let silent = min(
+            promptSilences.nextDue ?? .max, longSilences.nextDue ?? .max, missSilences.nextDue ?? .max)
+        let due = min(departures.first?.due ?? .max, cache.nextDue ?? .max, silent)
         return due == .max ? nil : due
     }
 
-    /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment.
+    /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment, and each of them is
+    /// told to all who stay.
     package mutating func tick(now: UInt64, _ effects: inout Effects) {
-        var rest = limits.dueAtOnceMax
-        while rest > 0, let first = departures.first, first.due <= now {
+        let told = subscribersTold
+        for _ in 0..<limits.dueAtOnceMax {
+            guard subscribersTold &- told < UInt64(limits.toldAtOnceMax), doNext(now: now, &effects) else { return }
+        }
+    }
+
+    /// Does one thing that is due; false where nothing is.
+    private mutating func doNext(now: UInt64, _ effects: inout Effects) -> Bool {
+        if let first = departures.first, first.due <= now {
             _ = departures.popFirst()
             end(first, &effects)
-            rest -= 1
+        } else if let silence = promptSilences.popFirst(dueBy: now) ?? longSilences.popFirst(dueBy: now) {
+            endCountSilence(silence, staysSilent: true, now: now, &effects)
+        } else if let silence = missSilences.popFirst(dueBy: now) {
+            endMissSilence(silence)
+        } else if let entry = cache.popFirst(dueBy: now) {
+            forget(entry)
+        } else {
+            return false
         }
-        while rest > 0, let first = countWindows.first, first.due <= now {
-            _ = countWindows.popFirst()
-            close(first, now: now, &effects)
-            rest -= 1
-        }
-        while rest > 0, let first = cache.first, first.due <= now {
-            _ = cache.popFirst()
-            forget(first)
-            rest -= 1
-        }
+        return true
     }
 
     // MARK: Departures
 
     /// Numbers and enters a departure.
-    mutating func depart(
-        _ channel: HomeChannel, _ user: String?, now: UInt64, _ effects: inout Effects
-    ) -> UInt64 {
+    mutating func depart(_ channel: HomeChannel, _ user: String?, now: UInt64) -> UInt64 {
         let number = nextNumber()
         departing += 1
         departures.append(
@@ -76,7 +75,9 @@ extension ChannelHome {
         }
         departing -= 1
         if let user = departure.user {
-            removed(user, channel, app, &effects)
+            if channel.members.contains(user) { removed(user, channel, &effects) }
+            channel.members.forget(user)
+            tellRemoved(user, channel, app, &effects)
         } else {
             channel.vacating = 0
             if app.features.webhooks.contains(.channelExistence) {
@@ -85,66 +86,12 @@ extension ChannelHome {
         }
         removeIfUnused(channel)
     }
-
-    // MARK: Counts
-
-    private func tellsCounts(_ channel: HomeChannel, _ app: App) -> Bool {
-        app.features.subscriptionCounts && !channel.name.kind.isPresence
-    }
-
-    /// Whether someone who comes now is told the count alone, since the others are not.
-    func owesNewcomerCount(_ channel: HomeChannel, _ app: App, now: UInt64) -> Bool {
-        tellsCounts(channel, app) && channel.countWindow != 0 && channel.total > limits.promptCountsMax
-    }
-
-    /// Somebody has come or gone.
-    mutating func countChanged(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
-        guard tellsCounts(channel, app) else { return }
-        if channel.countWindow != 0, channel.total > limits.promptCountsMax {
-            channel.owesCount = true
-        } else {
-            tellCount(channel, app, now: now, &effects)
-        }
-    }
-
-    private mutating func tellCount(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
-        if channel.countWindow != 0 { openWindows -= 1 }
-        channel.countWindow = 0
-        channel.owesCount = false
-        if !channel.loops.isEmpty {
-            broadcast(
-                ServerEvent.subscriptionCountFrame(channel.name, channel.total), channel, except: nil, &effects)
-        }
-        if app.features.webhooks.contains(.subscriptionCount) {
-            effects.append(.webhook(app, .subscriptionCount(channel.name, channel.total)))
-        }
-        guard channel.total > limits.promptCountsMax else { return }
-        channel.countWindow = nextNumber()
-        openWindows += 1
-        countWindows.append(
-            CountWindow(
-                key: channel.key, number: channel.countWindow, due: now &+ limits.countInterval.nanoseconds))
-        if countWindows.needsSweep(live: openWindows) {
-            let channels = channels
-            countWindows.sweep { channels[$0.key]?.countWindow == $0.number }
-        }
-    }
-
-    private mutating func close(_ window: CountWindow, now: UInt64, _ effects: inout Effects) {
-        guard let channel = channels[window.key], channel.countWindow == window.number else { return }
-        if channel.owesCount, let app = app(of: channel), tellsCounts(channel, app) {
-            return tellCount(channel, app, now: now, &effects)
-        }
-        channel.countWindow = 0
-        channel.owesCount = false
-        openWindows -= 1
-    }
 }
 
 extension ChannelHome.Departure {
     func stands(in channel: HomeChannel?) -> Bool {
         guard let channel else { return false }
         guard let user else { return channel.vacating == number }
-        return channel.members.lingers(user, until: number)
+        return channel.members.awaits(number, of: user)
     }
 }

@@ -18,7 +18,9 @@ import Pusher
 /// - a user's connection ends and another comes, on any loop, in either order: in neither is the user gone
 ///   (`aUserWhoComesBackWasNeverGone`);
 /// - the end of a grace is due when the user has come back and gone again: departures are numbered
-///   (`anOldDepartureEndsNothing`).
+///   (`anOldDepartureEndsNothing`);
+/// - a session comes and goes as fast as it can: counts, cache misses and who is there are told now and then, and the last
+///   of it always (`whoComesAndGoesQuicklyIsToldOfNowAndThen` and its like).
 package struct ChannelHome {
     package typealias Effects = ContiguousArray<Effect>
 
@@ -26,7 +28,8 @@ package struct ChannelHome {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
         /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?)
+        /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?, isEvent: Bool)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -41,25 +44,32 @@ package struct ChannelHome {
     var departures = LazyQueue<Departure>()
     /// Of them, those that stand for something.
     var departing = 0
-    /// Counts that were told a moment ago, in order.
-    var countWindows = LazyQueue<CountWindow>()
-    var openWindows = 0
-    /// Cached events, the oldest first.
-    var cache = LazyQueue<CacheEntry>()
-    var cachedCount = 0
-    /// Of all cached events, with what it costs to keep them.
-    package internal(set) var cachedBytes = 0
-    /// Numbers departures, windows and cached events.
+    /// Channels with few subscribers and with many whose count was told a moment ago, and those that were missed.
+    var promptSilences: Silences
+    var longSilences: Silences
+    var missSilences: Silences
+    var cache: CacheOrder
+    /// Those that were told of something by broadcasts, modulo 2^64.
+    private(set) var subscribersTold: UInt64 = 0
+    /// Numbers departures, silences and cached events.
     private var lastNumber: UInt64 = 0
 
     package init(loops: Int, limits: HomeLimits = HomeLimits(), metrics: EngineMetrics = EngineMetrics()) {
         self.loops = loops
         self.limits = limits
         self.metrics = metrics
+        promptSilences = Silences(of: limits.promptInterval)
+        longSilences = Silences(of: limits.countInterval)
+        missSilences = Silences(of: limits.missInterval)
+        cache = CacheOrder(bytesMax: limits.cacheBytesMax)
     }
 
     /// Channels that somebody is in, or of which something is kept.
     package var channelCount: Int { channels.count }
+    /// Of all cached events, with what it costs to keep them.
+    package var cachedBytes: Int { cache.bytes }
+    /// What their order takes, in entries.
+    package var cacheEntryCount: Int { cache.entryCount }
 
     /// The app's value has changed: it counts at once.
     package mutating func replace(_ app: App) {
@@ -107,7 +117,7 @@ package struct ChannelHome {
             return removeIfUnused(channel)
         }
         if channel.total == 0 { occupied(channel, app, &effects) }
-        if let member = entry.member { arrived(member, channel, app, &effects) }
+        if let member = entry.member { arrived(member, channel, app, now: now, &effects) }
         channel.add(loop)
         let answer = answer(to: entry, channel, app, now: now, &effects)
         effects.append(.answer(loop: loop, .entered(answer)))
@@ -117,12 +127,7 @@ package struct ChannelHome {
     private mutating func exit(_ exit: ChannelExit, from loop: Int, now: UInt64, _ effects: inout Effects) {
         guard let channel = channels[exit.key], let app = app(of: channel), channel.subtract(loop) else { return }
         if let user = exit.userID, channel.members.leave(user) {
-            if exit.hasEnded, limits.leaveGrace > .zero {
-                let number = depart(channel, user, now: now, &effects)
-                channel.members.linger(user, until: number)
-            } else {
-                removed(user, channel, app, &effects)
-            }
+            left(user, channel, app, hasEnded: exit.hasEnded, now: now, &effects)
         }
         countChanged(channel, app, now: now, &effects)
         if channel.total == 0 { vacated(channel, app, now: now, &effects) }
@@ -132,7 +137,7 @@ package struct ChannelHome {
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), &effects)
+        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -152,7 +157,7 @@ package struct ChannelHome {
         guard limits.leaveGrace > .zero else {
             return effects.append(.webhook(app, .channelVacated(channel.name)))
         }
-        channel.vacating = depart(channel, nil, now: now, &effects)
+        channel.vacating = depart(channel, nil, now: now)
     }
 
     // MARK: Members
@@ -170,39 +175,64 @@ package struct ChannelHome {
         while channel.members.count >= app.limits.presenceMembersMax {
             guard let user = channel.members.firstToLeave else { return false }
             departing -= 1
-            removed(user, channel, app, &effects)
+            removed(user, channel, &effects)
+            tellRemoved(user, channel, app, &effects)
         }
         return true
     }
 
     private mutating func arrived(
-        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
     ) {
-        switch channel.members.arrive(member) {
+        let arrival = channel.members.arrive(member, settledAt: now &+ limits.leaveGrace.nanoseconds)
+        switch arrival {
         case .further: break
         case .back: departing -= 1
-        case .first:
+        case .first, .again:
             metrics.members.add(1)
             channel.membersFrame = nil
             if !channel.loops.isEmpty {
-                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
+                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
             }
-            if app.features.webhooks.contains(.presence) {
+            if arrival == .again {
+                departing -= 1
+            } else if app.features.webhooks.contains(.presence) {
                 effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
             }
         }
     }
 
-    mutating func removed(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+    /// The user's last session has left. Who says so himself is gone at once, but not if he had just done the same: he would
+    /// be told of to everybody as often as he likes. The app's backend hears of it after the grace in any case (Pusher's
+    /// "Webhooks"), if he is not back.
+    private mutating func left(
+        _ user: String, _ channel: HomeChannel, _ app: App, hasEnded: Bool, now: UInt64, _ effects: inout Effects
+    ) {
+        guard limits.leaveGrace > .zero else {
+            removed(user, channel, &effects)
+            return tellRemoved(user, channel, app, &effects)
+        }
+        let number = depart(channel, user, now: now)
+        if hasEnded || channel.members.isUnsettled(user, now: now) {
+            channel.members.linger(user, until: number)
+        } else {
+            removed(user, channel, &effects)
+            channel.members.remember(user, until: number)
+        }
+    }
+
+    mutating func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {
         channel.members.remove(user)
         channel.membersFrame = nil
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
-            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
+            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, &effects)
         }
-        if app.features.webhooks.contains(.presence) {
-            effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
-        }
+    }
+
+    func tellRemoved(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.presence) else { return }
+        effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
     }
 
     // MARK: Answers
@@ -212,12 +242,7 @@ package struct ChannelHome {
     ) -> ChannelEntered {
         let cached = channel.cached.flatMap { $0.due > now ? $0.frame : nil }
         let isMiss = channel.name.kind.isCache && cached == nil
-        if isMiss, !entry.isRepeated {
-            metrics.cacheMisses.add()
-            if app.features.webhooks.contains(.cacheChannels) {
-                effects.append(.webhook(app, .cacheMiss(channel.name)))
-            }
-        }
+        if isMiss, !entry.isRepeated { missed(channel, app, now: now, &effects) }
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
             isRepeated: entry.isRepeated, frames: enteredFrames(channel, app, isRepeated: entry.isRepeated, now: now),
@@ -233,14 +258,18 @@ package struct ChannelHome {
             return ServerEvent.enteredFrames(channel.name, count: count)
         }
         // Who is in may ask again and again, without a signature: the list is not written each time.
-        let frame = channel.membersFrame ?? ServerEvent.enteredFrame(channel.name, members: channel.members)
+        let frame = channel.membersFrame ?? ServerEvent.enteredFrame(channel.name, members: channel.members.list())
         if isRepeated { channel.membersFrame = frame }
         return frame
     }
 
-    func broadcast(_ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion?, _ effects: inout Effects) {
+    mutating func broadcast(
+        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
+        _ effects: inout Effects
+    ) {
         guard !channel.loops.isEmpty else { return }
-        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
+        subscribersTold &+= UInt64(channel.total)
+        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except, isEvent: isEvent))
     }
 
     // MARK: The table
@@ -261,8 +290,6 @@ package struct ChannelHome {
 
     mutating func removeIfUnused(_ channel: HomeChannel) {
         guard channel.isUnused else { return }
-        if channel.countWindow != 0 { openWindows -= 1 }
-        channel.countWindow = 0
         channels[channel.key] = nil
     }
 }

@@ -20,10 +20,16 @@ final class HomeChannel {
     var cached: CachedFrame?
     /// The departure by which the app's backend hears that nobody is left; 0 where none does.
     var vacating: UInt64 = 0
-    /// The window in which counts are not told, for one was; 0 where there is none.
-    var countWindow: UInt64 = 0
-    /// Whether the count has changed in that window.
+    /// The silence in which counts are not told, for one was; 0 where there is none.
+    var countSilence: UInt64 = 0
+    /// Whether it is that of a channel with many subscribers.
+    var isSilentForLong = false
+    /// Whether the count has changed in it.
     var owesCount = false
+    /// When a count was told last: monotonic, in nanoseconds.
+    var countToldAt: UInt64 = 0
+    /// The silence in which cache misses are not told to the app's backend; 0 where there is none.
+    var missSilence: UInt64 = 0
 
     init(_ key: ChannelKey, loops: Int) {
         self.key = key
@@ -31,7 +37,9 @@ final class HomeChannel {
     }
 
     var name: ChannelName { key.name }
-    var isUnused: Bool { total == 0 && members.isEmpty && cached == nil && vacating == 0 }
+    var isUnused: Bool {
+        total == 0 && members.isForgotten && cached == nil && vacating == 0 && countSilence == 0 && missSilence == 0
+    }
 
     func add(_ loop: Int) {
         counts[loop] += 1

@@ -6,16 +6,24 @@ package struct HomeLimits: Sendable, Equatable {
     package var leaveGrace = Duration.seconds(3)
     /// Users and channels that wait for the end of that; with one more, the oldest goes at once.
     package var departuresMax = 100_000
-    /// Subscribers above which their number is not told at each change.
+    /// Subscribers above which their number is told only once in `countInterval`, if it has changed. Pusher's figures.
     package var promptCountsMax = 100
-    /// But once in this time, if it has changed.
     package var countInterval = Duration.seconds(5)
+    /// And below, once in this time: the first change at once, the last at its end.
+    package var promptInterval = Duration.milliseconds(100)
+    /// The app's backend is told once in this time that nothing is kept of a cache channel.
+    package var missInterval = Duration.seconds(1)
+    /// Channels that are silent for one of these times, of each; with one more, the oldest tells what it has to tell.
+    package var silencesMax = 100_000
     /// How long a cache channel keeps its last event. Pusher's figure.
     package var cacheTime = Duration.seconds(30 * 60)
-    /// Bytes of all of them, with what it costs to keep them; with one more, the oldest goes.
+    /// Bytes of all of them, with what it costs to keep them. Each app that has some may have an equal share, one event at
+    /// least, and what the others leave; with one byte more, the oldest goes of the app that has most.
     package var cacheBytesMax = 64 << 20
     /// What is due at the same moment and done in one turn; the rest waits for the next.
     package var dueAtOnceMax = 256
+    /// Subscribers who are told of it in one turn: nothing further is begun when so many have been.
+    package var toldAtOnceMax = 8_192
 
     package init() {}
 
@@ -23,6 +31,7 @@ package struct HomeLimits: Sendable, Equatable {
     package func share(of loops: Int) -> HomeLimits {
         var share = self
         share.departuresMax = max(1, departuresMax / loops)
+        share.silencesMax = max(1, silencesMax / loops)
         share.cacheBytesMax = cacheBytesMax / loops
         return share
     }

@@ -72,14 +72,19 @@ package final class Hub {
     package func streams(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
         guard app.ownsDatabase else { return [:] }
         var found: [String: ChannelFacts] = [:]
+        let wanted = Array(prefix.utf8)
+        // All names are written in one place, and only those that are meant become strings.
+        var name = ByteWriter(capacity: StreamName.maximumBytes)
         for (form, table) in [(StreamForm.user, userStreams), (.privateUser, privateStreams)] {
             // Their names are written only where they may begin so.
-            guard zip(form.prefix.bytes, prefix.utf8).allSatisfy(==) else { continue }
+            guard zip(form.prefix.bytes, wanted).allSatisfy(==) else { continue }
             for channel in table.entries.lazy.map(\.value) where channel.memberCount > 0 {
-                guard let name = channel.stream?.format(), name.utf8.starts(with: prefix.utf8) else { continue }
+                name.truncate(to: 0)
+                guard channel.stream?.append(to: &name) == true, name.withUnsafeBytes({ $0.starts(with: wanted) })
+                else { continue }
                 var facts = ChannelFacts()
                 facts.subscriptionCount = channel.memberCount
-                found[name] = facts
+                found[name.string] = facts
                 if found.count > max { return found }
             }
         }

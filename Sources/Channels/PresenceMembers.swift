@@ -1,7 +1,8 @@
 import Bytes
+import Pusher
 
 /// The users in a presence channel, by id, byte for byte.
-struct PresenceMembers {
+package struct PresenceMembers {
     struct Member {
         /// The first connection's word, which stands until the user is gone.
         let member: PresenceMember
@@ -9,39 +10,60 @@ struct PresenceMembers {
         var connections: Int
         /// The departure that ends the user's grace; 0 where none does.
         var departure: UInt64 = 0
+        /// Monotonic, in nanoseconds: until then who leaves lingers, for he had left a moment before he came; 0 where he
+        /// had not.
+        var settledAt: UInt64
     }
 
     private var members: [TextKey: Member] = [:]
     /// Users who may still come back.
     private var lingering = 0
+    /// Users who are gone but to the app's backend, and the departures by which it hears of it.
+    private var remembered: [TextKey: UInt64] = [:]
+    /// All members as clients are told; nil where it must be written anew, since one is gone.
+    private var writtenList: MemberList? = MemberList()
 
-    var count: Int { members.count }
-    var isEmpty: Bool { members.isEmpty }
+    package init() {}
+
+    package var count: Int { members.count }
+    /// Nobody is in, and nobody's leave has to be told.
+    var isForgotten: Bool { members.isEmpty && remembered.isEmpty }
     /// Users with a connection.
     var connectedCount: Int { members.count - lingering }
     var ids: [String] { members.values.map(\.member.id) }
-    /// With their infos, in no order.
-    var all: some Collection<(id: String, info: [UInt8])> {
-        members.values.lazy.map { (id: $0.member.id, info: $0.member.info) }
+    /// Whether all of the list is written.
+    package var isListWritten: Bool { writtenList != nil }
+
+    /// What is told to who comes. Who comes is added to it, and only when somebody is gone is all of it written again.
+    package mutating func list() -> MemberList {
+        if let writtenList { return writtenList }
+        var list = MemberList()
+        for entry in members.values { list.append(entry.member.id, info: entry.member.info) }
+        writtenList = list
+        return list
     }
 
     func contains(_ id: String) -> Bool { members[TextKey(id)] != nil }
 
-    enum Arrival {
+    package enum Arrival {
         /// The user's first connection.
         case first
+        /// The same, when he had left a moment ago and the app's backend has not been told of it.
+        case again
         /// One more.
         case further
         /// The user had left a moment ago, and is back before anybody was told.
         case back
     }
 
-    /// A connection of the user comes.
-    mutating func arrive(_ member: PresenceMember) -> Arrival {
+    /// A connection of the user comes. `settledAt`: until when he should not leave at once if he had just left.
+    package mutating func arrive(_ member: PresenceMember, settledAt: UInt64) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
-            members[key] = Member(member: member, connections: 1)
-            return .first
+            let isKnown = remembered.removeValue(forKey: key) != nil
+            members[key] = Member(member: member, connections: 1, settledAt: isKnown ? settledAt : 0)
+            writtenList?.append(member.id, info: member.info)
+            return isKnown ? .again : .first
         }
         members[key]?.connections += 1
         members[key]?.departure = 0
@@ -72,10 +94,23 @@ struct PresenceMembers {
         return members.values.lazy.filter { $0.departure != 0 }.min { $0.departure < $1.departure }?.member.id
     }
 
-    /// Whether the user waits for that departure.
-    func lingers(_ id: String, until departure: UInt64) -> Bool { members[TextKey(id)]?.departure == departure }
+    /// Whether the user has come back a moment after he had left.
+    func isUnsettled(_ id: String, now: UInt64) -> Bool { members[TextKey(id)].map { now < $0.settledAt } ?? false }
 
-    mutating func remove(_ id: String) {
-        if let gone = members.removeValue(forKey: TextKey(id)), gone.departure != 0 { lingering -= 1 }
+    /// Whether that departure is the user's still.
+    func awaits(_ departure: UInt64, of id: String) -> Bool {
+        let key = TextKey(id)
+        return members[key]?.departure == departure || remembered[key] == departure
     }
+
+    package mutating func remove(_ id: String) {
+        guard let gone = members.removeValue(forKey: TextKey(id)) else { return }
+        if gone.departure != 0 { lingering -= 1 }
+        writtenList = members.isEmpty ? MemberList() : nil
+    }
+
+    /// The user, who is gone, is so to the app's backend with that departure.
+    mutating func remember(_ id: String, until departure: UInt64) { remembered[TextKey(id)] = departure }
+
+    mutating func forget(_ id: String) { remembered[TextKey(id)] = nil }
 }

@@ -40,6 +40,12 @@ package struct WebhookKinds: OptionSet, Hashable, Sendable {
     package static let cacheChannels = WebhookKinds(rawValue: 8)
     /// `subscription_count`.
     package static let subscriptionCount = WebhookKinds(rawValue: 16)
+
+    /// Each as Pusher calls it.
+    package static let names: [(name: String, kind: WebhookKinds)] = [
+        ("channel_existence", .channelExistence), ("presence", .presence), ("client_events", .clientEvents),
+        ("cache_channels", .cacheChannels), ("subscription_count", .subscriptionCount),
+    ]
 }
 
 /// Where webhooks go. Safe from any thread, and never waits.

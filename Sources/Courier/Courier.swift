@@ -8,7 +8,7 @@ import Reactor
 //
 // Purpose: a loop hands an event over with one lock and goes on; the courier's thread decides (`DeliveryPlan`) and libcurl
 // carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
-// `stop` gives what waits a short time and joins it. Invariants: the events of one channel reach an endpoint in their order,
+// `stop` gives what waits some time and joins it. Invariants: the events of one channel reach an endpoint in their order,
 // one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
 // endpoint that fails leaves places to all others (`Turns`); every event is delivered, at least once, or counted as dropped. Depends on Channels
 // and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
@@ -20,6 +20,8 @@ package struct CourierConfiguration: Sendable {
     /// PEM file of the certificates that are trusted in place of the system's; nil: the system's.
     package var caFile: String?
     package var userAgent = "Carillon"
+    /// Makes a socket, as `socket(2)`.
+    var makeSocket: @Sendable (Int32, Int32, Int32) -> Int32 = { socket($0, $1, $2) }
     package var limits = CourierLimits()
 
     package init() {}
@@ -58,9 +60,10 @@ package final class Courier: WebhookSink {
         inbox.replace(apps)
     }
 
-    /// Ends the thread. What waits gets `CourierLimits.stopTimeout`; the rest is counted as dropped. Once.
-    package func stop() {
-        inbox.stop()
+    /// Ends the thread. What waits is sent first, what has failed once more, for so long at most; what is left then is
+    /// counted as dropped, and told by the log. Once.
+    package func stop(within patience: Duration) {
+        inbox.stop(within: patience)
         pthread_join(thread, nil)
     }
 }
@@ -83,8 +86,10 @@ final class CourierInbox: Sendable {
         var apps: [WebhookApp]?
         /// How many apps have endpoints, 1 at least.
         var appCount = 1
-        var isStopping = false
+        /// Set when the hub ends: the time that is left.
+        var patience: Duration?
 
+        var isStopping: Bool { patience != nil }
         var isEmpty: Bool { events.isEmpty && apps == nil && !isStopping }
 
         mutating func take(_ apps: [WebhookApp]) {
@@ -130,8 +135,8 @@ final class CourierInbox: Sendable {
         multi.wake()
     }
 
-    func stop() {
-        contents.withLock { $0.isStopping = true }
+    func stop(within patience: Duration) {
+        contents.withLock { $0.patience = patience }
         multi.wake()
     }
 
@@ -140,7 +145,7 @@ final class CourierInbox: Sendable {
         contents.withLock { contents in
             var taken = Contents()
             swap(&taken, &contents)
-            (contents.isStopping, contents.appCount) = (taken.isStopping, taken.appCount)
+            (contents.patience, contents.appCount) = (taken.patience, taken.appCount)
             return taken
         }
     }

@@ -12,6 +12,7 @@ final class CourierLoop {
     private let logger: Logger
     private var plan: DeliveryPlan
     private var transfers: [ObjectIdentifier: Transfer] = [:]
+    private var lingering: LingeringResolves
     /// When the hub ends: the time that is left.
     private var end: Instant?
 
@@ -23,6 +24,7 @@ final class CourierLoop {
         self.metrics = metrics
         self.logger = logger
         plan = DeliveryPlan(configuration.limits, metrics, random: SystemRandomNumberGenerator())
+        lingering = LingeringResolves(configuration.limits)
     }
 
     /// Runs until the inbox says stop, and what waits is delivered or its time is over.
@@ -34,9 +36,17 @@ final class CourierLoop {
             inbox.multi.wait(milliseconds: patience())
             inbox.multi.perform(ended)
         }
-        plan.abandon(transfers.values.map(\.departure))
+        let dropped = plan.abandon(transfers.values.map(\.departure))
         for transfer in transfers.values { inbox.multi.remove(transfer) }
         transfers = [:]
+        if !dropped.isEmpty { tell(dropped) }
+    }
+
+    private func tell(_ dropped: [WebhookKinds: Int]) {
+        let kinds = WebhookKinds.names.compactMap { name, kind in dropped[kind].map { (name, "\($0)") } }
+        logger.warning(
+            "webhooks are dropped: the hub ends before their endpoints have taken them",
+            metadata: Logger.Metadata(uniqueKeysWithValues: kinds.map { ($0, .string($1)) }))
     }
 
     private func takeInbox() {
@@ -44,8 +54,8 @@ final class CourierLoop {
         let now = Instant.read()
         if let apps = contents.apps { plan.replace(apps, now: now) }
         for posted in contents.events { plan.add(posted.event, of: posted.appID, postedAt: posted.at, now: now) }
-        if contents.isStopping, end == nil {
-            end = now.advanced(by: configuration.limits.stopTimeout)
+        if let patience = contents.patience, end == nil {
+            end = now.advanced(by: patience)
             plan.stop()
         }
     }
@@ -53,6 +63,10 @@ final class CourierLoop {
     private func depart() {
         let now = Instant.read()
         while let departure = plan.nextDeparture(now: now, milliseconds: millisecondsSince1970()) {
+            guard lingering.mayBegin(departure.endpoint.app.id, of: plan.appCount, at: now) else {
+                finish(departure, .failed(.name), startedAt: now)
+                continue
+            }
             guard let transfer = Transfer(departure, configuration, at: now), inbox.multi.add(transfer) else {
                 finish(departure, .failed(.broken), startedAt: now)
                 continue
@@ -63,6 +77,7 @@ final class CourierLoop {
 
     private func ended(_ transfer: Transfer, _ code: CURLcode) {
         let result = transfer.result(code)
+        if transfer.wasResolving(code) { lingering.add(transfer.departure.endpoint.app.id, at: .read()) }
         inbox.multi.remove(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
         finish(transfer.departure, result, startedAt: transfer.startedAt)

@@ -1,3 +1,4 @@
+import Channels
 import Pusher
 import Reactor
 
@@ -49,12 +50,15 @@ final class DeliveryLine {
 struct QueuedEvent {
     /// As it stands in a body; shared by all endpoints that want it.
     let text: [UInt8]
+    /// One kind.
+    let kind: WebhookKinds
     let postedAt: Instant
     /// Of the channel's name; what chooses the line, always the same.
     let channelCode: UInt64
 
-    init(_ text: [UInt8], of channel: ChannelName, postedAt: Instant) {
+    init(_ text: [UInt8], _ kind: WebhookKinds, of channel: ChannelName, postedAt: Instant) {
         self.text = text
+        self.kind = kind
         self.postedAt = postedAt
         // FNV-1a: alike in every run, so that a test's seed makes the same history again.
         var code: UInt64 = 0xCBF2_9CE4_8422_2325

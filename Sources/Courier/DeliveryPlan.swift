@@ -36,6 +36,8 @@ struct DeliveryPlan {
     private(set) var bytesWaiting = 0
     /// Requests under way.
     var underWay: Int { turns.underWay }
+    /// Apps that have endpoints.
+    var appCount: Int { turns.appCount }
     /// When a pause ends; nil where there is none.
     var nextDeadline: Instant? { pauses.last?.until }
 
@@ -65,7 +67,7 @@ struct DeliveryPlan {
             for endpoint in app.endpoints { remove(endpoint) }
             app.endpoints = []
         }
-        turns.replace(configured.compactMap { $0.endpoints.isEmpty ? nil : apps[$0.id] })
+        turns.replace(apps: configured.count { !$0.endpoints.isEmpty })
     }
 
     private mutating func change(
@@ -117,7 +119,8 @@ struct DeliveryPlan {
         guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
             !wanting.isEmpty
         else { return metrics.drop(1, .unwanted) }
-        let queued = QueuedEvent(WebhookBody.text(of: event), of: event.channel, postedAt: postedAt)
+        let queued = QueuedEvent(
+            WebhookBody.text(of: event), event.kind, of: event.channel, postedAt: postedAt)
         for endpoint in wanting {
             guard endpoint.events < limits.queueEventsMax, makeRoom(for: queued.bytes, at: endpoint) else {
                 metrics.drop(1, .full)
@@ -134,15 +137,27 @@ struct DeliveryPlan {
     /// where that is the one that wants more. One that holds nothing always gets its first.
     private mutating func makeRoom(for bytes: Int, at endpoint: Endpoint) -> Bool {
         while bytesWaiting + bytes > limits.queueBytesMax {
-            let all = apps.values.lazy.flatMap(\.endpoints).filter { $0.longestLine != nil }
-            guard let largest = all.max(by: { $0.bytes < $1.bytes }), let line = largest.longestLine,
-                let last = line.queue.last, endpoint.events == 0 || endpoint.bytes + bytes <= largest.bytes
+            guard let largest, let line = largest.longestLine, let last = line.queue.last,
+                endpoint.events == 0 || endpoint.bytes + bytes <= largest.bytes
             else { return endpoint.events == 0 }
             line.queue.removeLast()
             account(last, -1, at: largest)
             metrics.drop(1, .full)
         }
         return true
+    }
+
+    /// The endpoint that holds most of those that can do without an event.
+    private var largest: Endpoint? {
+        var largest: Endpoint?
+        for app in apps.values {
+            // Its lines are looked at only where it would be the largest.
+            for endpoint in app.endpoints
+            where endpoint.bytes > largest?.bytes ?? 0 && endpoint.longestLine != nil {
+                largest = endpoint
+            }
+        }
+        return largest
     }
 
     /// A line whose events have become more, or whose request has come to its end well.
@@ -255,16 +270,22 @@ struct DeliveryPlan {
         pauses = []
     }
 
-    /// Drops all that is left, what is under way included.
-    mutating func abandon(_ underWay: some Sequence<Departure>) {
+    /// Drops all that is left, what is under way included. Returns how many events of each kind, once for each endpoint.
+    mutating func abandon(_ underWay: some Sequence<Departure>) -> [WebhookKinds: Int] {
+        var dropped: [WebhookKinds: Int] = [:]
+        func abandon(_ line: DeliveryLine) {
+            for event in line.queue.prefix(line.queue.count) { dropped[event.kind, default: 0] += 1 }
+            drop(line.queue.count, of: line, .stopped)
+        }
         for app in apps.values {
-            for line in app.endpoints.lazy.flatMap(\.lines) { drop(line.queue.count, of: line, .stopped) }
+            for line in app.endpoints.lazy.flatMap(\.lines) { abandon(line) }
             (app.endpoints, app.fresh, app.again) = ([], CourierApp.Lane(), CourierApp.Lane())
         }
         // Those of endpoints that have been removed.
-        for departure in underWay { drop(departure.line.queue.count, of: departure.line, .stopped) }
+        for departure in underWay { abandon(departure.line) }
         (apps, pauses) = ([:], [])
-        turns.replace([])
+        turns.replace(apps: 0)
+        return dropped
     }
 
     // MARK: Steps

@@ -12,6 +12,7 @@ final class Transfer {
     private let headers: UnsafeMutablePointer<curl_slist>?
     private let allowsPrivate: Bool
     private let responseBytesMax: Int
+    private let makeSocket: @Sendable (Int32, Int32, Int32) -> Int32
     private var received = 0
     private var refusedAddress = false
     private var lacksDescriptors = false
@@ -24,6 +25,7 @@ final class Transfer {
         startedAt = now
         allowsPrivate = configuration.allowsPrivate
         responseBytesMax = configuration.limits.responseBytesMax
+        makeSocket = configuration.makeSocket
         headers = Self.headers(of: departure)
         guard set(configuration) == CURLE_OK else { return nil }
     }
@@ -63,6 +65,11 @@ final class Transfer {
         }
     }
 
+    /// Whether it was given up while its name was being resolved, which then goes on without it.
+    func wasResolving(_ code: CURLcode) -> Bool {
+        code == CURLE_OPERATION_TIMEDOUT && carillon_curl_has_resolved(easy) == 0
+    }
+
     private static func headers(of departure: Departure) -> UnsafeMutablePointer<curl_slist>? {
         var fields = [
             "Content-Type: application/json", "X-Pusher-Key: \(departure.endpoint.credentials.key)",
@@ -87,6 +94,7 @@ final class Transfer {
         request.headers = headers
         request.connect_milliseconds = milliseconds(configuration.limits.connectTimeout)
         request.total_milliseconds = milliseconds(configuration.limits.requestTimeout)
+        request.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
         // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
         request.context = Unmanaged.passUnretained(self).toOpaque()
         request.open_socket = { context, _, address in
@@ -119,7 +127,7 @@ final class Transfer {
                 return CURL_SOCKET_BAD
             }
         }
-        let descriptor = socket(
+        let descriptor = makeSocket(
             address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
         if descriptor < 0, errno == EMFILE || errno == ENFILE { lacksDescriptors = true }
         return descriptor

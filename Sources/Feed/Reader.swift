@@ -78,10 +78,15 @@ final class Reader {
                 ticket.stream.withUser { users.append($0) }
                 ticket.stream.withTopic { topics.append($0) }
             }
+            // All in one row: libpq takes a thousand instructions for each.
             ask(
-                "SELECT epoch, top FROM sync.positions($1::text[], $2::text[])", [users.closed(), topics.closed()]
+                """
+                SELECT epoch, array_agg(place), array_agg(top) \
+                FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
+                GROUP BY epoch
+                """, [users.closed(), topics.closed()]
             ) { [weak self] rows throws(MalformedAnswer) in
-                answered(.positions(try self?.positions(rows) ?? []))
+                answered(.positions(try self?.positions(rows, of: tickets.count) ?? []))
             }
         case .replay(let ticket, let after):
             ask(
@@ -220,16 +225,22 @@ final class Reader {
         }
     }
 
-    private func positions(_ rows: Rows) throws(MalformedAnswer) -> [StreamPosition] {
-        var positions: [StreamPosition] = []
-        positions.reserveCapacity(rows.count)
+    /// A row for each epoch, nearly always one: which of the `count` streams asked about are in it, counted from 1, and
+    /// where each of them stands.
+    private func positions(_ rows: Rows, of count: Int) throws(MalformedAnswer) -> [StreamPosition] {
+        let unknown = StreamPosition(epoch: "", offset: -1)
+        var positions = [StreamPosition](repeating: unknown, count: count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: epoch), let top = rows.integer(row, 1) else {
-                throw MalformedAnswer()
-            }
+            guard let epoch = rows.string(row, 0, known: epoch), let places = rows.integers(row, 1),
+                let tops = rows.integers(row, 2), places.count == tops.count
+            else { throw MalformedAnswer() }
             self.epoch = epoch
-            positions.append(StreamPosition(epoch: epoch, offset: top))
+            for (place, top) in zip(places, tops) {
+                guard place >= 1, place <= count else { throw MalformedAnswer() }
+                positions[Int(place) - 1] = StreamPosition(epoch: epoch, offset: top)
+            }
         }
+        guard positions.allSatisfy({ $0.offset >= 0 }) else { throw MalformedAnswer() }
         return positions
     }
 

@@ -153,11 +153,16 @@ package struct Tail {
         let isNameable =
             stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
-        guard isNameable, watches.count < streamsMax || watches[stream] != nil else {
+        let place = watches.place(of: stream)
+        guard isNameable, watches.count < streamsMax || place != nil else {
             outputs.append(.refused(stream, serial: serial))
             return
         }
-        watches[stream] = Watch(serial: serial)
+        if let place {
+            watches[place] = Watch(serial: serial)
+        } else {
+            _ = watches.insert(Watch(serial: serial), for: stream)
+        }
         Self.draw(Ticket(stream, serial), &rota, watches)
         // Without a connection there is no queue to wait in: `connected` asks for all.
         if previous != nil { askPosition(Ticket(stream, serial)) }
@@ -266,6 +271,6 @@ package struct Tail {
     }
 
     func isGood(_ ticket: Ticket) -> Bool {
-        watches[ticket.stream]?.serial == ticket.serial
+        watches.place(of: ticket.stream).map { watches[$0].serial == ticket.serial } ?? false
     }
 }

@@ -206,13 +206,13 @@ final class ClientLoop {
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
         case .request(let request, let from):
-            if case .relay = request { metrics.publishes.subtract() }
+            if case .relay = request { metrics.publishes.subtract(of: request.key.app) }
             received(request, from: from)
         case .roomMade(let request, let from): atHome(request, from: from)
         case .answer(let answer): received(answer)
-        case .publish(let key, let frame, let except, let variants):
+        case .publish(let key, let frame, let except, let variants, let isEvent):
             deliver(frame, variants, to: key, except: except)
-            metrics.publishes.subtract()
+            if isEvent { metrics.publishes.subtract(of: key.app) }
         case .ask(let question): question(self)
         case .channelsDue:
             awaitsChannelTurn = false

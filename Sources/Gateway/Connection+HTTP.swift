@@ -2,6 +2,7 @@ import Bytes
 import Channels
 import HTTP
 import Identity
+import Metrics
 import Pusher
 import Reactor
 import WebSocket
@@ -26,6 +27,8 @@ final class HTTPConversation {
     var keepsAlive = true
     var omitsBody = false
     var hasAnswered = false
+    /// `WriteQueue.sentCount` as it was when the reader of an answer was looked at last, and since when it has been that.
+    var reading: PullProgress?
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade?
 
@@ -35,6 +38,12 @@ final class HTTPConversation {
         self.peer = peer
         self.refusal = refusal
         parser = RequestParser(limits: limits)
+    }
+
+    /// No further request is read; what is left is who reads the last answer.
+    func endsHere() {
+        rest = .none
+        upgrade = nil
     }
 }
 
@@ -65,7 +74,6 @@ extension Connection {
             }
             conversation.begunAt = nil
             let consumed = request.consumed
-            conversation.keepsAlive = request.keepsAlive
             conversation.omitsBody = request.method == .head
             route(request, conversation)
             return consumed
@@ -94,8 +102,33 @@ extension Connection {
         owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
     }
 
+    /// Whether an answer is on its way, to who takes some of it now and then: a long one is not cut off for his being slow. He
+    /// is looked at again.
+    func awaitsReader() -> Bool {
+        guard let conversation, !owner.isStopping else { return false }
+        let now = owner.loop.now
+        guard hasUnsent else {
+            // What he was slow with has gone out since the last look: the next request has its time.
+            guard conversation.reading != nil, phase == .http else { return false }
+            conversation.reading = nil
+            owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.keepAlive))
+            return true
+        }
+        if conversation.reading?.sentCount != output.sentCount {
+            conversation.reading = PullProgress(sentCount: output.sentCount, since: now)
+        }
+        guard let since = conversation.reading?.since, now.duration(since: since) < owner.timeouts.stalled else {
+            owner.metrics.overloads["stalled"].add()
+            return false
+        }
+        let end = since.advanced(by: owner.timeouts.stalled)
+        owner.loop.setDeadline(self, min(end, now.advanced(by: max(owner.timeouts.close, .milliseconds(1)))))
+        return true
+    }
+
     /// The request's time is over, or it is time to see whether it comes fast enough.
     func requestOverdue() {
+        if conversation?.begunAt == nil, awaitsReader() { return }
         guard let conversation, !conversation.parser.isIdle, let begunAt = conversation.begunAt else {
             if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout) }
             return drop()
@@ -159,6 +192,7 @@ extension Connection {
             return answer(response, keepsAlive: false)
         }
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
+        conversation.keepsAlive = request.keepsAlive
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
@@ -279,7 +313,7 @@ extension Connection {
 
     private func newSession(_ app: App) -> Session {
         var random = SystemRandomNumberGenerator()
-        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next(), random.next()))
+        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next()))
     }
 }
 

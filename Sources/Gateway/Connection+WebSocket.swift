@@ -260,7 +260,8 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
-        case .draining, .closing, .finishing, .departed, .gone: break
+        case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+        case .draining, .closing, .departed, .gone: break
         }
     }
 

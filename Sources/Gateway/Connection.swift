@@ -197,7 +197,8 @@ final class Connection: EventSource {
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
         case .draining: close(.reconnect)
-        case .closing, .finishing: drop()
+        case .finishing: if !awaitsReader() { drop() }
+        case .closing: drop()
         case .departed, .gone: break
         }
     }
@@ -295,6 +296,8 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
+        conversation = nil
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
 
@@ -321,7 +324,7 @@ final class Connection: EventSource {
         guard !hasEnded else { return }
         leaveChannels()
         phase = .finishing
-        conversation = nil
+        conversation?.endsHere()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.markDirty(self)
     }

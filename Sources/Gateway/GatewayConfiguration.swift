@@ -94,8 +94,9 @@ package struct GatewayLimits: Sendable {
     /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has
     /// room for one message or request.
     package var unfinishedBytesMax = 64 << 20
-    /// Events of ordinary channels on their way between loops, one for each event and loop; above it clients' are dropped,
-    /// and what backends publish is answered with 503.
+    /// Events of ordinary channels on their way between loops, one for each event and loop, and what backends ask of them,
+    /// for each loop that there is; above it clients' events are dropped, and what backends publish or ask is answered with
+    /// 503. Above half of it that is so for an app that has more than its even share (`PublishBacklog`).
     package var publishesUnderWayMax = 10_000
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000

@@ -33,8 +33,8 @@ enum LoopMessage: Sendable {
     /// From an ordinary channel's home: the answer to that.
     indirect case answer(ChannelAnswer)
     /// From an ordinary channel's home: a frame for its subscribers but that one, and where the frame's compressed forms are
-    /// kept.
-    indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?)
+    /// kept. An event is in the app's backlog.
+    indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?, isEvent: Bool)
     /// From another loop: a question, which itself sees to its answer.
     case ask(@Sendable (ClientLoop) -> Void)
     /// From the loop itself: more is due of its ordinary channels.

@@ -5,29 +5,15 @@ import JSON
 extension ServerEvent {
     /// `pusher_internal:subscription_succeeded` of a presence channel, with all who are in it. `hash` is an object also
     /// when nobody is.
-    ///
-    /// - Parameter members: each with the JSON text of its `user_info`, empty where there is none.
     package static func subscriptionSucceeded(
-        _ channel: ChannelName, members: some Collection<(id: String, info: [UInt8])>, to writer: inout ByteWriter
+        _ channel: ChannelName, members: MemberList, to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
         writer.append(channel.string)
         writer.append(#"","data":"{\"presence\":{\"ids\":["#)
-        var separator: StaticString = ""
-        for member in members {
-            writer.append(separator)
-            append(quoted: member.id, to: &writer)
-            separator = ","
-        }
+        writer.append(members.ids)
         writer.append(#"],\"hash\":{"#)
-        separator = ""
-        for member in members {
-            writer.append(separator)
-            append(quoted: member.id, to: &writer)
-            writer.append(":")
-            append(info: member.info, to: &writer)
-            separator = ","
-        }
+        writer.append(members.infos)
         writer.append(#"},\"count\":"#)
         writer.append(decimal: members.count)
         writer.append(#"}}"}"#)
@@ -99,13 +85,13 @@ extension ServerEvent {
     }
 
     /// A string inside of a JSON text that stands in a string.
-    private static func append(quoted text: String, to writer: inout ByteWriter) {
+    static func append(quoted text: String, to writer: inout ByteWriter) {
         writer.append(#"\""#)
         writer.append(jsonEscapingTwice: text)
         writer.append(#"\""#)
     }
 
-    private static func append(info: [UInt8], to writer: inout ByteWriter) {
+    static func append(info: [UInt8], to writer: inout ByteWriter) {
         if info.isEmpty { return writer.append("{}") }
         info.withUnsafeBytes { writer.append(jsonEscaping: $0) }
     }

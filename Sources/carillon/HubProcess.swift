@@ -38,8 +38,10 @@ enum HubProcess {
         defer { operations?.stop() }
         let tls = try settings.tls?.server()
         let courier = try startCourier(settings, metrics.courier, logger)
+        var endsSince: Instant?
         // After the gateway, whose last events it sends.
-        defer { courier.stop() }
+        defer { courier.stop(within: timeForWebhooks(since: endsSince, now: .read())) }
+        for warning in settings.warnings { logger.warning("\(warning)") }
         let gateway = try start(settings, tls, courier, metrics, logger)
         defer { gateway.stop() }
         metrics.threads.withLock { $0 = gateway.handles }
@@ -63,8 +65,16 @@ enum HubProcess {
                     operations.map { ListenAddress(host: address.host, port: $0.port) }
                 }))
         stop.wait()
+        endsSince = .read()
         health.drains()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
+    }
+
+    /// How long webhooks that wait are still sent when the hub ends: what its clients leave of eight seconds, for containers
+    /// are killed after ten; two at least.
+    static func timeForWebhooks(since start: Instant?, now: Instant) -> Duration {
+        guard let start else { return .seconds(2) }
+        return max(.seconds(2), .seconds(8) - now.duration(since: start))
     }
 
     private static func startCourier(

@@ -77,6 +77,51 @@ struct AppReloadTests {
         #expect(hub.stop(SIGTERM) == 0)
     }
 
+    /// What cannot be changed while the hub runs is refused as a whole, and the log says which setting it is.
+    @Test func whatTakesARestartIsRefused() throws {
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let one = #"{"id": "1", "key": "one", "secret": "s"}"#
+        func write(_ owner: String, _ apps: String, _ limits: String = "") throws {
+            let text =
+                #"{"listen": "127.0.0.1:0", "operations": {"listen": "off"}, \#(limits)"#
+                + #""databaseURL": "postgresql://127.0.0.1:1/none", "jwt": {"secret": "\#(String(repeating: "s", count: 40))"}, "#
+                + #""databaseApp": "\#(owner)", "apps": [\#(apps)]}"#
+            try text.write(toFile: file, atomically: true, encoding: .utf8)
+        }
+        try write("1", one)
+        let hub = try RunningCommand(["serve", "--config", file], isMixed: true)
+        let port = try #require(hub.line(containing: "ready")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let device = try device(port, "one")
+        #expect(try isEstablished(device))
+
+        let two = #"{"id": "2", "key": "two", "secret": "s"}"#
+        try write("2", one + ", " + two)
+        hub.signal(SIGHUP)
+        let otherOwner = try #require(hub.line(containing: "apps stay as they were"))
+        #expect(otherOwner.contains("database"))
+
+        let long = #"{"id": "1", "key": "one", "secret": "s", "limits": {"eventBytes": 100000}}, \#(two)"#
+        try write("1", long)
+        hub.signal(SIGHUP)
+        let longer = try #require(hub.line(containing: "apps stay as they were"))
+        #expect(longer.contains("bodyBytes") && longer.contains("eventBytes (100000)"))
+
+        // Larger in the file, too, it is the running hub's that counts.
+        try write("1", long, #""limits": {"bodyBytes": "16MiB"}, "#)
+        hub.signal(SIGHUP)
+        #expect(hub.line(containing: "apps stay as they were")?.contains("655360 bytes do not hold") == true)
+
+        // The app is still served as it was, and the other one is not.
+        try subscribe(device, "still")
+        #expect(try nextClose(self.device(port, "two")) == 4001)
+        try write("1", one + ", " + two)
+        hub.signal(SIGHUP)
+        #expect(hub.line(containing: "apps read anew") != nil)
+        #expect(try isEstablished(self.device(port, "two")))
+        #expect(hub.stop(SIGTERM) == 0)
+    }
+
     /// The code that a connection is closed with, whatever is said before.
     private func nextClose(_ device: Device) throws -> UInt16? {
         while true {

@@ -231,6 +231,23 @@ struct SettingsTests {
         for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusal(["--unix-socket-mode=" + bad]) != nil) }
     }
 
+    /// They are good, but not for all of Pusher's libraries.
+    @Test func idsThatAreNoNumbersAreWarnedOf() throws {
+        let apps = #"[{"id":"12","key":"a","secret":"s"},{"id":"doses-2","key":"b","secret":"s"}]"#
+        let settings = try Settings(effective(environment: ["CARILLON_APPS": apps]))
+        #expect(settings.warnings.count == 1 && settings.warnings[0].contains("\"doses-2\""))
+        #expect(try Settings(effective(profile: .development)).warnings.isEmpty)
+    }
+
+    /// Clients have of eight seconds what they take, webhooks the rest.
+    @Test(arguments: [(0, 8_000), (1_500, 6_500), (6_000, 2_000), (60_000, 2_000)])
+    func webhooksHaveWhatIsLeftOfTheEnd(_ gone: Int, _ left: Int) {
+        let start = Instant(nanoseconds: 1_000_000_000)
+        let now = start.advanced(by: .milliseconds(gone))
+        #expect(HubProcess.timeForWebhooks(since: start, now: now) == .milliseconds(left))
+        #expect(HubProcess.timeForWebhooks(since: nil, now: now) == .seconds(2))
+    }
+
     @Test func severalAppsNeedADatabaseApp() throws {
         let two = #"[{"id":"1","key":"a","secret":"s"},{"id":"2","key":"b","secret":"s"}]"#
         let environment = ["CARILLON_APPS": two, "DATABASE_URL": "postgresql://h/d"]

@@ -3,22 +3,8 @@ import Channels
 import Pusher
 import Testing
 
-/// Ordinary channels over several loops: entering and leaving, what is published, cached, counted and told.
-@Suite struct ChannelHomeTests {
-    private func succeeded(_ name: String) -> String {
-        #"{"event":"pusher_internal:subscription_succeeded","channel":"\#(name)","data":"{}"}"#
-    }
-
-    private func event(_ event: String, _ name: String, _ data: String) -> String {
-        #"{"event":"\#(event)","channel":"\#(name)","data":"\#(data)"}"#
-    }
-
-    private func miss(_ name: String) -> String { #"{"event":"pusher:cache_miss","channel":"\#(name)"}"# }
-
-    private func count(_ name: String, _ count: Int) -> String {
-        #"{"event":"pusher_internal:subscription_count","channel":"\#(name)","data":"{\"subscription_count\":\#(count)}"}"#
-    }
-
+/// Ordinary channels over several loops: entering and leaving, what is published and told.
+@Suite struct ChannelHomeTests: ChannelTexts {
     // MARK: Coming and going
 
     @Test(arguments: [0, 1, 2]) func whatIsPublishedReachesEveryLoopOnce(_ home: Int) throws {
@@ -88,12 +74,16 @@ import Testing
         world.publish(name, "e", "x")
         world.settle()
         #expect(wire.heard.last == event("e", name, "x"))
+        world.advance(.seconds(3))
         try world.unsubscribe(name, wire)
         world.settle()
         #expect(world.facts(name).subscriptionCount == 1 && world.users(name) == ["w"])
     }
 
-    @Test func aRepeatedSubscribeIsAnsweredAgainAndCountsOnce() throws {
+    /// Two loops, a connection on each: both in a presence channel, the second in a cache channel too, answers under way.
+    private func twoMembers() throws -> (
+        ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire
+    ) {
         let world = ChannelWorld(loops: 2)
         let presence = world.name("presence-", homedAt: 0)
         let cache = world.name("cache-", homedAt: 0)
@@ -101,6 +91,11 @@ import Testing
         try world.subscribe(presence, user: "a", one)
         try world.subscribe(presence, user: "b", two)
         try world.subscribe(cache, two)
+        return (world, presence, cache, one, two)
+    }
+
+    @Test func aRepeatedSubscribeIsAnsweredAgainAndCountsOnce() throws {
+        let (world, presence, cache, _, two) = try twoMembers()
         world.publish(cache, "e", "x")
         world.settle()
         two.heard = []
@@ -125,13 +120,7 @@ import Testing
     /// Asking again needs no signature, and a list of members is long: it is written once, and sent once for all that is
     /// asked meanwhile, and not at all where the connection has much to read.
     @Test func repeatedSubscribesAreCheap() throws {
-        let world = ChannelWorld(loops: 2)
-        let presence = world.name("presence-", homedAt: 0)
-        let cache = world.name("cache-", homedAt: 0)
-        let (one, two) = (world.connect(0), world.connect(1))
-        try world.subscribe(presence, user: "a", one)
-        try world.subscribe(presence, user: "b", two)
-        try world.subscribe(cache, two)
+        let (world, presence, cache, one, two) = try twoMembers()
         world.settle()
         two.heard = []
         for _ in 0..<50 {
@@ -193,11 +182,36 @@ import Testing
         enter("other", world.app)
         enter("news-9", other)
         func found(_ prefix: String, _ max: Int, _ app: App) -> Int {
-            home.channels(of: app, prefix: prefix, max: max, now: 1).count
+            var count = 0
+            return home.channels(of: app, prefix: prefix, now: 1) {
+                count += 1
+                return count > max
+            }.count
         }
         #expect(found("", 10, world.app) == 6 && found("news-", 10, world.app) == 5 && found("o", 10, world.app) == 1)
         #expect(found("news-", 5, world.app) == 5 && found("news-", 4, world.app) == 5 && found("", 3, world.app) == 4)
         #expect(found("", 10, other) == 1 && home.channelCount == 7)
+    }
+
+    /// Who comes and goes is nobody's to hold back: only what is published and what clients say counts as events.
+    @Test func onlyEventsAreEvents() throws {
+        let world = ChannelWorld(loops: 1)
+        var home = ChannelHome(loops: 2)
+        var effects = ChannelHome.Effects()
+        let key = ChannelKey(world.app.index, try #require(ChannelName("presence-a")))
+        let session = { SessionID(slot: $0, generation: 1) }
+        for number in 0..<2 as Range<UInt32> {
+            let entry = ChannelEntry(
+                app: world.app, key: key, session: session(number), serial: 1,
+                member: PresenceMember(id: "u\(number)", info: []))
+            home.received(.enter(entry), from: 1, now: 1, &effects)
+        }
+        _ = home.publish(Publication(channel: key.name, event: "e", data: []), of: world.app, now: 1, &effects)
+        home.received(.exit(ChannelExit(key: key, userID: "u1", hasEnded: false)), from: 1, now: UInt64(1e12), &effects)
+        let events = effects.compactMap { effect -> Bool? in
+            if case .broadcast(_, _, _, _, let isEvent) = effect { isEvent } else { nil }
+        }
+        #expect(events == [false, true, false])
     }
 
     @Test func aChannelIsVacatedWhenNobodyComesBack() throws {
@@ -229,132 +243,6 @@ import Testing
         world.disconnect(wire)
         world.advance(.seconds(3))
         #expect(world.webhooks.isEmpty && world.channelCount == 0)
-    }
-
-    // MARK: Cache
-
-    @Test(arguments: ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"])
-    func aNewcomerGetsTheLastEvent(_ prefix: String) throws {
-        let world = ChannelWorld(loops: 2)
-        let name = world.name(prefix, homedAt: 0)
-        let user = prefix.hasPrefix("presence") ? "u" : nil
-        let (one, two) = (world.connect(1), world.connect(1))
-        try world.subscribe(name, user: user, one)
-        world.settle()
-        #expect(one.heard.count == 2 && one.heard[1] == miss(name))
-        #expect(world.webhooks.contains(.cacheMiss(try #require(ChannelName(name)))))
-        world.publish(name, "e", "1")
-        world.publish(name, "f", #"{"a":2}"#)
-        world.settle()
-        world.advance(.seconds(60))
-        try world.subscribe(name, user: user, two)
-        world.look(at: 0)
-        world.publish(name, "e", "3")
-        world.settle()
-        #expect(two.heard.dropFirst() == [event("f", name, #"{\"a\":2}"#), event("e", name, "3")])
-        #expect(world.facts(name).cached == CachedEvent(name: "e", data: Array("3".utf8), secondsLeft: 1_800))
-        world.advance(.milliseconds(1_799_001))
-        #expect(world.facts(name).cached?.secondsLeft == 1)
-        world.advance(.milliseconds(999))
-        #expect(world.facts(name).cached == nil && world.cachedBytes == 0)
-    }
-
-    @Test func anEventIsKeptWithoutSubscribersAndForgottenInTime() throws {
-        let world = ChannelWorld(loops: 1)
-        world.publish("cache-x", "e", "1")
-        world.publish("news", "e", "1")
-        #expect(world.channelCount == 1 && !world.facts("cache-x").isOccupied)
-        world.advance(.seconds(1_800))
-        #expect(world.channelCount == 0 && world.cachedBytes == 0 && world.nextDue == nil)
-    }
-
-    @Test func clientEventsAreNotKept() throws {
-        let world = ChannelWorld(loops: 1)
-        let wire = world.connect(0)
-        try world.subscribe("private-cache-x", wire)
-        try world.send(#"{"event":"client-e","channel":"private-cache-x","data":{}}"#, wire)
-        #expect(world.facts("private-cache-x").cached == nil)
-    }
-
-    @Test func theCacheIsBoundedAndItsOldestGoes() throws {
-        let world = ChannelWorld(loops: 1)
-        world.publish("cache-0", "e", String(repeating: "x", count: 1_000))
-        let one = world.cachedBytes
-        var limits = HomeLimits()
-        limits.cacheBytesMax = 3 * one
-        let full = ChannelWorld(loops: 1, limits: limits)
-        for number in 0..<3 { full.publish("cache-\(number)", "e", String(repeating: "x", count: 1_000)) }
-        #expect(full.cachedBytes == 3 * one && full.channelCount == 3)
-        full.publish("cache-0", "e", String(repeating: "y", count: 1_000))
-        #expect(full.cachedBytes == 3 * one && full.channelCount == 3, "in its own place, the youngest now")
-        full.publish("cache-3", "e", String(repeating: "x", count: 1_000))
-        #expect(full.cachedBytes == 3 * one && full.facts("cache-1").cached == nil)
-        #expect(full.facts("cache-0").cached != nil && full.channelCount == 3)
-        full.publish("cache-4", "e", String(repeating: "x", count: 9_000))
-        #expect(full.cachedBytes == 0 && full.channelCount == 0, "one beyond the bound alone is not kept")
-    }
-
-    // MARK: Counts
-
-    private static func counting(_ limits: HomeLimits = HomeLimits()) -> ChannelWorld {
-        ChannelWorld(loops: 2, limits: limits) { $0.subscriptionCounts = true }
-    }
-
-    @Test func countsAreToldAtEachChange() throws {
-        let world = Self.counting()
-        let name = world.name("news", homedAt: 1)
-        let (one, two) = (world.connect(0), world.connect(1))
-        try world.subscribe(name, one)
-        world.settle()
-        #expect(one.heard == [succeeded(name), count(name, 1)], "behind the answer")
-        try world.subscribe(name, two)
-        world.settle()
-        #expect(one.heard.last == count(name, 2) && two.heard == [succeeded(name), count(name, 2)])
-        world.disconnect(two)
-        world.settle()
-        #expect(one.heard.last == count(name, 1))
-        #expect(world.webhooks.filter { $0.kind == .subscriptionCount }.count == 3)
-        let presence = world.name("presence-", homedAt: 0)
-        try world.subscribe(presence, user: "u", one)
-        world.settle()
-        #expect(one.heard.last?.contains("subscription_succeeded") == true, "not on presence channels")
-    }
-
-    /// Above the bound, once in five seconds while it changes; the newcomer alone is told, and the last count always is.
-    @Test func manyAreToldNowAndThen() throws {
-        var limits = HomeLimits()
-        limits.promptCountsMax = 3
-        let world = Self.counting(limits)
-        let name = world.name("news", homedAt: 0)
-        let wires = (0..<7).map { world.connect($0 % 2) }
-        for wire in wires.prefix(3) { try world.subscribe(name, wire) }
-        world.settle()
-        let first = wires[0]
-        first.heard = []
-        try world.subscribe(name, wires[3])
-        world.settle()
-        #expect(first.heard == [count(name, 4)], "the first beyond the bound is told")
-        for wire in wires[4...] {
-            try world.subscribe(name, wire)
-            world.settle()
-        }
-        #expect(first.heard == [count(name, 4)])
-        #expect(wires[6].heard == [succeeded(name), count(name, 7)])
-        world.advance(.milliseconds(4_999))
-        #expect(first.heard.count == 1)
-        world.advance(.milliseconds(1))
-        world.settle()
-        #expect(first.heard == [count(name, 4), count(name, 7)])
-        world.advance(.seconds(50))
-        #expect(first.heard.count == 2 && world.nextDue == nil, "nothing has changed")
-        for wire in wires[5...] { world.disconnect(wire) }
-        world.settle()
-        #expect(first.heard.dropFirst(2) == [count(name, 6)])
-        for wire in wires[3...4] { world.disconnect(wire) }
-        world.settle()
-        #expect(first.heard.dropFirst(3) == [count(name, 3)], "at the bound it is told at once")
-        world.advance(.seconds(50))
-        #expect(first.heard.count == 4)
     }
 
     // MARK: Client events

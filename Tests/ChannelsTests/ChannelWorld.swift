@@ -113,7 +113,7 @@ final class ChannelWorld {
         lastGeneration += 1
         let session = Session(
             id: SessionID(slot: lastGeneration - 1, generation: lastGeneration), app: app,
-            socketID: SocketID(random: UInt64(lastGeneration) << 11, 7 << 11))
+            socketID: SocketID(random: UInt64(lastGeneration) << 32 | 7))
         loops[loop].hub.opened(session)
         let wire = Wire(loop: loop, session: session)
         wires[session.id] = wire
@@ -262,7 +262,7 @@ final class ChannelWorld {
         while next < loop.effects.count {
             switch loop.effects[next] {
             case .answer(let target, let answer): post(.answer(answer), to: target, from: number)
-            case .broadcast(let targets, let key, let frame, let except):
+            case .broadcast(let targets, let key, let frame, let except, _):
                 for target in loops.indices where targets.contains(loop: target) {
                     post(.publish(key, frame, except: except), to: target, from: number)
                 }

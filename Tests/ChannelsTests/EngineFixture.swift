@@ -49,7 +49,7 @@ struct EngineFixture {
     func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
         let session = Session(
             id: SessionID(slot: slot, generation: generation), app: app ?? self.app,
-            socketID: SocketID(random: UInt64(slot + 1) << 11, 7 << 11))
+            socketID: SocketID(random: UInt64(slot + 1) << 32 | 7))
         hub.opened(session)
         return session
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import Pusher
 import Testing
@@ -36,11 +37,14 @@ import Testing
         world.settle()
         #expect(one.heard.dropFirst(2) == [removed(name, "8")], "who says so is gone at once")
         #expect(world.facts(name).userCount == 1 && world.facts(name).subscriptionCount == 1)
-        #expect(
-            world.webhooks == [
-                .channelOccupied(try self.name(name)), .memberAdded(try self.name(name), userID: "7"),
-                .memberAdded(try self.name(name), userID: "8"), .memberRemoved(try self.name(name), userID: "8"),
-            ])
+        let added: [WebhookEvent] = [
+            .channelOccupied(try self.name(name)), .memberAdded(try self.name(name), userID: "7"),
+            .memberAdded(try self.name(name), userID: "8"),
+        ]
+        world.advance(.milliseconds(2_999))
+        #expect(world.webhooks == added, "the backend hears of it when he is not back")
+        world.advance(.milliseconds(1))
+        #expect(world.webhooks == added + [.memberRemoved(try self.name(name), userID: "8")])
     }
 
     @Test func aUserIsAddedByTheFirstConnectionAndRemovedAfterTheLast() throws {
@@ -187,6 +191,69 @@ import Testing
         #expect(watcher.heard.count == 1)
     }
 
+    /// Who leaves and comes back is told of, and who does it again and again is so twice in three seconds: the signature that
+    /// lets him in holds for as long as his connection does.
+    @Test func whoComesAndGoesIsToldOfNowAndThen() throws {
+        let world = ChannelWorld(loops: 1)
+        let (watcher, quick) = (world.connect(0), world.connect(0))
+        try world.subscribe("presence-x", user: "w", watcher)
+        watcher.heard = []
+        world.webhooks = []
+        for _ in 0..<50 {
+            try world.subscribe("presence-x", user: "u", quick)
+            try world.unsubscribe("presence-x", quick)
+        }
+        #expect(
+            watcher.heard == [added("presence-x", "u"), removed("presence-x", "u"), added("presence-x", "u")])
+        #expect(world.webhooks == [.memberAdded(try name("presence-x"), userID: "u")])
+        #expect(world.users("presence-x") == ["w", "u"])
+        world.advance(.seconds(3))
+        #expect(watcher.heard.last == removed("presence-x", "u") && watcher.heard.count == 4)
+        #expect(
+            world.webhooks == [
+                .memberAdded(try name("presence-x"), userID: "u"), .memberRemoved(try name("presence-x"), userID: "u"),
+            ])
+        // Settled, he is gone at once again.
+        try world.subscribe("presence-x", user: "u", quick)
+        try world.unsubscribe("presence-x", quick)
+        #expect(watcher.heard.count == 6 && world.users("presence-x") == ["w"])
+        try world.subscribe("presence-x", user: "u", quick)
+        world.advance(.seconds(3))
+        try world.unsubscribe("presence-x", quick)
+        #expect(watcher.heard.count == 8 && world.users("presence-x") == ["w"])
+        for wire in [watcher, quick] { world.disconnect(wire) }
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0 && world.nextDue == nil)
+        #expect(world.webhooks.count { $0.kind == .presence } == 5)
+    }
+
+    /// The list of a large channel is written once, and goes on with who comes.
+    @Test func theListOfMembersGoesOn() throws {
+        var members = PresenceMembers()
+        func frame(_ members: inout PresenceMembers) throws -> String {
+            var writer = ByteWriter()
+            ServerEvent.subscriptionSucceeded(try name("presence-x"), members: members.list(), to: &writer)
+            return writer.string
+        }
+        for number in 0..<1_000 {
+            _ = members.arrive(PresenceMember(id: "u\(number)", info: Array("[\"\"]".utf8)), settledAt: 0)
+            #expect(members.isListWritten)
+        }
+        _ = members.arrive(PresenceMember(id: "u7", info: []), settledAt: 0)
+        let list = try frame(&members)
+        #expect(list.hasSuffix(#"\"count\":1000}}"}"#) && list.contains(#"\"u7\":[\"\\\"\\\"\"]"#) == false)
+        #expect(list.contains(#"\"u998\",\"u999\"],"#) && list.contains(#",\"u999\":[\"\"]}"#))
+        members.remove("u999")
+        #expect(!members.isListWritten)
+        _ = members.arrive(PresenceMember(id: "v", info: []), settledAt: 0)
+        let again = try frame(&members)
+        #expect(members.isListWritten && !again.contains("u999") && again.contains(#"\"v\":{}"#))
+        #expect(again.contains(#"\"count\":1000}}"#))
+        for number in 0..<999 { members.remove("u\(number)") }
+        members.remove("v")
+        #expect(members.isListWritten && members.count == 0)
+    }
+
     @Test func withoutAGraceTheEndIsToldAtOnce() throws {
         var limits = HomeLimits()
         limits.leaveGrace = .zero
@@ -311,6 +378,24 @@ import Testing
         world.settle()
         world.advance(.seconds(3))
         #expect(world.channelCount == 0)
+    }
+
+    /// Each of those who have left is told to all who stay: a turn is over when so many have been told.
+    @Test func aTurnIsBoundedByWhoIsTold() throws {
+        var limits = HomeLimits()
+        limits.toldAtOnceMax = 6
+        let world = ChannelWorld(loops: 1, limits: limits)
+        let staying = (0..<3).map { _ in world.connect(0) }
+        for (number, wire) in staying.enumerated() { try world.subscribe("presence-x", user: "s\(number)", wire) }
+        let leaving = (0..<5).map { _ in world.connect(0) }
+        for (number, wire) in leaving.enumerated() { try world.subscribe("presence-x", user: "u\(number)", wire) }
+        for wire in leaving { world.disconnect(wire) }
+        world.pass(to: try #require(world.nextDue))
+        for left in [6, 4, 3] {
+            world.turn(0)
+            #expect(world.users("presence-x").count == left, "two, three times, each told to three")
+        }
+        #expect(world.nextDue == nil)
     }
 
     @Test func whatIsDueAtOnceIsDoneInTurns() throws {

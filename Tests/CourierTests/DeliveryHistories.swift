@@ -154,6 +154,6 @@ private struct History {
     mutating func end() {
         world.plan.stop()
         underWay += world.depart(at: second)
-        world.plan.abandon(underWay)
+        _ = world.plan.abandon(underWay)
     }
 }

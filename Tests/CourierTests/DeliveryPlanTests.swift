@@ -215,7 +215,7 @@ struct DeliveryPlanTests {
         world.plan.stop()
         let last = world.depart(at: 0)
         #expect(Set(last.map(\.endpoint.configuration.url)) == ["http://a/", "http://b/"])
-        world.plan.abandon(last)
+        _ = world.plan.abandon(last)
         #expect(metrics.droppedCount(.stopped) == 2)
         #expect(world.plan.waiting == 0)
     }

@@ -1,5 +1,6 @@
 import API
 import Gateway
+import HTTP
 import Pusher
 import TestSupport
 import Testing
@@ -110,7 +111,7 @@ import Testing
         ("NONSENSE\r\n\r\n", 400), ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505),
         ("BREW / HTTP/1.1\r\nHost: h\r\n\r\n", 501),
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1073741824\r\n\r\n", 413),
-        ("GET /" + String(repeating: "a", count: 5_000) + " HTTP/1.1\r\nHost: h\r\n\r\n", 414),
+        ("GET /" + String(repeating: "a", count: 8_000) + " HTTP/1.1\r\nHost: h\r\n\r\n", 414),
         ("GET / HTTP/1.1\r\nHost: h\r\nX: " + String(repeating: "a", count: 9_000) + "\r\n\r\n", 431),
         ("GET /app/key HTTP/1.1\r\nHost: h\r\n\r\n", 426),
     ])
@@ -149,5 +150,61 @@ import Testing
         try await client.sendRaw("HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         #expect(try await client.response().body == "")
         #expect(try await client.next() == .end)
+    }
+
+    // MARK: Long answers
+
+    /// Gives one long answer to everything.
+    private struct LongAnswer: HTTPRoutes {
+        static let byteCount = 24 << 20
+
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            request.path == "/long"
+                ? HTTPResponse(.ok, body: [UInt8](repeating: UInt8(ascii: "x"), count: Self.byteCount))
+                : .problem(.notFound, "Nothing.")
+        }
+    }
+
+    /// Who reads slowly gets all of a long answer, also when it is the last of its connection: what stands between is as long
+    /// as a hub waits for a client to close, several times over, and the time of a kept connection.
+    @Test(arguments: [true, false]) func aSlowReaderGetsAllOfALongAnswer(_ isLast: Bool) async throws {
+        let fixture = try await GatewayFixture(loops: 1, routes: LongAnswer()) {
+            $0.timeouts.close = .milliseconds(20)
+            $0.timeouts.keepAlive = .milliseconds(20)
+            $0.timeouts.stalled = .seconds(600)
+        }
+        let reader = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await reader.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\(isLast ? "Connection: close\r\n" : "")\r\n")
+        var left = LongAnswer.byteCount
+        let head = try await reader.readHeadOnly()
+        #expect(head.contains("Content-Length: \(left)\r\n"))
+        for _ in 0..<5 {
+            // One that has been answered since, and is let go of when the same time is over.
+            let other = try TestClient(port: fixture.port)
+            try await other.sendRaw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            _ = try await other.response()
+            #expect(eventually { fixture.connections <= 1 })
+            try await reader.discard(100_000)
+            left -= 100_000
+        }
+        try await reader.discard(left)
+        #expect(fixture.connections <= 1)
+    }
+
+    /// Who takes nothing of it does not keep it for ever.
+    @Test(arguments: [true, false]) func whoTakesNothingOfAnAnswerIsCutOff(_ isLast: Bool) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics, routes: LongAnswer()) {
+            $0.timeouts.close = .milliseconds(20)
+            $0.timeouts.keepAlive = .milliseconds(20)
+            $0.timeouts.stalled = .milliseconds(300)
+        }
+        let reader = try TestClient(port: fixture.port, receiveBuffer: 4_096)
+        try await reader.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\(isLast ? "Connection: close\r\n" : "")\r\n")
+        _ = try await reader.readHeadOnly()
+        #expect(eventually { fixture.connections == 0 })
+        #expect(metrics.text.contains("carillon_overload_closings_total{reason=\"stalled\"} 1\n"))
     }
 }

@@ -12,8 +12,8 @@ final class PusherBackend {
     let fixture: GatewayFixture
     let directory: ModelDirectory
     let metrics = APIMetrics()
-    /// The hub's clock, in seconds since 1970.
-    let clock = Locked<Int64>(1_700_000_000)
+    /// The hub's clock, in seconds since 1970: the hub was started a second before.
+    let clock = Locked<Int64>(1_699_999_999)
     var caller = PusherCaller()
     private let client: TestClient
 
@@ -46,6 +46,7 @@ final class PusherBackend {
             settings, metrics: metrics, now: { UnixTime(seconds: clock.withLock { $0 }) })
         fixture = try await GatewayFixture(routes: Routes(pusher: pusher, directory: directory))
         client = try TestClient(port: fixture.port)
+        clock.withLock { $0 += 1 }
     }
 
     /// A further connection of the backend's.

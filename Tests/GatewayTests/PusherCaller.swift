@@ -101,11 +101,23 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         }
     }
 
+    /// So many more channels, each with one subscriber.
+    func add(_ count: Int, named prefix: String) {
+        var facts = ChannelFacts()
+        facts.subscriptionCount = 1
+        let one = facts
+        state.withLock { state in
+            for number in 0..<count { state.facts["\(prefix)\(number)"] = one }
+        }
+    }
+
     /// Whether more is on its way than should be.
     var isOverloaded: Bool {
         get { state.withLock { $0.isOverloaded } }
         set { state.withLock { $0.isOverloaded = newValue } }
     }
+
+    func isOverloaded(by app: App) -> Bool { isOverloaded }
 
     /// From here on answers are held.
     func hold() {

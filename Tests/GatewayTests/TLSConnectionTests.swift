@@ -46,11 +46,7 @@ import WebSocket
     }
 
     private func wait(_ what: String, until condition: () -> Bool) throws {
-        let end = ContinuousClock.now + .seconds(30)
-        while !condition() {
-            guard ContinuousClock.now < end else { throw SecureClient.Failure(reason: "never: \(what)") }
-            usleep(2000)
-        }
+        guard eventually(condition) else { throw SecureClient.Failure(reason: "never: \(what)") }
     }
 
     private func failures(_ reason: TLSFailure) -> UInt64 { metrics.tls.failures[reason.rawValue].count }

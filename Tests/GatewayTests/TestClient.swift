@@ -213,6 +213,9 @@ actor TestClient {
         return (head, body)
     }
 
+    /// The head of the next HTTP response; its body has still to be read.
+    func readHeadOnly() async throws -> String { try await readHead() }
+
     /// Reads so many bytes and forgets them.
     func discard(_ count: Int) async throws {
         var left = count

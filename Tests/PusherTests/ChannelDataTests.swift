@@ -43,14 +43,15 @@ import Testing
 
     @Test func anEmptyPresenceChannelHasAnObject() throws {
         let channel = try #require(ChannelName("presence-x"))
-        let nobody: [(id: String, info: [UInt8])] = []
+        var list = MemberList()
         #expect(
-            written { ServerEvent.subscriptionSucceeded(channel, members: nobody, to: &$0) }
+            written { ServerEvent.subscriptionSucceeded(channel, members: list, to: &$0) }
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"presence-x","#
                 + #""data":"{\"presence\":{\"ids\":[],\"hash\":{},\"count\":0}}"}"#)
-        let some = [(id: "7", info: Array(#"{"n":"\""}"#.utf8)), (id: "a\"", info: [])]
+        list.append("7", info: Array(#"{"n":"\""}"#.utf8))
+        list.append("a\"", info: [])
         #expect(
-            written { ServerEvent.subscriptionSucceeded(channel, members: some, to: &$0) }
+            written { ServerEvent.subscriptionSucceeded(channel, members: list, to: &$0) }
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"presence-x","#
                 + #""data":"{\"presence\":{\"ids\":[\"7\",\"a\\\"\"],\"hash\":{\"7\":{\"n\":\"\\\"\"},\"a\\\"\":{}},"#
                 + #"\"count\":2}}"}"#)

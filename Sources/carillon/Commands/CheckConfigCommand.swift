@@ -25,6 +25,7 @@ struct CheckConfigCommand: ParsableCommand {
         for line in Self.lines(effective) { say(line) }
         let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
+        for warning in settings.warnings { complain("warning: \(warning)") }
         try settings.webhooks.checkFile()
         if let tls = try settings.tls?.server() {
             for warning in tls.warnings() { complain("warning: \(warning)") }

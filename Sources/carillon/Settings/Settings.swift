@@ -216,6 +216,16 @@ extension Settings {
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
     }
 
+    /// What the hub starts with, though somebody may be surprised by it.
+    var warnings: [String] {
+        apps.map(\.id).filter { !$0.utf8.allSatisfy { (0x30...0x39).contains($0) } }.map { id in
+            """
+            apps: the id "\(id)" is not of digits alone, and some of Pusher's server libraries refuse it (the one for \
+            Python does)
+            """
+        }
+    }
+
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {
         for (index, one) in listen.enumerated() {
             if let other = listen[..<index].first(where: { $0.collides(with: one) }) {

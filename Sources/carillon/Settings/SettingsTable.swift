@@ -268,7 +268,8 @@ enum SettingsTable {
 
     static let cacheBytesMax = Setting(
         "cache.bytes", takes: "bytes", fallback: "64MiB",
-        "Bytes of the events that cache channels keep; with more, the oldest goes. Divided among the loops.",
+        "Bytes of the events that cache channels keep; with more, the app that has most loses its oldest, but none its "
+            + "last one. Divided among the loops.",
         parse: SettingValues.bytes(0...(1 << 40)))
 
     static let webhooksAllowPrivate = Setting(
@@ -293,8 +294,8 @@ enum SettingsTable {
 
     static let refuseReplays = Setting(
         "api.refuseReplays", takes: "true or false", fallback: "false",
-        "Refuse a call of the HTTP API whose signature has come before. Pusher's libraries sign two equal calls of one "
-            + "second alike.", parse: SettingValues.flag)
+        "Refuse a call of the HTTP API whose signature has come before, and those signed before the hub was started. "
+            + "Pusher's libraries sign two equal calls of one second alike.", parse: SettingValues.flag)
 
     static let idempotencyKeysMax = Setting(
         "api.idempotencyKeys", takes: "count", fallback: "65536",

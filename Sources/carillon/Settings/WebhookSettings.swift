@@ -63,11 +63,6 @@ extension WebhookEndpoint {
 
     static let members = ["url", "events", "batch", "headers"]
 
-    private static let kindNames: [(name: String, kind: WebhookKinds)] = [
-        ("channel_existence", .channelExistence), ("presence", .presence), ("client_events", .clientEvents),
-        ("cache_channels", .cacheChannels), ("subscription_count", .subscriptionCount),
-    ]
-
     /// Fields that are the hub's to write.
     private static let ownFields = [
         "host", "content-type", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te",
@@ -80,8 +75,8 @@ extension WebhookEndpoint {
         guard Self.isURL(url) else {
             throw BadValue("objects whose \"url\" is such as https://backend.example.org/hooks (\(object.place))")
         }
-        let events = try object.words("events", of: Self.kindNames.map(\.name))
-        let kinds = Self.kindNames.filter { events.contains($0.name) }
+        let events = try object.words("events", of: WebhookKinds.names.map(\.name))
+        let kinds = WebhookKinds.names.filter { events.contains($0.name) }
         var headers: [Header] = []
         for (name, text) in try object.texts("headers", atMost: Self.headersMax) {
             guard Self.isFieldName(name), Self.isFieldValue(text) else {

@@ -220,13 +220,12 @@ enum PusherProperties {
         try hold(
             !data.userID.isEmpty && data.userID.utf8.count <= PusherLimits().userIDBytes,
             "a long id of a member, or none")
+        var list = MemberList()
+        list.append(data.userID, info: data.userInfo)
         let frames = [
             written { ServerEvent.memberAdded(channel, id: data.userID, info: data.userInfo, to: &$0) },
             written { ServerEvent.memberRemoved(channel, id: data.userID, to: &$0) },
-            written {
-                ServerEvent.subscriptionSucceeded(
-                    channel, members: [(id: data.userID, info: data.userInfo)], to: &$0)
-            },
+            written { ServerEvent.subscriptionSucceeded(channel, members: list, to: &$0) },
         ]
         for frame in frames {
             try hold(withView(frame) { (try? JSONValue.parse($0)) != nil }, "a member told of by no JSON")

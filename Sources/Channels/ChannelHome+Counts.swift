@@ -1,0 +1,115 @@
+import Metrics
+import Pusher
+
+/// How often the number of a channel's subscribers is told, and that nothing is kept of a cache channel: who comes and goes
+/// as fast as he can makes no more of it than anybody else.
+extension ChannelHome {
+    private func tellsCounts(_ channel: HomeChannel, _ app: App) -> Bool {
+        app.features.subscriptionCounts && !channel.name.kind.isPresence
+    }
+
+    /// Whether the count was told so short a time ago that a change has to wait.
+    private func isSilent(_ channel: HomeChannel, now: UInt64) -> Bool {
+        guard channel.countSilence != 0 else { return false }
+        // Who has become few is not kept waiting as many are.
+        return !channel.isSilentForLong || channel.total > limits.promptCountsMax
+            || now < channel.countToldAt &+ limits.promptInterval.nanoseconds
+    }
+
+    /// Whether someone who comes now is told the count alone, since the others are not.
+    func owesNewcomerCount(_ channel: HomeChannel, _ app: App, now: UInt64) -> Bool {
+        tellsCounts(channel, app) && isSilent(channel, now: now)
+    }
+
+    /// Somebody has come or gone.
+    mutating func countChanged(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+        guard tellsCounts(channel, app) else { return }
+        guard isSilent(channel, now: now) else {
+            return tellCount(channel, app, staysSilent: true, now: now, &effects)
+        }
+        channel.owesCount = true
+        guard channel.isSilentForLong, channel.total <= limits.promptCountsMax else { return }
+        endCountSilence(channel)
+        beginCountSilence(channel, now: now, &effects)
+    }
+
+    private mutating func tellCount(
+        _ channel: HomeChannel, _ app: App, staysSilent: Bool, now: UInt64, _ effects: inout Effects
+    ) {
+        endCountSilence(channel)
+        channel.owesCount = false
+        channel.countToldAt = now
+        if !channel.loops.isEmpty {
+            broadcast(
+                ServerEvent.subscriptionCountFrame(channel.name, channel.total), channel, except: nil, &effects)
+        }
+        let isHeard = !channel.loops.isEmpty || app.features.webhooks.contains(.subscriptionCount)
+        if app.features.webhooks.contains(.subscriptionCount) {
+            effects.append(.webhook(app, .subscriptionCount(channel.name, channel.total)))
+        }
+        if staysSilent, isHeard { beginCountSilence(channel, now: now, &effects) }
+    }
+
+    private mutating func beginCountSilence(_ channel: HomeChannel, now: UInt64, _ effects: inout Effects) {
+        let silences = channel.total > limits.promptCountsMax ? \ChannelHome.longSilences : \.promptSilences
+        channel.isSilentForLong = channel.total > limits.promptCountsMax
+        channel.countSilence = nextNumber()
+        self[keyPath: silences].begin(channel.key, channel.countSilence, now: now)
+        while self[keyPath: silences].count > limits.silencesMax, let oldest = self[keyPath: silences].popFirst() {
+            endCountSilence(oldest, staysSilent: false, now: now, &effects)
+        }
+        if self[keyPath: silences].needsSweep {
+            let channels = channels
+            self[keyPath: silences].sweep { channels[$0.key]?.countSilence == $0.number }
+        }
+    }
+
+    private mutating func endCountSilence(_ channel: HomeChannel) {
+        guard channel.countSilence != 0 else { return }
+        if channel.isSilentForLong { longSilences.end() } else { promptSilences.end() }
+        channel.countSilence = 0
+    }
+
+    /// A silence is over: what has changed in it is told.
+    mutating func endCountSilence(
+        _ silence: Silences.Silence, staysSilent: Bool, now: UInt64, _ effects: inout Effects
+    ) {
+        guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
+        if channel.owesCount, let app = app(of: channel), tellsCounts(channel, app) {
+            tellCount(channel, app, staysSilent: staysSilent, now: now, &effects)
+        } else {
+            endCountSilence(channel)
+            channel.owesCount = false
+        }
+        removeIfUnused(channel)
+    }
+
+    // MARK: Cache misses
+
+    /// Somebody has found nothing kept.
+    mutating func missed(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+        metrics.cacheMisses.add()
+        guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
+        effects.append(.webhook(app, .cacheMiss(channel.name)))
+        channel.missSilence = nextNumber()
+        missSilences.begin(channel.key, channel.missSilence, now: now)
+        while missSilences.count > limits.silencesMax, let oldest = missSilences.popFirst() { endMissSilence(oldest) }
+        if missSilences.needsSweep {
+            let channels = channels
+            missSilences.sweep { channels[$0.key]?.missSilence == $0.number }
+        }
+    }
+
+    /// Whatever was told is old news.
+    mutating func endMissSilence(_ channel: HomeChannel) {
+        guard channel.missSilence != 0 else { return }
+        channel.missSilence = 0
+        missSilences.end()
+    }
+
+    mutating func endMissSilence(_ silence: Silences.Silence) {
+        guard let channel = channels[silence.key], channel.missSilence == silence.number else { return }
+        endMissSilence(channel)
+        removeIfUnused(channel)
+    }
+}

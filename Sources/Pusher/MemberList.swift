@@ -1,0 +1,31 @@
+import Bytes
+import JSON
+
+/// The members of a presence channel as `pusher_internal:subscription_succeeded` tells them, written one after the other:
+/// a list that is long and told to many is written once.
+package struct MemberList: Sendable, Equatable {
+    /// The texts of `ids` and of `hash`, without their brackets, as they stand in a string.
+    private(set) var ids: [UInt8] = []
+    private(set) var infos: [UInt8] = []
+    package private(set) var count = 0
+
+    package init() {}
+
+    /// Bytes of all of it.
+    package var byteCount: Int { ids.count + infos.count }
+
+    /// Adds a member, who is not in it. `info`: the JSON text of the `user_info`, empty where there is none.
+    package mutating func append(_ id: String, info: [UInt8]) {
+        var writer = ByteWriter(capacity: id.utf8.count + info.count + info.count / 4 + 32)
+        if count > 0 { writer.append(",") }
+        ServerEvent.append(quoted: id, to: &writer)
+        let end = writer.count
+        writer.append(":")
+        ServerEvent.append(info: info, to: &writer)
+        writer.withUnsafeBytes { text in
+            ids.append(contentsOf: text.part(0..<end))
+            infos.append(contentsOf: text)
+        }
+        count += 1
+    }
+}
