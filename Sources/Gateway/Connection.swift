@@ -166,7 +166,7 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
-        if phase == .departed { return output = WriteQueue() }
+        if phase == .departed { return forgetUnsent() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = sendQueued()
         if outcome == .broken { return broken() }
@@ -175,6 +175,11 @@ final class Connection: EventSource {
         flushed(outcome)
         if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
         if isPulled { pullIfDrained() }
+    }
+
+    /// Nobody is there to whom it could be sent.
+    private func forgetUnsent() {
+        output = WriteQueue()
     }
 
     /// The socket takes nothing any more. What the peer said before it went counts.
@@ -283,7 +288,7 @@ final class Connection: EventSource {
     }
 
     private func flush() {
-        if phase == .departed { return output = WriteQueue() }
+        if phase == .departed { return forgetUnsent() }
         flushed(sendQueued())
     }
 
