@@ -43,10 +43,11 @@ extension ChannelHome {
             broadcast(
                 ServerEvent.subscriptionCountFrame(channel.name, channel.total), channel, except: nil, &effects)
         }
+        let isHeard = !channel.loops.isEmpty || app.features.webhooks.contains(.subscriptionCount)
         if app.features.webhooks.contains(.subscriptionCount) {
             effects.append(.webhook(app, .subscriptionCount(channel.name, channel.total)))
         }
-        if staysSilent { beginCountSilence(channel, now: now, &effects) }
+        if staysSilent, isHeard { beginCountSilence(channel, now: now, &effects) }
     }
 
     private mutating func beginCountSilence(_ channel: HomeChannel, now: UInt64, _ effects: inout Effects) {

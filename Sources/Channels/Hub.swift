@@ -80,9 +80,8 @@ package final class Hub {
             guard zip(form.prefix.bytes, wanted).allSatisfy(==) else { continue }
             for channel in table.entries.lazy.map(\.value) where channel.memberCount > 0 {
                 name.truncate(to: 0)
-                guard channel.stream?.append(to: &name) == true, name.withUnsafeBytes({ $0.starts(with: wanted) }) else {
-                    continue
-                }
+                guard channel.stream?.append(to: &name) == true, name.withUnsafeBytes({ $0.starts(with: wanted) })
+                else { continue }
                 var facts = ChannelFacts()
                 facts.subscriptionCount = channel.memberCount
                 found[name.string] = facts

@@ -114,8 +114,9 @@ struct Turns {
                 continue
             }
             self[keyPath: row].append(app)
-            guard app.underWay < share(of: requestsMax), app[keyPath: lane].underWay < share(of: places) else { continue }
-            return take(app, lane)
+            if app.underWay < share(of: requestsMax), app[keyPath: lane].underWay < share(of: places) {
+                return take(app, lane)
+            }
         }
         guard taken < places - left(of: places), underWay < requestsMax - left(of: requestsMax),
             let app = self[keyPath: row].first

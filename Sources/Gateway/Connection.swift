@@ -174,8 +174,8 @@ final class Connection: EventSource {
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
         case .draining: close(.reconnect)
-        case .finishing where awaitsReader(): break
-        case .closing, .finishing: drop()
+        case .finishing: if !awaitsReader() { drop() }
+        case .closing: drop()
         case .gone: break
         }
     }

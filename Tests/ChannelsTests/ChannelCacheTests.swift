@@ -78,7 +78,7 @@ import Testing
         }
 
         mutating func publish(_ number: Int, of app: Int, bytes: Int = 1_000, now: UInt64 = 1) throws {
-            let name = try #require(ChannelName("cache-\(number)"))
+            let name = try #require(ChannelName("cache-\(100 + number)"))
             var effects = ChannelHome.Effects()
             let data = [UInt8](repeating: UInt8(ascii: "x"), count: bytes)
             _ = home.publish(
@@ -87,7 +87,7 @@ import Testing
 
         func kept(_ app: Int, of numbers: Range<Int> = 0..<20) throws -> [Int] {
             try numbers.filter { number in
-                let name = try #require(ChannelName("cache-\(number)"))
+                let name = try #require(ChannelName("cache-\(100 + number)"))
                 return home.facts(of: ChannelKey(app, name), now: 2).cached != nil
             }
         }

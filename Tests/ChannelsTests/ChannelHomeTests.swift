@@ -81,8 +81,9 @@ import Testing
     }
 
     /// Two loops, a connection on each: both in a presence channel, the second in a cache channel too, answers under way.
-    private func twoMembers() throws -> (ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire)
-    {
+    private func twoMembers() throws -> (
+        ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire
+    ) {
         let world = ChannelWorld(loops: 2)
         let presence = world.name("presence-", homedAt: 0)
         let cache = world.name("cache-", homedAt: 0)
@@ -94,7 +95,7 @@ import Testing
     }
 
     @Test func aRepeatedSubscribeIsAnsweredAgainAndCountsOnce() throws {
-        let (world, presence, cache, one, two) = try twoMembers()
+        let (world, presence, cache, _, two) = try twoMembers()
         world.publish(cache, "e", "x")
         world.settle()
         two.heard = []

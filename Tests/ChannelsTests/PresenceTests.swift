@@ -249,7 +249,8 @@ import Testing
         let again = try frame(&members)
         #expect(members.isListWritten && !again.contains("u999") && again.contains(#"\"v\":{}"#))
         #expect(again.contains(#"\"count\":1000}}"#))
-        for id in members.ids { members.remove(id) }
+        for number in 0..<999 { members.remove("u\(number)") }
+        members.remove("v")
         #expect(members.isListWritten && members.count == 0)
     }
 

@@ -415,11 +415,8 @@ private final class KeptLines: LogHandler {
         set {}
     }
 
-    func log(
-        level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String,
-        function: String, line: UInt
-    ) {
-        let fields = (metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
-        lines.withLock { $0.append("\(message) " + fields.joined(separator: " ")) }
+    func log(event: LogEvent) {
+        let fields = (event.metadata ?? [:]).map { "\($0.key)=\($0.value)" }.sorted()
+        lines.withLock { $0.append("\(event.message) " + fields.joined(separator: " ")) }
     }
 }

@@ -29,12 +29,7 @@ struct ConnectCommand: ParsableCommand {
             bare: servers.first { $0.kind == .bare }?.name)
         // The first connections of a server cost more: its tables grow.
         for server in servers { _ = try measure(server) }
-        for round in 0..<rounds {
-            for place in servers.indices {
-                let server = servers[(place + round) % servers.count]
-                figures.add(try measure(server), of: server.name)
-            }
-        }
+        try servers.inTurns(rounds) { figures.add(try measure($0), of: $0.name) }
         figures.print()
         try write(figures, to: options.json)
     }

@@ -37,12 +37,7 @@ struct DropCommand: ParsableCommand {
         let servers = try servers.measured()
         var figures = DropFigures(
             connections: connections, channels: channels, newcomers: newcomers, servers: servers.map(\.name))
-        for round in 0..<rounds {
-            for place in servers.indices {
-                let server = servers[(place + round) % servers.count]
-                figures.add(try measure(server), of: server.name)
-            }
-        }
+        try servers.inTurns(rounds) { figures.add(try measure($0), of: $0.name) }
         figures.print()
         try write(figures, to: options.json)
     }

@@ -59,17 +59,14 @@ struct TransportCommand: ParsableCommand {
         var figures = TransportFigures(
             channels: channels, devicesPerChannel: devicesPerChannel, frameBytes: frameBytes,
             servers: servers.map(\.name), bare: servers.first { $0.kind == .bare }?.name, loads: loads.map(\.name))
-        for round in 0..<rounds {
-            for place in servers.indices {
-                let server = servers[(place + round) % servers.count]
-                let receivers = try receivers(
-                    of: server, Receivers.Shape(channels: channels, perChannel: devicesPerChannel))
-                _ = try receivers.measure(loads[0], seconds: Self.warmingSeconds)
-                for load in loads {
-                    figures.add(try receivers.measure(load, seconds: seconds), of: server.name, under: load.name)
-                }
-                receivers.close()
+        try servers.inTurns(rounds) { server in
+            let receivers = try receivers(
+                of: server, Receivers.Shape(channels: channels, perChannel: devicesPerChannel))
+            _ = try receivers.measure(loads[0], seconds: Self.warmingSeconds)
+            for load in loads {
+                figures.add(try receivers.measure(load, seconds: seconds), of: server.name, under: load.name)
             }
+            receivers.close()
         }
         figures.print()
         try write(figures, to: options.json)
@@ -112,5 +109,14 @@ struct ServerOptions: ParsableArguments {
             throw Failure("--server is needed, each with a name of its own")
         }
         return servers
+    }
+}
+
+extension [MeasuredServer] {
+    /// Measures each of them in each round, another one first each time.
+    func inTurns(_ rounds: Int, _ measure: (MeasuredServer) throws -> Void) rethrows {
+        for round in 0..<rounds {
+            for place in indices { try measure(self[(place + round) % count]) }
+        }
     }
 }
