@@ -173,9 +173,9 @@ package struct StreamHome {
         guard let place = streams.place(of: id),
             let waiting = streams[place].positioned(at: position, watch: watch)
         else { return }
-        waiting.forEach {
-            let joined = StreamJoined(session: $0.session, serial: $0.serial, position: position)
-            effects.append(.joined(loop: Int($0.loop), joined))
+        for join in waiting {
+            let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
+            effects.append(.joined(loop: Int(join.loop), joined))
         }
     }
 
@@ -183,8 +183,8 @@ package struct StreamHome {
     package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.watch == watch else { return }
         forget(id)
-        stream.waiting?.forEach {
-            effects.append(.refused(loop: Int($0.loop), $0.session, serial: $0.serial))
+        for join in stream.waiting ?? [] {
+            effects.append(.refused(loop: Int(join.loop), join.session, serial: join.serial))
         }
     }
 
