@@ -47,7 +47,8 @@ import Testing
             world.published = { [unowned self] key, payload, except in
                 let isServers = Int(payload) != nil
                 guard let number = Int(payload) ?? ChannelHistories.number(in: payload) else {
-                    return Issue.record("no number: \(payload)")
+                    Issue.record("no number: \(payload)")
+                    return
                 }
                 published[key.name.string, default: []].append((number, isServers, except))
             }

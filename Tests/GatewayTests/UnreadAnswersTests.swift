@@ -1,8 +1,8 @@
-import Bytes
-import Gateway
 import HTTP
 import TestSupport
 import Testing
+
+@testable import Gateway
 
 /// Answers of HTTP that nobody reads: a connection has a few of them made, and no more; and none is lost when they are read
 /// after all, nor when the client has said that it asks no more.
