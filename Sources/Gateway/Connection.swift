@@ -332,7 +332,7 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
-        conversation = nil
+        endConversation()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
@@ -382,8 +382,7 @@ final class Connection: EventSource {
         guard phase == .open, let session else { return drop() }
         phase = .departed
         output = WriteQueue()
-        leftover = []
-        reader = MessageReader(role: .server)
+        unfinished = nil
         accountNothing()
         owner.loop.unwatch(self)
         owner.left(session.app)
