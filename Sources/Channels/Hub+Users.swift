@@ -6,7 +6,7 @@ import Pusher
 extension Hub {
     /// The session has an identity, its first.
     func mark(_ session: Session, _ identity: Identity) {
-        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.userID, of: session.app.index))
+        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
     }
 
     /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
@@ -20,7 +20,7 @@ extension Hub {
         // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
         if session.app.features.watchlists, !session.isAnnounced, let identity = session.identity {
             session.isAnnounced = true
-            requests.append(.arrived(UserKey(identity.userID, of: session.app.index)))
+            requests.append(.arrived(UserKey(identity.user, of: session.app.index)))
         }
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
@@ -28,8 +28,7 @@ extension Hub {
     private func signed(
         _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
     ) {
-        let detail = session.detail ?? SessionDetail()
-        session.detail = detail
+        let detail = session.madeDetail()
         let info = data.info ?? []
         detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
         let ids = data.watchlist?.ids ?? []
@@ -104,7 +103,7 @@ extension Hub {
         if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {
             session.isAnnounced = false
-            requests.append(.departed(UserKey(identity.userID, of: session.app.index)))
+            requests.append(.departed(UserKey(identity.user, of: session.app.index)))
         }
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
@@ -148,7 +147,7 @@ extension Hub {
     }
 
     /// Never 0, which stands for no user.
-    private static func mark(_ user: UserKey) -> UInt32 { UInt32(truncatingIfNeeded: user.code) | 1 }
+    private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
 }
 
 /// Who of the users watched is online, for one session.

@@ -58,7 +58,7 @@ package struct UserHome {
     }
 
     private struct User {
-        var connections = 0
+        var connections: UInt32 = 0
         /// Which leave it is whose time runs; 0: none.
         var leave: UInt32 = 0
         var watchers: LoopSet = []

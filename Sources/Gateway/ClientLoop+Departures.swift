@@ -17,8 +17,8 @@ struct DepartureLine {
         guard head < ids.count else { return nil }
         let id = ids[head]
         head += 1
-        // Where more come all the time, the line is not for that reason empty at any time.
-        if head == ids.count || head >= 1_024 && head * 2 >= ids.count {
+        // Where more come all the time, the line may never be empty.
+        if head == ids.count || (head >= 1_024 && head * 2 >= ids.count) {
             ids.removeFirst(head)
             head = 0
         }
@@ -26,12 +26,11 @@ struct DepartureLine {
     }
 }
 
-/// Connections whose peer has gone, which have still to be closed.
+/// Connections whose peer has gone, which have still to be closed; and those who come when thousands go.
 ///
-/// Thousands may go in one moment, and to close one takes some microseconds: out of its channels, out of the kernel. So
-/// the loop only marks it when it meets the end of what the peer has sent, after all that came before has been read, and
-/// looks at its socket no more. It is closed in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else
-/// is ready by then, newcomers among it.
+/// To close one takes some microseconds: out of its channels, out of the kernel. So the loop only marks it when it meets
+/// the end of what the peer has sent, after all that came before has been read, and looks at its socket no more. It is
+/// closed in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else is ready by then, newcomers among it.
 ///
 /// The list is no longer than there were connections, and its descriptors count against `limits.connectionsMax` with those
 /// that are open (`ConnectionCensus.awaitsDepartures`); against the bounds of an address and of an app they count no more.
@@ -72,12 +71,37 @@ extension ClientLoop {
         if !departures.isEmpty { awaitDepartureTurn() }
     }
 
+    // MARK: Newcomers
+
+    /// The most newcomers that are looked at before their time: the latest, for the others have been.
+    static let overtakersMax = 128
+
+    /// A connection was taken in.
+    func came(_ connection: Connection) {
+        guard loop.isCrowded else {
+            if !newcomers.isEmpty { newcomers.removeAll() }
+            return
+        }
+        if newcomers.count == Self.overtakersMax { newcomers.removeFirst() }
+        newcomers.append(connection.sessionID)
+    }
+
+    /// More is ready than one turn takes: it may be thousands whose peers have gone, and who comes now stands behind them in
+    /// the kernel's list. So newcomers are looked at, and taken in, once in each such turn.
+    func overtake() {
+        for acceptor in acceptors where acceptor.interest.contains(.readable) { acceptor.ready(.readable) }
+        for id in newcomers {
+            guard let connection = connection(id), connection.interest.contains(.readable) else { continue }
+            connection.ready(.readable)
+        }
+    }
+
     // MARK: Full presence channels
 
     /// Whether the home would refuse the newcomer for members of whom some may be gone.
     func mayMakeRoom(for request: ChannelRequest) -> Bool {
-        guard case .enter(let entry) = request, entry.member != nil, hubContext.census.hasDepartures else { return false }
-        return channelHome.isFull(for: entry)
+        guard case .enter(let entry) = request, entry.member != nil else { return false }
+        return hubContext.census.hasDepartures && channelHome.isFull(for: entry)
     }
 
     /// Has each loop close those that are marked of the channel, and then lets the home judge: their leaves stand before the

@@ -46,6 +46,8 @@ final class ClientLoop {
     var departures = DepartureLine()
     /// Whether the next turn has been posted.
     var awaitsDepartureTurn = false
+    /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
+    var newcomers: ContiguousArray<SessionID> = []
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
@@ -70,7 +72,7 @@ final class ClientLoop {
     /// Whether a turn of what is due has been posted.
     var awaitsChannelTurn = false
     /// Of the loop that takes in all connections.
-    private var acceptors: [Acceptor] = []
+    private(set) var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
@@ -83,6 +85,8 @@ final class ClientLoop {
     private(set) var handshakeAlarm: Alarm?
     /// Whether `handshakeAlarm` is set to ring.
     var awaitsHandshakeTick = false
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// Connections that are fed by pages, and what was last seen of them.
@@ -144,6 +148,7 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        loop.overtake = { [unowned self] in overtake() }
         holdings.pressureChanged = { [unowned self] isPressed in
             limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
         }
@@ -245,6 +250,7 @@ final class ClientLoop {
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
+            came(connection)
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
             hubContext.census.left(address, loop: number, wasRefused: refusal != nil)

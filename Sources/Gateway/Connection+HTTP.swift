@@ -85,7 +85,9 @@ extension Connection {
             default: break
             }
             var writer = ByteWriter()
-            writer.append(refusal: error)
+            writer.append(
+                refusal: error,
+                saying: error == .bodyTooLarge ? "The body is larger than limits.bodyBytes of the hub allows." : nil)
             queue(writer.finish())
             finish()
             return bytes.count
@@ -314,7 +316,7 @@ extension Connection {
         queue(response)
         queue(ServerEvent.errorFrame(code))
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         close(code)
     }

@@ -38,8 +38,16 @@ final class Connection: EventSource {
         case gone
     }
 
-    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches.
-    let descriptor: Int32
+    private enum Talk {
+        case none
+        /// Before the upgrade.
+        case http(HTTPConversation)
+        /// After it.
+        case webSocket(Session)
+    }
+
+    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches. The
+    // small ones together, or they leave gaps (see the tests).
     var phase = Phase.http
     /// Whether its session may be behind with a stream.
     var isPulled = false
@@ -52,31 +60,27 @@ final class Connection: EventSource {
     private var isCounted = false
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    let descriptor: Int32
     /// Bytes of `output`, as the loop was told last.
     var queuedHeld: UInt32 = 0
+    /// Bytes of messages that are not finished, as the loop was told last.
+    var unfinishedHeld: UInt32 = 0
     /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
     var tls: TLSSession?
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     private(set) var output = WriteQueue()
-    /// Bytes of messages that are not finished, as the loop was told last.
-    var unfinishedHeld: UInt32 = 0
-    var session: Session?
+    var messageAllowance = Allowance()
+    var controlAllowance = Allowance()
+    private var talk = Talk.none
     var lastInbound: Instant
     /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
     private(set) var address: PeerAddress
-    var reader = MessageReader(role: .server)
-    /// Only before the upgrade.
-    var conversation: HTTPConversation?
-    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    var leftover: [UInt8] = []
+    /// Nil for most.
+    var unfinished: UnfinishedInput?
     /// When the session's identity is looked at next; `never` where it has no end.
     private var identityLookAt = never
-    /// When the unfinished message began; `never` where there is none.
-    var messageSince = never
-    var messageAllowance = Allowance()
-    var controlAllowance = Allowance()
 
     static let never = Instant(nanoseconds: 0)
 
@@ -89,14 +93,40 @@ final class Connection: EventSource {
         wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
-        conversation = HTTPConversation(
-            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+        talk = .http(
+            HTTPConversation(
+                peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now))
         super.init()
         if usesTLS { phase = .securing }
     }
 
     deinit {
         Socket.close(descriptor)
+    }
+
+    var session: Session? {
+        get {
+            guard case .webSocket(let session) = talk else { return nil }
+            return session
+        }
+        set {
+            if let newValue {
+                talk = .webSocket(newValue)
+            } else if case .webSocket = talk {
+                talk = .none
+            }
+        }
+    }
+
+    /// Nil after the upgrade.
+    var conversation: HTTPConversation? {
+        guard case .http(let conversation) = talk else { return nil }
+        return conversation
+    }
+
+    /// Lets go of what was for HTTP alone.
+    func endConversation() {
+        if case .http = talk { talk = .none }
     }
 
     /// When the session's identity is looked at next; nil where it has no end.
@@ -136,7 +166,7 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
-        if phase == .departed { return output = WriteQueue() }
+        if phase == .departed { return forgetUnsent() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = sendQueued()
         if outcome == .broken { return broken() }
@@ -145,6 +175,11 @@ final class Connection: EventSource {
         flushed(outcome)
         if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
         if isPulled { pullIfDrained() }
+    }
+
+    /// Nobody is there to whom it could be sent.
+    private func forgetUnsent() {
+        output = WriteQueue()
     }
 
     /// The socket takes nothing any more. What the peer said before it went counts.
@@ -253,7 +288,7 @@ final class Connection: EventSource {
     }
 
     private func flush() {
-        if phase == .departed { return output = WriteQueue() }
+        if phase == .departed { return forgetUnsent() }
         flushed(sendQueued())
     }
 
@@ -297,7 +332,7 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
-        conversation = nil
+        endConversation()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
@@ -347,8 +382,7 @@ final class Connection: EventSource {
         guard phase == .open, let session else { return drop() }
         phase = .departed
         output = WriteQueue()
-        leftover = []
-        reader = MessageReader(role: .server)
+        unfinished = nil
         accountNothing()
         owner.loop.unwatch(self)
         owner.left(session.app)
@@ -453,6 +487,7 @@ final class Connection: EventSource {
             let consumed = process(bytes)
             if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
+        if unfinished?.isFinished == true { unfinished = nil }
         if phase == .open { watchMessage() }
         accountUnfinished()
     }

@@ -132,7 +132,7 @@ extension Connection {
 
     /// Tells the loop what is held now of messages that are not finished.
     func accountUnfinished() {
-        let bytes = UInt32(clamping: leftover.count &+ reader.heldBytes &+ (tls?.heldBytes ?? 0))
+        let bytes = UInt32(clamping: (unfinished?.bytes ?? 0) &+ (tls?.heldBytes ?? 0))
         guard bytes != unfinishedHeld, !hasEnded else { return }
         owner.holdings.unfinishedMoved(from: unfinishedHeld, to: bytes)
         unfinishedHeld = bytes
@@ -149,8 +149,7 @@ extension Connection {
     /// All connections together hold too much of messages that are not finished, and this one's is among the largest. It
     /// may come back later, with a smaller one or when others have finished theirs.
     func dropUnfinished() {
-        leftover = []
-        reader = MessageReader(role: .server)
+        unfinished = nil
         switch phase {
         case .http:
             var response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")

@@ -50,6 +50,31 @@ import Testing
         }
     }
 
+    /// Where more is ready than a turn takes, whoever comes is not served behind all of it.
+    @Test(arguments: 1...2) func newcomersAreServedBeforeTheDeadAreMarked(_ loops: Int) async throws {
+        let hub = try await DrivenHub(loops: loops, eventsPerWait: 8)
+        let dead = try (0..<320).map { _ in try hub.subscribed(to: "news") }
+        for peer in dead { peer.go() }
+        let newcomers = try (0..<3).map { _ in try hub.subscribed(to: "news") }
+        #expect(hub.connections.count { !$0.hasEnded } > newcomers.count, "they were not behind them")
+        try hub.turnUntilMarked(left: newcomers.count)
+        try end(hub)
+        #expect(hub.facts("news").subscriptionCount == newcomers.count)
+    }
+
+    @Test(arguments: [(128, 0), (129, 1)]) func soManyNewcomersOvertake(_ count: Int, first: Int) async throws {
+        let hub = try await DrivenHub(eventsPerWait: 1)
+        let peers = try (0..<count).map { _ in try hub.open() }
+        let connections = hub.connections
+        peers[0].send(#"{"event":"pusher:ping","data":{}}"#)
+        try hub.turn { hub.loops[0].isCrowded }
+        for connection in connections { hub.clients[0].came(connection) }
+        #expect(Array(hub.clients[0].newcomers) == connections[first...].map(\.sessionID), "the latest")
+        try hub.turn { !hub.loops[0].isCrowded }
+        hub.clients[0].came(connections[0])
+        #expect(hub.clients[0].newcomers.isEmpty)
+    }
+
     @Test(arguments: [(4, 0), (5, 1)])
     func aTurnClosesSoMany(_ dead: Int, left: Int) async throws {
         let hub = try await hub { $0.limits.departuresPerTurnMax = 4 }
@@ -69,7 +94,8 @@ import Testing
         let marked = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
         marked.depart()
         let name = try #require(ChannelName("news"))
-        _ = hub.clients[0].publish([Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app) { _ in }
+        _ = hub.clients[0].publish([Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app) { _ in
+        }
         #expect(!marked.output.isEmpty, "it is a subscriber still")
         for loop in hub.loops { loop.tick(waitingAtMost: .zero) }
         #expect(marked.output.isEmpty)
@@ -107,7 +133,8 @@ import Testing
         case .deadlinePassed: clients.lookAtIdentity(of: marked)
         case .activityEnded: marked.deadlineReached()
         case .tooSlow: marked.slow()
-        case .appRemoved: clients.serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
+        case .appRemoved:
+            clients.serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
         case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
         }
         #expect(marked.output.isEmpty, "no close frame")

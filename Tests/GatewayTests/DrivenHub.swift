@@ -23,8 +23,8 @@ final class DrivenHub {
     var app: App { context.firstApps.table.apps[0] }
 
     init(
-        loops count: Int = 1, features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(),
-        change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops count: Int = 1, eventsPerWait: Int = EventLoop.eventsPerWait, features: AppFeatures = AppFeatures(),
+        limits: AppLimits = AppLimits(), change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
         configuration.loops = count
@@ -45,7 +45,7 @@ final class DrivenHub {
             feed: nil, store: nil, verifier: verifier,
             routes: HubRoutes(pusher: PusherRoutes(), users: nil, origins: configuration.origins), webhooks: nil,
             metrics: metrics)
-        let loops = try handles.map { try EventLoop(handle: $0) }
+        let loops = try handles.map { try EventLoop(handle: $0, eventsPerWait: eventsPerWait) }
         self.context = context
         self.loops = loops
         clients = loops.enumerated().map { ClientLoop($0, on: $1, context) }
@@ -97,7 +97,8 @@ final class DrivenHub {
             throw TestClient.Failure(reason: "no channel, or no greeting")
         }
         let data = user.map { #"{"user_id":"\#($0)"}"# }
-        let auth = name.kind.needsAuthentication ? credentials.sign(.channel(name, channelData: data), socketID: id) : ""
+        let auth =
+            name.kind.needsAuthentication ? credentials.sign(.channel(name, channelData: data), socketID: id) : ""
         let members = data.map { #","channel_data":"\#($0.replacing("\"", with: "\\\""))""# } ?? ""
         peer.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"\#(members)}}"#)
     }

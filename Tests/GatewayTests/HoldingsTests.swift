@@ -29,6 +29,9 @@ import Testing
         #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
     }
 
+    /// As of what the engine keeps (`IdleSizeTests`).
+    @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: Connection.self) <= 168) }
+
     /// Of many loops, each has room for what one connection may have queued, and no less than its share.
     @Test(arguments: [(1, 256), (8, 32), (32, 8), (33, 8), (64, 8)])
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
