@@ -32,8 +32,14 @@ extension Hub {
         let info = data.info ?? []
         detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
         let ids = data.watchlist?.ids ?? []
-        // The same list once more: what is known of those users has been told, and changes are.
-        if !isWatching(ids, session, detail) {
+        if isWatching(ids, session, detail) {
+            // The same list once more: homes need not be asked for what is known.
+            var news = WatchlistNews()
+            for place in detail.watching {
+                if let isOnline = place.user.isOnline { news.append(place.user.key.id, isOnline) }
+            }
+            if let frame = news.frame { effects.append(.send(frame)) }
+        } else {
             unwatch(detail, &requests)
             watch(ids, session, detail, &requests, &effects)
         }
