@@ -66,8 +66,8 @@ extension ChannelHome {
         drop(channel)
         endMissSilence(channel)
         let cached = CachedFrame(
-            event: publication.event, data: publication.data, frame: frame, entry: nextNumber(),
-            due: now &+ limits.cacheTime.nanoseconds)
+            event: publication.event, data: publication.data, frame: SharedFrame(frame, FrameVariants()),
+            entry: nextNumber(), due: now &+ limits.cacheTime.nanoseconds)
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)
         cache.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)

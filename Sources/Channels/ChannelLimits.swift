@@ -1,8 +1,10 @@
 /// The engine's bounds. Each is tested at the bound and one past it.
 package struct ChannelLimits: Sendable {
-    /// Channels that one connection may be subscribed to. Pusher's own figure. Also the places that one connection may
-    /// name in a `sync:resume`, and have waiting for their subscribes.
-    package var subscriptionsPerSessionMax = 100
+    /// Channels that one connection may be subscribed to.
+    package var subscriptionsPerSessionMax = 1_000
+    /// Places that one connection may name in a `sync:resume`, and have waiting for their subscribes: each is looked for among
+    /// those it has.
+    package var placesPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity, and places that it may name before it.
     package var parkedPerSessionMax = 20
     /// Tokens in a row that are refused one connection; it is closed with the last of them.

@@ -28,7 +28,8 @@ extension Hub {
         let user: UserData
         do throws(UserDataError) {
             let watchlistMax = session.app.features.watchlists ? session.app.limits.watchlistMax : nil
-            user = try UserData(userData, hasTimes: session.app.ownsDatabase, watchlistMax: watchlistMax)
+            let times: UserData.Times = session.app.ownsDatabase ? .each : .both
+            user = try UserData(userData, times: times, watchlistMax: watchlistMax)
         } catch {
             return complain(error.message, &effects)
         }
@@ -78,7 +79,7 @@ extension Hub {
             return countRefusal(session, &effects)
         }
         guard identify(session, as: identity, &effects) else { return countRefusal(session, &effects) }
-        session.refusedTokens = 0
+        session.detail?.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
         welcome(session, &effects)
@@ -93,8 +94,9 @@ extension Hub {
 
     /// Each token costs a verification: who has none that is good goes, to come back with a new one.
     private func countRefusal(_ session: Session, _ effects: inout Effects) {
-        session.refusedTokens += 1
-        if Int(session.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
+        let detail = session.madeDetail()
+        detail.refusedTokens += 1
+        if Int(detail.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
     /// Whether the identity was issued before its user's access was revoked.

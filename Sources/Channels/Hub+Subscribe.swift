@@ -143,6 +143,7 @@ extension Hub {
         guard let identity = session.identity else { return }
         let parked = session.parked
         session.parked = []
+        defer { session.tidy() }
         for stream in parked {
             if identity.owns(stream.stream) {
                 enter(stream, session, &effects)

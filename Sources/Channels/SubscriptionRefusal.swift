@@ -20,6 +20,9 @@ package struct SubscriptionRefusal: Error {
         authFailure: "channel_signature")
     package static let otherUser = SubscriptionRefusal(
         "AuthError", 403, "This channel belongs to another user", authFailure: "other_user")
+    package static let notSignedIn = SubscriptionRefusal(
+        "AuthError", 401, "#server-to-user- channels need a connection that is signed in: send pusher:signin first",
+        authFailure: "other_user")
     package static let revoked = SubscriptionRefusal(
         "AuthError", 401, "Access was revoked after this was issued; get a new token", authFailure: "revoked")
     package static let notCanonical = SubscriptionRefusal(

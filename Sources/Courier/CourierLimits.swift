@@ -11,8 +11,8 @@ package struct CourierLimits: Sendable, Equatable {
     /// Lines of one endpoint: a channel's events are of one line, which has one request under way, so that they come in their
     /// order. An endpoint that takes batches has one line.
     package var linesPerEndpoint = 8
-    /// Requests under way; half of them at most of lines whose last request failed, and a quarter of one app while others
-    /// wait (`Turns`).
+    /// Requests under way; half of them at most of lines whose last request failed, and the last quarter for apps that have
+    /// few (`Turns`).
     package var requestsMax = 128
     /// Events of one batch.
     package var batchEventsMax = 100

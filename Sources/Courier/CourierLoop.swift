@@ -90,7 +90,9 @@ final class CourierLoop {
         case .fails(let app, let origin, let reason):
             logger.warning(
                 "a webhook endpoint fails; its events are tried again for \(configuration.limits.retryFor)",
-                metadata: ["app": "\(app)", "endpoint": "\(origin)", "reason": "\(reason.rawValue)"])
+                metadata: [
+                    "app": "\(app)", "endpoint": "\(origin)", "reason": "\(reason.rawValue): \(reason.sentence)",
+                ])
         case .worksAgain(let app, let origin):
             logger.notice(
                 "a webhook endpoint works again", metadata: ["app": "\(app)", "endpoint": "\(origin)"])

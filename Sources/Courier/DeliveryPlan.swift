@@ -202,7 +202,7 @@ struct DeliveryPlan {
             let body = WebhookBody.body(texts, at: milliseconds)
             return Departure(
                 endpoint: line.endpoint, line: line, events: line.departed, isRetry: line.failures > 0, body: body,
-                signature: body.withUnsafeBytes { line.endpoint.credentials.code(ofText: $0) })
+                signature: body.withUnsafeBytes { line.endpoint.credentials.code(ofWebhook: $0) })
         }
         return nil
     }

@@ -7,7 +7,7 @@ struct Departure {
     /// Whether the line's last request failed.
     let isRetry: Bool
     let body: [UInt8]
-    /// Of the body, by the app's present secret, in hexadecimal.
+    /// Of the body, in hexadecimal.
     let signature: String
 }
 
@@ -38,4 +38,21 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
     case descriptors
     /// The connection ended, or what came is not HTTP.
     case broken
+
+    /// For the log: what has happened, and what to do about it where that is the operator's.
+    var sentence: StaticString {
+        switch self {
+        case .status3xx: "it answers with a redirect, which is not followed: name the place itself in webhooks"
+        case .status4xx: "it answers with a status from 400 to 499"
+        case .status5xx: "it answers with a status from 500 to 599"
+        case .timeout: "it does not answer in time"
+        case .name: "its host name has no address"
+        case .address:
+            "its address is not of the public internet: set webhooks.allowPrivate where that is meant (takes a restart)"
+        case .connect: "nobody takes the connection"
+        case .tls: "its certificate is not trusted, or the TLS handshake fails: webhooks.caFile names whom to trust"
+        case .descriptors: "this process or machine has no descriptor left: raise LimitNOFILE (ulimit -n)"
+        case .broken: "the connection ends before an answer, or what comes is not HTTP"
+        }
+    }
 }

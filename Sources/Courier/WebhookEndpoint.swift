@@ -1,5 +1,6 @@
 import Channels
 import Pusher
+import Reactor
 
 /// Where an app's backend wants to be told, and of what.
 package struct WebhookEndpoint: Sendable, Equatable {
@@ -30,12 +31,22 @@ package struct WebhookEndpoint: Sendable, Equatable {
     }
 
     /// The URL's scheme, host and port: all of it that may be logged. Paths and user names are often secrets.
-    var origin: String {
+    package var origin: String {
         let parts = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count > 2 else { return "" }
         let authority = parts[2].prefix { $0 != "?" && $0 != "#" }
         let host = authority.lastIndex(of: "@").map { authority[authority.index(after: $0)...] } ?? authority
         return "\(parts[0])//\(host)"
+    }
+
+    /// Whether the URL names an address that is not of the public internet, or `localhost`: nothing is sent there but where
+    /// `CourierConfiguration.allowsPrivate` says so. Other names are judged by what they resolve to, when something is sent.
+    package var isLiterallyPrivate: Bool {
+        let authority = origin.split(separator: "/", omittingEmptySubsequences: true).last ?? ""
+        let host =
+            authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
+        return host.lowercased() == "localhost"
+            || PeerAddress(String(host)).map { !PublicAddresses.contains($0) } ?? false
     }
 }
 

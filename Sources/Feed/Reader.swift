@@ -1,3 +1,4 @@
+import Bytes
 import Logging
 import Metrics
 import Postgres
@@ -27,7 +28,7 @@ final class Reader {
     private let lost: () -> Void
     private var slot: ConnectionSlot?
     /// The epoch read last: nearly all streams have the same one, and share its text.
-    private var epoch = ""
+    private var life = Epoch("")
     /// Whether hello was said and queries may be sent.
     private(set) var isUp = false
 
@@ -231,13 +232,13 @@ final class Reader {
         let unknown = StreamPosition(epoch: "", offset: -1)
         var positions = [StreamPosition](repeating: unknown, count: count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: epoch), let places = rows.integers(row, 1),
+            guard let epoch = rows.string(row, 0, known: life.string), let places = rows.integers(row, 1),
                 let tops = rows.integers(row, 2), places.count == tops.count
             else { throw MalformedAnswer() }
-            self.epoch = epoch
+            if !epoch.hasSameBytes(as: life.string) { life = Epoch(epoch) }
             for (place, top) in zip(places, tops) {
                 guard place >= 1, place <= count else { throw MalformedAnswer() }
-                positions[Int(place) - 1] = StreamPosition(epoch: epoch, offset: top)
+                positions[Int(place) - 1] = StreamPosition(in: life, offset: top)
             }
         }
         guard positions.allSatisfy({ $0.offset >= 0 }) else { throw MalformedAnswer() }

@@ -76,6 +76,8 @@ final class ClientLoop {
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether `identitiesDue` is under way to this loop.
+    var awaitsIdentityTurn = false
     /// Ciphertext of the connection that is read or written; made for the first one with TLS.
     var wire: TLSWire?
     /// TLS handshakes under way, and those that wait.
@@ -83,6 +85,8 @@ final class ClientLoop {
     private(set) var handshakeAlarm: Alarm?
     /// Whether `handshakeAlarm` is set to ring.
     var awaitsHandshakeTick = false
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// Connections that are fed by pages, and what was last seen of them.
@@ -119,7 +123,9 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         apps = context.firstApps
-        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        // Or who comes would be closed for not reading a list that no queue can hold.
+        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, limits.sendQueueBytesMax / 4)
         userHome = UserHome(limits: homeLimits)
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
@@ -200,6 +206,9 @@ final class ClientLoop {
         case .usersDue:
             awaitsUserTurn = false
             usersDue()
+        case .identitiesDue:
+            awaitsIdentityTurn = false
+            identitiesDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)

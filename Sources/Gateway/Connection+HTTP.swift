@@ -85,7 +85,9 @@ extension Connection {
             default: break
             }
             var writer = ByteWriter()
-            writer.append(refusal: error)
+            writer.append(
+                refusal: error,
+                saying: error == .bodyTooLarge ? "The body is larger than limits.bodyBytes of the hub allows." : nil)
             queue(writer.finish())
             finish()
             return bytes.count
@@ -152,9 +154,17 @@ extension Connection {
 
     // MARK: Requests sent ahead of their answers
 
-    /// Whether the next request has to wait: a client may send many ahead, and hold up neither its loop nor its own answers.
+    /// Whether so much of answers is unsent that no further request is begun. One that has been begun is read to its end, or
+    /// its time would be over without its client's doing.
+    func hasAnswersToSend(_ conversation: HTTPConversation) -> Bool {
+        output.byteCount > owner.limits.answerBytesMax && conversation.begunAt == nil
+    }
+
+    /// Whether the next request has to wait, which comes after so many of this turn: a client may send many ahead, and hold
+    /// up neither its loop nor its own answers. They come in one piece, in many, or while an answer is awaited: each is
+    /// asked about.
     func rests(_ conversation: HTTPConversation, after requests: Int) -> Bool {
-        guard requests >= owner.limits.requestsPerTurnMax || output.byteCount > owner.limits.answerBytesMax else {
+        guard requests > 0 && requests >= owner.limits.requestsPerTurnMax || hasAnswersToSend(conversation) else {
             return false
         }
         owner.metrics.reached(.pipelining)
@@ -306,7 +316,7 @@ extension Connection {
         queue(response)
         queue(ServerEvent.errorFrame(code))
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         close(code)
     }

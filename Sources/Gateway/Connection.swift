@@ -38,8 +38,16 @@ final class Connection: EventSource {
         case gone
     }
 
-    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches.
-    let descriptor: Int32
+    private enum Talk {
+        case none
+        /// Before the upgrade.
+        case http(HTTPConversation)
+        /// After it.
+        case webSocket(Session)
+    }
+
+    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches. The
+    // small ones together, or they leave gaps (see the tests).
     var phase = Phase.http
     /// Whether its session may be behind with a stream.
     var isPulled = false
@@ -52,31 +60,27 @@ final class Connection: EventSource {
     private var isCounted = false
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    let descriptor: Int32
     /// Bytes of `output`, as the loop was told last.
     var queuedHeld: UInt32 = 0
+    /// Bytes of messages that are not finished, as the loop was told last.
+    var unfinishedHeld: UInt32 = 0
     /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
     var tls: TLSSession?
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     private(set) var output = WriteQueue()
-    /// Bytes of messages that are not finished, as the loop was told last.
-    var unfinishedHeld: UInt32 = 0
-    var session: Session?
+    var messageAllowance = Allowance()
+    var controlAllowance = Allowance()
+    private var talk = Talk.none
     var lastInbound: Instant
     /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
     private(set) var address: PeerAddress
-    var reader = MessageReader(role: .server)
-    /// Only before the upgrade.
-    var conversation: HTTPConversation?
-    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    var leftover: [UInt8] = []
+    /// Nil for most.
+    var unfinished: UnfinishedInput?
     /// When the session's identity is looked at next; `never` where it has no end.
     private var identityLookAt = never
-    /// When the unfinished message began; `never` where there is none.
-    var messageSince = never
-    var messageAllowance = Allowance()
-    var controlAllowance = Allowance()
 
     static let never = Instant(nanoseconds: 0)
 
@@ -89,14 +93,40 @@ final class Connection: EventSource {
         wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
-        conversation = HTTPConversation(
-            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+        talk = .http(
+            HTTPConversation(
+                peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now))
         super.init()
         if usesTLS { phase = .securing }
     }
 
     deinit {
         Socket.close(descriptor)
+    }
+
+    var session: Session? {
+        get {
+            guard case .webSocket(let session) = talk else { return nil }
+            return session
+        }
+        set {
+            if let newValue {
+                talk = .webSocket(newValue)
+            } else if case .webSocket = talk {
+                talk = .none
+            }
+        }
+    }
+
+    /// Nil after the upgrade.
+    var conversation: HTTPConversation? {
+        guard case .http(let conversation) = talk else { return nil }
+        return conversation
+    }
+
+    /// Lets go of what was for HTTP alone.
+    func endConversation() {
+        if case .http = talk { talk = .none }
     }
 
     /// When the session's identity is looked at next; nil where it has no end.
@@ -164,8 +194,8 @@ final class Connection: EventSource {
     /// The socket has not taken all.
     private func leftUnsent() {
         owner.metrics.queued.record(UInt64(output.byteCount))
-        // An answer to a request may be longer than that: no further one is read before it is sent, and who does not take
-        // it is found by what stays unacknowledged.
+        // An answer to a request may be longer than that: no further one is made before it is sent (`hasAnswersToSend`), and
+        // who does not take it is found by what stays unacknowledged.
         if isEstablished || phase == .closing, isOverfull(owner.limits) { overfull() }
         accountQueued()
     }
@@ -214,6 +244,12 @@ final class Connection: EventSource {
     func send(_ frames: SharedBytes) {
         guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
         queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// Queues a frame that others get too, compressed where that was agreed.
+    func share(_ frame: SharedFrame) {
+        guard let variants = frame.variants else { return send(frame.bytes) }
+        queue(owner.variant(of: frame.bytes, variants, for: self))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
@@ -296,7 +332,7 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
-        conversation = nil
+        endConversation()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
@@ -308,7 +344,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
-        case .http where conversation.map { $0.rest != .none } ?? false: interest = []
+        case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
         // Of a peer that says no more, the end of its stream would be told over and over.
         case .finishing where hasUnsent: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
@@ -346,8 +382,7 @@ final class Connection: EventSource {
         guard phase == .open, let session else { return drop() }
         phase = .departed
         output = WriteQueue()
-        leftover = []
-        reader = MessageReader(role: .server)
+        unfinished = nil
         accountNothing()
         owner.loop.unwatch(self)
         owner.left(session.app)
@@ -420,6 +455,8 @@ final class Connection: EventSource {
             if tls != nil { accountUnfinished() }
         // What was said before still goes out; a peer that is gone altogether refuses it.
         case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
+        // Who asks no more (`nc -N`) still reads his answers.
+        case .endOfStream where phase == .http && hasUnsent: finish()
         case .endOfStream: depart()
         case .failed(let code):
             if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
@@ -450,6 +487,7 @@ final class Connection: EventSource {
             let consumed = process(bytes)
             if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
+        if unfinished?.isFinished == true { unfinished = nil }
         if phase == .open { watchMessage() }
         accountUnfinished()
     }
@@ -473,7 +511,7 @@ final class Connection: EventSource {
         var consumed = 0
         var requests = 0
         while consumed < bytes.count {
-            if phase == .http, let conversation, requests > 0, rests(conversation, after: requests) { return consumed }
+            if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
             requests += 1
             let before = consumed
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])

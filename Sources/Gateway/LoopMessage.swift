@@ -47,6 +47,8 @@ enum LoopMessage: Sendable {
     case told([UserNews])
     /// From the loop itself: more of its users may be offline.
     case usersDue
+    /// From the loop itself: more identities are to be looked at.
+    case identitiesDue
     /// From outside: these apps are served from here on.
     case serve(ServedApps)
     /// From the loop itself: more connections have still to learn of that.

@@ -1,5 +1,5 @@
 /// A limit that a client has reached and was stopped for, by the name of its setting, or of what it bounds. Those of memory
-/// that a slow one takes up are `overloads_total`'s.
+/// that a slow one takes up are `overload_closings_total`'s.
 enum ReachedLimit: String, CaseIterable {
     case handshakeTimeout
     case messageTimeout

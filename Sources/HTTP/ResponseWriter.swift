@@ -66,11 +66,13 @@ extension ByteWriter {
     }
 
     /// Appends the answer to a request that could not be read; the connection is closed behind it.
-    package mutating func append(refusal error: HTTPError) {
+    ///
+    /// - Parameter message: a sentence without quotes, in place of the error's own.
+    package mutating func append(refusal error: HTTPError, saying message: StaticString? = nil) {
         // In JSON, as all errors. The messages are ours, and need no escapes.
         var body = ByteWriter(capacity: 128)
         body.append(#"{"error":""#)
-        body.append(error.message)
+        body.append(message ?? error.message)
         body.append(#"","code":"#)
         body.append(decimal: error.status.code)
         body.append("}\n")

@@ -30,6 +30,23 @@ package struct JSONError: Error, Equatable, Sendable {
         case wrongKind
         /// A member that the reader knows, given twice.
         case duplicateKey
+
+        /// For people: what is there.
+        package var words: StaticString {
+            switch self {
+            case .unexpectedEnd: "the text ends inside a value"
+            case .unexpectedByte: "a character that does not belong there"
+            case .tooDeep: "values nested too deeply"
+            case .invalidEscape: "an unknown escape after a backslash"
+            case .loneSurrogate: "half of a surrogate pair (\\u…)"
+            case .invalidUTF8: "bytes that are no UTF-8"
+            case .controlByte: "a control character inside a string"
+            case .invalidNumber: "a number that JSON does not allow"
+            case .trailingBytes: "something behind the end of the value"
+            case .wrongKind: "a value of another kind"
+            case .duplicateKey: "a member for the second time"
+            }
+        }
     }
 
     /// What is wrong.

@@ -53,7 +53,7 @@ package final class Health: Sendable {
     }
 
     /// What keeps the hub from being ready; nil for one that is.
-    func obstacle() -> StaticString? {
+    package func obstacle() -> StaticString? {
         let state = state.withLock { $0 }
         switch state.phase {
         case .starting: return "starting\n"

@@ -40,7 +40,7 @@ package final class ConnectionSlot {
     private var backoff = Backoff()
     private var random = SystemRandomNumberGenerator()
     private var openedAt: Instant?
-    private var lastComplaint: String?
+    private let complaints: Complaints
     /// The connection, from the attempt to make it until it is lost.
     package private(set) var connection: Connection?
     private var retry: Alarm?
@@ -61,6 +61,7 @@ package final class ConnectionSlot {
         self.logger = logger
         self.handlers = handlers
         self.meter = meter
+        complaints = meter?.complaints ?? Complaints()
         meter?.slots.add(1)
         retry = try Alarm(loop) { [weak self] in self?.connect() }
     }
@@ -89,7 +90,7 @@ package final class ConnectionSlot {
         if wasEstablished { meter?.reconnects.add() }
         wasEstablished = true
         openedAt = loop.now
-        lastComplaint = nil
+        complaints.forget()
         logger.info("PostgreSQL: \(name) is up", metadata: metadata)
     }
 
@@ -118,14 +119,13 @@ package final class ConnectionSlot {
         handlers.lost()
     }
 
-    /// Once for each thing that is wrong, not for each attempt.
+    /// Once for each thing that is wrong, not for each attempt nor each connection.
     private func complain(_ error: PostgresError) {
         let complaint = error.description
-        guard complaint != lastComplaint else { return }
-        lastComplaint = complaint
+        guard complaints.isNew(complaint) else { return }
         let level: Logger.Level = error.advice == .operatorNeeded || error.advice == .rejected ? .error : .warning
         logger.log(
-            level: level, "PostgreSQL: \(name) is down: \(complaint); trying again",
+            level: level, "PostgreSQL: \(name) is down: \(complaint); trying again (told once for all connections)",
             metadata: ["server": "\(parameters.summary)"])
     }
 }

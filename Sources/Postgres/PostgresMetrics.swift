@@ -17,6 +17,7 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
 /// The hub's connections to PostgreSQL, and what went wrong on them.
 package final class PostgresMetrics: MetricSource {
     private let meters: [ConnectionRole: ConnectionMeter]
+    private let complaints = Complaints()
     private let errors = CounterTable(
         "sqlstate_class",
         // Appendix A of PostgreSQL's manual, as far as a hub can meet it. `none`: no answer from a server.
@@ -28,13 +29,14 @@ package final class PostgresMetrics: MetricSource {
 
     /// Metrics of connections still to be made.
     package init() {
-        let errors = errors
-        meters = Dictionary(uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, ConnectionMeter(errors)) })
+        let (errors, complaints) = (errors, complaints)
+        meters = Dictionary(
+            uniqueKeysWithValues: ConnectionRole.allCases.map { ($0, ConnectionMeter(errors, complaints)) })
     }
 
     /// The meter of that role's connections.
     package func meter(_ role: ConnectionRole) -> ConnectionMeter {
-        meters[role] ?? ConnectionMeter(errors)
+        meters[role] ?? ConnectionMeter(errors, complaints)
     }
 
     package func append(to exposition: inout Exposition) {
@@ -63,10 +65,13 @@ package final class ConnectionMeter: Sendable {
     let slots = Gauge()
     let up = Gauge()
     let reconnects = Counter()
+    /// Of all the hub's connections.
+    let complaints: Complaints
     private let errors: CounterTable
 
-    init(_ errors: CounterTable) {
+    init(_ errors: CounterTable, _ complaints: Complaints) {
         self.errors = errors
+        self.complaints = complaints
     }
 
     /// A connection or one of its statements has failed.

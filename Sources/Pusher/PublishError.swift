@@ -5,15 +5,15 @@ package struct PublishError: Error, Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
         /// Not JSON, or not an object.
         case malformed(JSONError)
-        case noName, longName(max: Int)
+        case noName, nameNotText, longName(max: Int)
         case noData, dataNotText
         /// Answered with 413.
         case largeData(max: Int)
-        case noChannel, twoChannels, channelsOfBatch, manyChannels(max: Int)
+        case noChannel, channelsNotList, twoChannels, channelsOfBatch, manyChannels(max: Int)
         /// The name at that place of `channels`, or of `channel` where there is none.
         case badChannel(place: Int?)
         case badSocketID, badInfo
-        case noBatch, emptyBatch, manyEvents(max: Int)
+        case noBatch, batchNotList, eventNotObject, emptyBatch, manyEvents(max: Int)
         /// A user's channel: the database alone publishes to it.
         case ownedChannel
     }
@@ -38,10 +38,19 @@ package struct PublishError: Error, Equatable, Sendable {
         return "batch[\(place)]: \(text)"
     }
 
+    private static func text(of error: JSONError) -> String {
+        switch error.kind {
+        case .wrongKind: "The body is not a JSON object."
+        case .duplicateKey: "A member of the body comes twice (the second time at byte \(error.offset))."
+        default: "The body is not JSON (byte \(error.offset): \(error.kind.words))."
+        }
+    }
+
     private var text: String {
         switch reason {
-        case .malformed(let error): "The body is not a JSON object (byte \(error.offset): \(error.kind))."
+        case .malformed(let error): Self.text(of: error)
         case .noName: "name is missing: the event's name, a string."
+        case .nameNotText: "name must be a string that is not empty: the event's name."
         case .longName(let max): "name is longer than \(max) bytes."
         case .noData: "data is missing: the event's data, a string."
         case .dataNotText:
@@ -49,6 +58,7 @@ package struct PublishError: Error, Equatable, Sendable {
         case .largeData(let max):
             "The data content of this event exceeds the allowed maximum (\(max) bytes). limits.eventBytes of the app raises it."
         case .noChannel: "channels is missing: a list of names, or channel with one."
+        case .channelsNotList: "channels must be a list of names, one at least."
         case .twoChannels: "channels and channel exclude each other."
         case .channelsOfBatch: "An event of a batch names one channel, by channel."
         case .manyChannels(let max): "channels has more than \(max) names."
@@ -57,6 +67,8 @@ package struct PublishError: Error, Equatable, Sendable {
         case .badSocketID: "socket_id is no id of a connection, such as 123.456."
         case .badInfo: "info may ask for user_count and subscription_count, separated by a comma."
         case .noBatch: "batch is missing: a list of events."
+        case .batchNotList: "batch must be a list of events."
+        case .eventNotObject: "An event must be a JSON object."
         case .emptyBatch: "batch is empty."
         case .manyEvents(let max): "batch has more than \(max) events."
         case .ownedChannel:

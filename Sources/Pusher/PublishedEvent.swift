@@ -56,7 +56,8 @@ package struct PublishedEvent: Equatable, Sendable {
         } catch {
             throw PublishError(.malformed(error))
         }
-        guard let list, list.kind == .array else { throw PublishError(.noBatch) }
+        guard let list, list.kind != .null else { throw PublishError(.noBatch) }
+        guard list.kind == .array else { throw PublishError(.batchNotList) }
         var events: [PublishedEvent] = []
         do {
             var reader = try list.array(maxDepth: limits.depth - 1)
@@ -70,7 +71,7 @@ package struct PublishedEvent: Equatable, Sendable {
         } catch let error as JSONError {
             throw PublishError(.malformed(JSONError(error.kind, at: list.offset + error.offset)))
         } catch {
-            throw PublishError(.noBatch)
+            throw PublishError(.batchNotList)
         }
         guard !events.isEmpty else { throw PublishError(.emptyBatch) }
         return events
@@ -80,6 +81,7 @@ package struct PublishedEvent: Equatable, Sendable {
     private static func event(
         _ value: JSONValue, at place: Int, behind start: Int, _ limits: PublishLimits
     ) throws(PublishError) -> PublishedEvent {
+        guard value.kind == .object else { throw PublishError(.eventNotObject, place: place) }
         var members = EventMembers()
         do throws(JSONError) {
             try members.read(value.bytes, depth: limits.depth - 2)
@@ -192,11 +194,13 @@ private struct EventMembers {
     }
 
     func event(_ limits: PublishLimits, ofBatch isOfBatch: Bool) throws(PublishError) -> PublishedEvent {
-        let name = try PublishedEvent.name(name?.string, limits)
+        guard let name, name.kind != .null else { throw PublishError(.noName) }
+        guard let text = name.string, !text.isEmpty else { throw PublishError(.nameNotText) }
+        let called = try PublishedEvent.name(text, limits)
         guard let data, data.kind != .null else { throw PublishError(.noData) }
         guard let content = data.characters else { throw PublishError(.dataNotText) }
         return PublishedEvent(
-            name: name, data: try PublishedEvent.checked(content, limits),
+            name: called, data: try PublishedEvent.checked(content, limits),
             channels: try names(limits, ofBatch: isOfBatch), except: try except(), info: try asked())
     }
 
@@ -210,8 +214,9 @@ private struct EventMembers {
             }
             return [name]
         }
-        guard let list, list.kind == .array else { throw PublishError(.noChannel) }
+        guard let list else { throw PublishError(.noChannel) }
         guard !isOfBatch else { throw PublishError(.channelsOfBatch) }
+        guard list.kind == .array else { throw PublishError(.channelsNotList) }
         var names = UniqueChannels()
         var place = 0
         do {
@@ -227,9 +232,9 @@ private struct EventMembers {
         } catch let error as PublishError {
             throw error
         } catch {
-            throw PublishError(.noChannel)
+            throw PublishError(.channelsNotList)
         }
-        guard place > 0 else { throw PublishError(.noChannel) }
+        guard place > 0 else { throw PublishError(.channelsNotList) }
         return names.names
     }
 

@@ -3,9 +3,9 @@ import Digests
 
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
-/// While a secret is being replaced there are two: both are good for what others have signed, and the hub signs by the
-/// new one. They are kept as prepared hash states only; nothing here can print them. Half a kilobyte of them: a class, so
-/// that who uses them copies a reference.
+/// While a secret is being replaced there are two: both are good for what others have signed. The hub signs by the new one
+/// what it verifies itself, and webhooks by the old one. They are kept as prepared hash states only; nothing here can print
+/// them. Half a kilobyte of them: a class, so that who uses them copies a reference.
 package final class AppCredentials: Sendable {
     /// The public key.
     package let key: String
@@ -92,9 +92,15 @@ package final class AppCredentials: Sendable {
         verify(digits: digits) { $0.authenticationCode(for: text) }
     }
 
-    /// The code of `text`, in hexadecimal: the `X-Pusher-Signature` of a webhook's body.
+    /// The code of `text`, in hexadecimal, by the secret that signs.
     package func code(ofText text: UnsafeRawBufferPointer) -> String {
         secret.authenticationCode(for: text).hex
+    }
+
+    /// The code of a webhook's body, in hexadecimal: its `X-Pusher-Signature`. By the previous secret as long as there is one,
+    /// as hosted Pusher signs by an app's oldest: receivers know that one, and take the new one when they like until then.
+    package func code(ofWebhook body: UnsafeRawBufferPointer) -> String {
+        (previous ?? secret).authenticationCode(for: body).hex
     }
 
     // MARK: Signing

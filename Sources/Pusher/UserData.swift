@@ -29,18 +29,25 @@ package struct UserData: Equatable, Sendable {
     /// Nil where there is none, or nobody asked.
     package let watchlist: Watchlist?
     /// Ours, and no part of Pusher's protocol: when the identity was issued and when it ends, in seconds since 1970;
-    /// nil where that is not said. What is no number (a backend's own `"2026-01-01T00:00:00Z"`) says nothing.
+    /// nil where that is not said, or does not count. What is no number (a backend's own `"2026-01-01T00:00:00Z"`) says nothing.
     package let issuedAt: Int64?
     package let expiresAt: Int64?
+
+    /// When `issuedAt` and `expiresAt` count.
+    package enum Times: CaseIterable, Sendable {
+        /// Each by itself; a number that is not whole is refused.
+        case each
+        /// Where both are whole numbers: to a backend that knows nothing of this hub the names may mean anything.
+        case both
+    }
 
     /// Reads the text of `user_data`.
     ///
     /// - Parameters:
-    ///   - hasTimes: whether `issuedAt` and `expiresAt` are looked at. To other apps' backends these names may
-    ///     mean anything.
+    ///   - times: which times count.
     ///   - watchlistMax: users of `watchlist` that are read; nil: it is not looked at.
     package init(
-        _ text: UnsafeRawBufferPointer, hasTimes: Bool, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
+        _ text: UnsafeRawBufferPointer, times: Times, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
         if let id = Self.idAlone(text, limits) {
             self.id = id
@@ -64,9 +71,9 @@ package struct UserData: Equatable, Sendable {
                     try Self.take(member, as: &info)
                 } else if watchlistMax != nil, member.isNamed("watchlist") {
                     try Self.take(member, as: &watchlist)
-                } else if hasTimes, member.isNamed("issuedAt") {
+                } else if member.isNamed("issuedAt") {
                     try Self.take(member, as: &issuedAt)
-                } else if hasTimes, member.isNamed("expiresAt") {
+                } else if member.isNamed("expiresAt") {
                     try Self.take(member, as: &expiresAt)
                 }
             }
@@ -77,19 +84,26 @@ package struct UserData: Equatable, Sendable {
         self.id = text
         self.info = info.flatMap { $0.kind == .null ? nil : Array($0.bytes) }
         self.watchlist = watchlist.map { Watchlist($0, countMax: watchlistMax ?? 0, limits) }
-        self.issuedAt = try Self.seconds(issuedAt)
-        self.expiresAt = try Self.seconds(expiresAt)
+        switch times {
+        case .each:
+            self.issuedAt = try Self.seconds(issuedAt)
+            self.expiresAt = try Self.seconds(expiresAt)
+        case .both:
+            let (issue, end) = (issuedAt?.integer, expiresAt?.integer)
+            self.issuedAt = end == nil ? nil : issue
+            self.expiresAt = issue == nil ? nil : end
+        }
     }
 
     /// Reads the text of `user_data`.
     package init(
-        _ text: String, hasTimes: Bool, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
+        _ text: String, times: Times, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
         var text = text
         let result = text.withUTF8 { bytes in
             Result { () throws(UserDataError) in
                 try UserData(
-                    UnsafeRawBufferPointer(bytes), hasTimes: hasTimes, watchlistMax: watchlistMax, limits: limits)
+                    UnsafeRawBufferPointer(bytes), times: times, watchlistMax: watchlistMax, limits: limits)
             }
         }
         self = try result.get()

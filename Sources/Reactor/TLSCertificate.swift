@@ -74,9 +74,9 @@ package struct TLSCertificate: Sendable {
 }
 
 /// What may be wrong with a file that holds a secret.
-enum SecretFile {
+package enum SecretFile {
     /// A warning where others than its owner and group may read the file.
-    static func warning(_ path: String) -> String? {
+    package static func warning(_ path: String) -> String? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IROTH != 0 else { return nil }
         return "\(path): every user of this machine can read this secret: chmod o-r"

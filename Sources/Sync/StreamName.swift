@@ -39,10 +39,11 @@ public struct StreamName: Hashable, Sendable {
     /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
     package static let maximumBytes = 200
 
-    /// Which form it is.
-    public let form: StreamForm
+    // In this order, for it is kept with others that fill the gap behind it.
     /// The stream.
     public let stream: StreamID
+    /// Which form it is.
+    public let form: StreamForm
 
     /// The name of `stream` in `form`; `format()` tells whether it can be written.
     package init(form: StreamForm, stream: StreamID) {

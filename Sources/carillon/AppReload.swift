@@ -16,19 +16,23 @@ final class AppReload: Sendable {
     private let logger: Logger
     /// What the hub has started with.
     private let started: EffectiveSettings
+    /// What is served now, and what has been warned of.
+    private let served: Locked<(apps: [ApplicationSettings], warnings: [String])>
 
     /// Results of a reload, as metrics have them.
     static let results = ["ok", "failed"]
 
     /// - Parameters:
     ///   - started: what the hub has started with.
+    ///   - settings: the same as values.
     ///   - sources: whom to ask again.
     ///   - counts: reloads by their result.
     init(
-        _ started: EffectiveSettings, from sources: SettingsSources, gateway: Gateway, courier: Courier,
-        counts: CounterTable, logger: Logger
+        _ started: EffectiveSettings, _ settings: Settings, from sources: SettingsSources, gateway: Gateway,
+        courier: Courier, counts: CounterTable, logger: Logger
     ) {
         self.started = started
+        served = Locked((settings.apps, settings.warnings))
         self.sources = sources
         self.gateway = gateway
         self.courier = courier
@@ -41,9 +45,14 @@ final class AppReload: Sendable {
         do {
             let effective = try EffectiveSettings(sources, profile: started.profile)
             let settings = try Settings(effective)
-            try take(settings)
-            counts["ok"].add()
-            logger.notice("SIGHUP: apps read anew", metadata: ["apps": "\(settings.apps.count)"])
+            if let other = Self.otherSource(of: effective) {
+                logger.warning(
+                    "SIGHUP: \(other) is set: the file's apps are not read; restart to change them")
+            } else {
+                try take(settings)
+                counts["ok"].add()
+                tell(of: settings)
+            }
             let waiting = Self.changed(from: started, to: effective)
             if !waiting.isEmpty {
                 logger.warning(
@@ -69,10 +78,61 @@ final class AppReload: Sendable {
         try gateway.replaceApps(apps)
     }
 
+    /// What gives the apps in place of the file, and stays as it was when the hub was started; nil where the file does.
+    static func otherSource(of effective: EffectiveSettings) -> String? {
+        let row = SettingsTable.apps.row
+        guard let entry = effective.entries[row.key], entry.file == nil else { return nil }
+        return entry.source.hasSuffix(row.option) ? row.option : row.environment
+    }
+
+    private func tell(of settings: Settings) {
+        let before = served.withLock { served in
+            defer { served = (settings.apps, settings.warnings) }
+            return served
+        }
+        let difference = AppDifference(from: before.apps, to: settings.apps)
+        logger.notice("SIGHUP: apps read anew", metadata: difference.metadata(countingAll: settings.apps.count))
+        for warning in settings.warnings where !before.warnings.contains(warning) { logger.warning("\(warning)") }
+    }
+
     /// Keys of settings whose text is another, but for those that are read anew.
     static func changed(from started: EffectiveSettings, to effective: EffectiveSettings) -> [String] {
         SettingsTable.rows.map(\.key).filter { key in
             key != SettingsTable.apps.row.key && started.entries[key]?.text != effective.entries[key]?.text
         }
+    }
+}
+
+/// Which applications a reload has brought, changed and taken away, by their ids.
+struct AppDifference: Equatable {
+    private(set) var came: [String] = []
+    private(set) var changed: [String] = []
+    private(set) var went: [String] = []
+
+    /// Ids of one kind that are named; of more, their number.
+    static let namedMax = 20
+
+    init(from before: [ApplicationSettings], to after: [ApplicationSettings]) {
+        let known = Dictionary(uniqueKeysWithValues: before.map { ($0.id, $0) })
+        for app in after {
+            guard let old = known[app.id] else {
+                came.append(app.id)
+                continue
+            }
+            if old != app { changed.append(app.id) }
+        }
+        let stay = Set(after.map(\.id))
+        went = before.map(\.id).filter { !stay.contains($0) }
+    }
+
+    /// For the log.
+    func metadata(countingAll count: Int) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["apps": "\(count)"]
+        for (name, ids) in [("came", came), ("changed", changed), ("went", went)] where !ids.isEmpty {
+            let more = ids.count - Self.namedMax
+            let named = ids.prefix(Self.namedMax).joined(separator: ", ")
+            metadata[name] = "\(more > 0 ? "\(named) and \(more) more" : named)"
+        }
+        return metadata
     }
 }

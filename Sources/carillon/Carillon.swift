@@ -6,6 +6,7 @@ import Foundation
     static let configuration = CommandConfiguration(
         commandName: "carillon",
         abstract: "A realtime sync hub: what PostgreSQL commits, every device of that user sees.",
+        version: "carillon \(version)",
         subcommands: [
             ServeCommand.self, DevCommand.self, MigrateCommand.self, TokenCommand.self, TailCommand.self,
             CheckConfigCommand.self, VersionCommand.self,

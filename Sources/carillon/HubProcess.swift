@@ -1,4 +1,5 @@
 import API
+import CLinux
 import Channels
 import Courier
 import Feed
@@ -24,15 +25,18 @@ enum HubProcess {
     ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
     ///   - hangUp: reads the certificates and the apps anew.
     ///   - reloading: what the settings are made of, and whom to ask for them again; nil where SIGHUP is no such request.
-    ///   - onReady: called once, when clients may connect.
+    ///   - onListening: called once, when clients may connect.
+    ///   - onReady: called once, when `/readyz` is 200: with a database, when the first catch-up is done; not where the hub
+    ///     is to end before.
     /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
     static func run(
         settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp,
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
-        onReady: (HubAddresses) throws -> Void
+        onListening: (HubAddresses) throws -> Void = { _ in }, onReady: (HubAddresses) throws -> Void
     ) throws {
+        cl_map_large_blocks()
         let health = Health()
-        let metrics = HubMetrics()
+        let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
         let operations = try OperationsServer(settings.operations, health, metrics, logger)
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
@@ -50,7 +54,8 @@ enum HubProcess {
         certificates?.warn()
         let apps = reloading.map { effective, sources in
             AppReload(
-                effective, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads, logger: logger)
+                effective, settings, from: sources, gateway: gateway, courier: courier, counts: metrics.reloads,
+                logger: logger)
         }
         if certificates != nil || apps != nil {
             hangUp.does {
@@ -58,12 +63,14 @@ enum HubProcess {
                 apps?.reload()
             }
         }
-        try onReady(
-            HubAddresses(
-                clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
-                operations: settings.operations.address.flatMap { address in
-                    operations.map { ListenAddress(host: address.host, port: $0.port) }
-                }))
+        let addresses = HubAddresses(
+            clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
+            operations: settings.operations.address.flatMap { address in
+                operations.map { ListenAddress(host: address.host, port: $0.port) }
+            })
+        try onListening(addresses)
+        while health.obstacle() != nil, !stop.wait(timeout: .milliseconds(50)) {}
+        if !stop.isSet { try onReady(addresses) }
         stop.wait()
         endsSince = .read()
         health.drains()
@@ -230,8 +237,11 @@ final class HubMetrics: MetricSource {
     let reloads = CounterTable("result", AppReload.results)
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
+    private let hasDatabase: Bool
 
-    init() {
+    /// - Parameter hasDatabase: whether there is one: without, nothing is told of it, or alerts would say that it is away.
+    init(hasDatabase: Bool) {
+        self.hasDatabase = hasDatabase
         gateway = GatewayMetrics(engine: EngineMetrics(authFailures: authFailures))
     }
 
@@ -242,10 +252,8 @@ final class HubMetrics: MetricSource {
 
     /// In the order in which they are shown.
     var sources: [any MetricSource] {
-        [
-            gateway, self, api, feed, store, courier, postgres,
-            ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } }),
-        ]
+        let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
+        return [gateway, self, api, courier] + (hasDatabase ? [feed, store, postgres] : []) + [process]
     }
 }
 

@@ -38,7 +38,7 @@ struct AppReloadTests {
         let hub = try RunningCommand(
             ["serve", "--config", file], isMixed: true,
             environment: ["http_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"])
-        let port = try #require(hub.line(containing: "ready")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         let one = try device(port, "one")
         #expect(try isEstablished(one))
         try subscribe(one, "before")
@@ -54,13 +54,14 @@ struct AppReloadTests {
         let first = #"{"id": "1", "key": "one", "secret": "new", "previousSecret": "old", \#(hooks)}"#
         try write(configuration(#"\#(first), {"id": "2", "key": "two", "secret": "s"}"#, loops: 1))
         hub.signal(SIGHUP)
-        #expect(hub.line(containing: "apps read anew") != nil)
+        let said = try #require(hub.line(containing: "apps read anew"))
+        #expect(said.contains("came") && said.contains("changed"))
         #expect(hub.line(containing: "takes a restart")?.contains("loops") == true)
         try subscribe(one, "after")
         let told = try #require(receiver.wait(for: 1).first)
         #expect(told.body.contains(#"{"name":"channel_occupied","channel":"after"}"#))
         let signature = Array(told.body.utf8).withUnsafeBytes {
-            AppCredentials(key: "one", secret: "new").code(ofText: $0)
+            AppCredentials(key: "one", secret: "old").code(ofText: $0)
         }
         #expect(told.field("x-pusher-signature") == signature)
         #expect(told.field("user-agent") == "Carillon/\(Carillon.version)")
@@ -74,6 +75,24 @@ struct AppReloadTests {
         #expect(try nextClose(two) == 4001)
         try subscribe(one, "at-last")
         #expect(receiver.wait(for: 2).last?.body.contains("at-last") == true)
+        #expect(hub.stop(SIGTERM) == 0)
+    }
+
+    /// Where the environment has the apps, it was that which was read, and is not again.
+    @Test func appsOfTheEnvironmentStay() throws {
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try configuration(#"{"id": "2", "key": "two", "secret": "s"}"#).write(
+            toFile: file, atomically: true, encoding: .utf8)
+        let hub = try RunningCommand(
+            ["serve", "--config", file], isMixed: true,
+            environment: ["CARILLON_APPS": #"[{"id": "1", "key": "one", "secret": "s"}]"#])
+        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        #expect(hub.line(containing: "ready") != nil)
+        hub.signal(SIGHUP)
+        let said = try #require(hub.line(containing: "SIGHUP"))
+        #expect(said.contains("CARILLON_APPS is set: the file's apps are not read; restart to change them"))
+        #expect(try isEstablished(device(port, "one")))
         #expect(hub.stop(SIGTERM) == 0)
     }
 
@@ -91,7 +110,7 @@ struct AppReloadTests {
         }
         try write("1", one)
         let hub = try RunningCommand(["serve", "--config", file], isMixed: true)
-        let port = try #require(hub.line(containing: "ready")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         let device = try device(port, "one")
         #expect(try isEstablished(device))
 

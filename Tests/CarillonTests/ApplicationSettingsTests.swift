@@ -1,6 +1,8 @@
 import Channels
 import Courier
+import Foundation
 import Gateway
+import Logging
 import Testing
 
 @testable import carillon
@@ -19,7 +21,7 @@ struct ApplicationSettingsTests {
             _ = try app(members)
             return nil
         } catch {
-            return error.mustBe
+            return "\(error.part ?? "apps") must be \(error.mustBe)"
         }
     }
 
@@ -77,51 +79,78 @@ struct ApplicationSettingsTests {
 
     @Test(
         arguments: [
-            (#""clientEvent": true"#, ["application 1", "\"clientEvent\"", "did you mean clientEvents?"]),
-            (#""enabled": 1"#, ["\"enabled\" is true or false", "application \"7\""]),
-            (#""enabled": "yes""#, ["\"enabled\" is true or false"]),
-            (#""previousSecret": """#, ["\"previousSecret\" is a text of 1 to 1024 bytes"]),
-            (#""name": 5"#, ["\"name\" is a text"]),
-            (#""authorizationTimeout": "0s""#, ["\"authorizationTimeout\" is a time such as 30s", "from 1s to 60m"]),
-            (#""authorizationTimeout": true"#, ["\"authorizationTimeout\" is a time"]),
-            (#""limits": []"#, ["application \"7\", limits is none"]),
-            (#""limits": {"channels": 1}"#, ["application \"7\", limits has \"channels\"", "connections, eventBytes"]),
-            (#""limits": {"connections": 0}"#, ["\"connections\" is a whole number from 1 to 10000000", "limits"]),
-            (#""limits": {"connections": true}"#, ["\"connections\" is a whole number"]),
-            (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" is a whole number from 0 to 1000"]),
-            (#""limits": {"eventBytes": "10GB"}"#, ["\"eventBytes\" is a number of bytes such as"]),
-            (#""webhooks": {}"#, ["\"webhooks\" is an array of at most 20 objects"]),
-            (#""webhooks": [1]"#, ["application \"7\", webhooks 1 is none"]),
-            (#""webhooks": [{"events": ["presence"]}]"#, ["text \"url\" (application \"7\", webhooks 1 has none)"]),
-            (#""webhooks": [{"url": "http://h/"}]"#, ["\"events\" is an array of some of channel_existence, presence"]),
-            (#""webhooks": [{"url": "http://h/", "events": []}]"#, ["\"events\" is an array"]),
-            (#""webhooks": [{"url": "http://h/", "events": ["presence", "presence"]}]"#, ["\"events\" is an array"]),
-            (#""webhooks": [{"url": "http://h/", "events": ["member_added"]}]"#, ["\"events\" is an array"]),
-            (#""webhooks": [{"url": "ftp://h/", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
-            (#""webhooks": [{"url": "http://", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
-            (#""webhooks": [{"url": "http:///x", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
-            (#""webhooks": [{"url": "http://h/ x", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
-            (#""webhooks": [{"url": "http://h:0/", "events": ["presence"]}]"#, ["\"url\" is such as https://"]),
+            (
+                #""clientEvent": true"#,
+                ["application 1, \"clientEvent\", must be one of the members id,", "did you mean clientEvents?"]
+            ),
+            (#""enabled": 1"#, ["application \"7\", \"enabled\" must be true or false"]),
+            (#""enabled": "yes""#, ["\"enabled\" must be true or false"]),
+            (#""previousSecret": """#, ["\"previousSecret\" must be a text of 1 to 1024 bytes"]),
+            (#""name": 5"#, ["\"name\" must be a text"]),
+            (
+                #""authorizationTimeout": "0s""#,
+                ["\"authorizationTimeout\" must be a time such as 30s", "from 1s to 60m"]
+            ),
+            (#""authorizationTimeout": true"#, ["\"authorizationTimeout\" must be a time"]),
+            (#""limits": []"#, ["application \"7\", limits must be a JSON object"]),
+            (
+                #""limits": {"channels": 1}"#,
+                ["application \"7\", limits, \"channels\", must be one of the members connections, eventBytes"]
+            ),
+            (#""limits": {"connections": 0}"#, ["limits, \"connections\" must be a whole number from 1 to 10000000"]),
+            (#""limits": {"connections": true}"#, ["\"connections\" must be a whole number"]),
+            (#""limits": {"watchlist": 1.5}"#, ["\"watchlist\" must be a whole number from 0 to 1000"]),
+            (#""limits": {"eventBytes": "10GB"}"#, ["\"eventBytes\" must be a number of bytes such as"]),
+            (#""webhooks": {}"#, ["\"webhooks\" must be an array of at most 20 objects"]),
+            (#""webhooks": [1]"#, ["application \"7\", webhooks 1 must be a JSON object"]),
+            (#""webhooks": [{"events": ["presence"]}]"#, ["application \"7\", webhooks 1, \"url\" must be there"]),
+            (
+                #""webhooks": [{"url": "http://h/"}]"#,
+                ["\"events\" must be an array of some of channel_existence, presence"]
+            ),
+            (#""webhooks": [{"url": "http://h/", "events": []}]"#, ["\"events\" must be an array"]),
+            (
+                #""webhooks": [{"url": "http://h/", "events": ["presence", "presence"]}]"#,
+                ["\"events\" must be an array"]
+            ),
+            (#""webhooks": [{"url": "http://h/", "events": ["member_added"]}]"#, ["\"events\" must be an array"]),
+            (#""webhooks": [{"url": "ftp://h/", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
+            (#""webhooks": [{"url": "http://", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
+            (#""webhooks": [{"url": "http:///x", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
+            (#""webhooks": [{"url": "http://h/ x", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
+            (#""webhooks": [{"url": "http://h:0/", "events": ["presence"]}]"#, ["\"url\" must be such as https://"]),
             (
                 #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"X-Pusher-Key": "k"}}]"#,
-                ["leave X-Pusher-Key to the hub"]
+                ["\"headers\" must be fields without X-Pusher-Key"]
             ),
             (
                 #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"A B": "k"}}]"#,
-                ["\"headers\" are fields of HTTP"]
+                ["\"headers\" must be fields of HTTP"]
             ),
             (
                 #""webhooks": [{"url": "http://h/", "events": ["presence"], "headers": {"A": "k\r\nB: c"}}]"#,
-                ["\"headers\" are fields of HTTP"]
+                ["\"headers\" must be fields of HTTP"]
             ),
             (
                 #""webhooks": [{"url": "http://h/", "events": ["presence"]}, {"url": "http://h/", "events": ["presence"]}]"#,
-                ["differ in their URLs"]
+                ["\"webhooks\" must be objects whose URLs differ"]
             ),
         ] as [(String, [String])])
     func errorsSayWhichMemberOfWhichApplication(_ members: String, _ words: [String]) throws {
         let said = try #require(refusal(members))
         for word in words { #expect(said.contains(word), "\(said)") }
+    }
+
+    @Test(arguments: [
+        (#"{"id":"7","key":"l","secret":"s"}"#, "the id of applications", #"two have "7""#),
+        (#"{"id":7,"key":"l","secret":"s"}"#, "the id of applications", #"two have "7""#),
+        (#"{"id":"8","key":"k","secret":"s"}"#, "the key of applications", #""7" and "8" have "k""#),
+    ])
+    func whoHasAnothersNameIsNamed(_ other: String, _ part: String, _ words: String) throws {
+        let error = #expect(throws: BadValue.self) {
+            try ApplicationSettings.list(#"[{"id":"7","key":"k","secret":"s"},\#(other)]"#)
+        }
+        #expect(error?.part == part && error?.mustBe.hasSuffix(words) == true)
     }
 
     @Test func listsAndTextsHaveBounds() throws {
@@ -242,6 +271,34 @@ struct ApplicationSettingsTests {
         #expect(missing?.status == .configuration)
         let empty = #expect(throws: Failure.self) { try check(#filePath) }
         #expect(empty?.description.contains("holds no certificate") == true)
+    }
+
+    @Test func aReloadTellsWhoCameChangedAndWent() throws {
+        func apps(_ list: [(Int, String)]) throws -> [ApplicationSettings] {
+            let each = list.map { #"{"id":"\#($0.0)","key":"k\#($0.0)","secret":"\#($0.1)"}"# }
+            return try ApplicationSettings.list("[\(each.joined(separator: ","))]")
+        }
+        let before = try apps([(1, "s"), (2, "s"), (3, "s")])
+        let difference = AppDifference(from: before, to: try apps([(3, "s"), (2, "t"), (4, "s")]))
+        #expect(difference.came == ["4"] && difference.changed == ["2"] && difference.went == ["1"])
+        #expect(difference.metadata(countingAll: 3) == ["apps": "3", "came": "4", "changed": "2", "went": "1"])
+        #expect(AppDifference(from: before, to: before).metadata(countingAll: 3) == ["apps": "3"])
+        let many = AppDifference(from: [], to: try apps((1...21).map { ($0, "s") })).metadata(countingAll: 21)["came"]
+        #expect(many?.description.hasSuffix("19, 20 and 1 more") == true)
+    }
+
+    @Test func theFilesAppsAreReadAnewUnlessSomethingElseHasThem() throws {
+        let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try #"{"apps": \#(apps)}"#.write(toFile: file, atomically: true, encoding: .utf8)
+        func other(_ arguments: [String], _ environment: [String: String] = [:]) throws -> String? {
+            let sources = SettingsSources(arguments: ["--config", file] + arguments, environment: environment)
+            return AppReload.otherSource(of: try EffectiveSettings(sources, profile: .serve))
+        }
+        #expect(try other([]) == nil)
+        #expect(try other([], ["CARILLON_APPS": apps]) == "CARILLON_APPS")
+        #expect(try other(["--apps", apps], ["CARILLON_APPS": apps]) == "--apps")
     }
 
     @Test func whatTakesARestartIsNamed() throws {

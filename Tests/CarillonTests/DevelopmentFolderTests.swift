@@ -111,7 +111,9 @@ struct DevelopmentFolderTests {
     }
 
     private func hub(_ secret: String) -> HubRecord {
-        HubRecord(url: "ws://127.0.0.1:6001", appKey: "carillon-key", jwtSecret: secret)
+        HubRecord(
+            url: "ws://127.0.0.1:6001", appID: "1", appKey: "carillon-key", appSecret: "carillon-secret",
+            jwtSecret: secret)
     }
 
     private func withFolder(_ body: (DevelopmentFolder) throws -> Void) throws {

@@ -1,6 +1,7 @@
 import Channels
 import Foundation
 import Gateway
+import Glibc
 import HTTP
 import Reactor
 import Store
@@ -239,6 +240,64 @@ struct SettingsTests {
         #expect(try Settings(effective(profile: .development)).warnings.isEmpty)
     }
 
+    @Test func whatHasNoEffectIsWarnedOf() throws {
+        func warnings(_ members: String, _ arguments: [String] = []) throws -> [String] {
+            let apps = #"[{"id":"1","key":"a","secret":"s",\#(members)}]"#
+            return try Settings(effective(arguments, environment: ["CARILLON_APPS": apps])).warnings
+        }
+        let hooks = #""webhooks":[{"url":"https://u:pw@h.example/x","events":["subscription_count","client_events"]}]"#
+        let silent = try warnings(hooks)
+        #expect(silent.count == 2)
+        #expect(silent[0].contains("subscription_count") && silent[0].contains("\"subscriptionCounts\": true"))
+        #expect(silent[1].contains("client_events") && silent[1].contains("\"clientEvents\": true"))
+        #expect(try warnings(#""subscriptionCounts":true,"clientEvents":true,"# + hooks).isEmpty)
+        let near = #""webhooks":[{"url":"http://u:pw@10.0.0.5/x","events":["presence"]}]"#
+        let refused = try warnings(near)
+        #expect(
+            refused.count == 1 && refused[0].contains("http://10.0.0.5,")
+                && refused[0].contains("webhooks.allowPrivate"))
+        #expect(try warnings(near, ["--webhooks-allow-private"]).isEmpty)
+        let ownerless = try warnings(#""name":"n""#, ["--database-app", "1"])
+        #expect(
+            ownerless.count == 1 && ownerless[0].hasPrefix("command line --database-app: databaseApp has no effect"))
+    }
+
+    @Test func anEmptyDatabaseURLIsNone() throws {
+        let environment = ["CARILLON_APPS": apps, "DATABASE_URL": ""]
+        #expect(try Settings(effective(environment: environment)).databaseURL == nil)
+        try withFile(#"{"databaseURL": "postgresql://h/d"}"#) { path in
+            let settings = try Settings(effective(["--config", path], environment: environment))
+            #expect(settings.databaseURL == "postgresql://h/d")
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"apps": [{"id": "1", "key": "k", "secret": "s"}]}"#, true),
+        (#"{"databaseURL": "postgresql://u:pw@h/d"}"#, true),
+        (#"{"jwt": {"secret": "0123456789012345678901234567890123"}}"#, true),
+        (#"{"databaseURL": "postgresql://u@h/d", "loops": 2}"#, false), ("{}", false),
+    ])
+    func aFileWithSecretsIsForItsOwnerAndGroup(_ text: String, _ hasSecrets: Bool) throws {
+        try withFile(text) { path in
+            #expect(chmod(path, 0o640) == 0)
+            #expect(try effective(["--config", path]).warnings.isEmpty)
+            #expect(chmod(path, 0o644) == 0)
+            let warnings = try effective(["--config", path]).warnings
+            #expect(warnings.count == (hasSecrets ? 1 : 0))
+            for warning in warnings { #expect(warning.contains(path) && warning.contains("chmod o-r")) }
+        }
+    }
+
+    @Test func aLoweredQueueIsShownAsItTakesEffect() throws {
+        func shown(_ arguments: [String]) throws -> String? {
+            CheckConfigCommand.lines(try effective(arguments)).first { $0.hasPrefix("limits.pullQueueBytes") }
+        }
+        #expect(try shown([])?.contains("1MiB") == true)
+        #expect(try shown(["--limits-send-queue-bytes", "2MiB"])?.contains("1MiB") == true)
+        let lowered = try #require(try shown(["--limits-send-queue-bytes", "1MiB"]))
+        #expect(lowered.contains("524288 ") && lowered.hasSuffix("half of limits.sendQueueBytes"))
+    }
+
     /// Clients have of eight seconds what they take, webhooks the rest.
     @Test(arguments: [(0, 8_000), (1_500, 6_500), (6_000, 2_000), (60_000, 2_000)])
     func webhooksHaveWhatIsLeftOfTheEnd(_ gone: Int, _ left: Int) {
@@ -264,11 +323,20 @@ struct SettingsTests {
             (["--listen"], [:], ["--listen needs a value"]),
             (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
             (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 64"]),
-            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=\"x\"", "did you mean CARILLON_LISTEN?"]),
+            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=****", "did you mean CARILLON_LISTEN?"]),
+            ([], ["CARILLON_LOOOPS": "4"], ["CARILLON_LOOOPS=\"4\"", "did you mean CARILLON_LOOPS?"]),
             ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
             ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
             ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
             ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
+            (
+                [], ["CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"},]"#],
+                ["environment CARILLON_APPS", "not JSON: line 1, column 35: a comma that no member"]
+            ),
+            (
+                [], ["CARILLON_APPS": #"[{"id":"7","key":"k","secret":"s","enabled":1}]"#],
+                [#"environment CARILLON_APPS: application "7", "enabled" must be true or false"#]
+            ),
             ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
             ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
             ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
@@ -290,9 +358,27 @@ struct SettingsTests {
             let failure = try #require(refusal(environment: [name: secret]))
             #expect(!failure.description.contains(secret))
         }
-        try withFile(#"{"jwt": {"secrt": "\#(secret)"}}"#) { path in
-            let failure = try #require(refusal(["--config", path]))
-            #expect(!failure.description.contains(secret))
+        for text in [
+            #"{"jwt": {"secrt": "\#(secret)"}}"#, #"{"aps": [{"id": "1", "secret": "\#(secret)"}]}"#,
+            #"{"webhooks": [{"url": "https://u:\#(secret)@h/", "headers": {"A": "\#(secret)"}}]}"#,
+            #"{"webhook": {"headers": {"A": "\#(secret)"}}}"#, #"{"webhook": ["https://u:\#(secret)@h/"]}"#,
+            #"{"listen": [{"secret": "\#(secret)"}]}"#, #"{"loops": {"secret": "\#(secret)"}}"#,
+        ] {
+            try withFile(text) { path in
+                let failure = try #require(refusal(["--config", path]))
+                #expect(!failure.description.contains(secret), "\(failure)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"lops": 4}"#, #"(value "4")"#), (#"{"lops": true}"#, #"(value "true")"#),
+        (#"{"lops": -1.5}"#, #"(value "-1.5")"#),
+        (#"{"lops": "four"}"#, "(value ****)"), (#"{"passs": 4}"#, "(value ****)"), (#"{"lops": [4]}"#, "(value ****)"),
+    ])
+    func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {
+        try withFile(text) { path in
+            #expect(try #require(refusal(["--config", path])).description.contains(shown))
         }
     }
 
@@ -307,11 +393,22 @@ struct SettingsTests {
             #expect(failure.description.contains("\(path) line 4: unknown key jwt.isuer"))
             #expect(failure.description.contains("did you mean jwt.issuer?"))
         }
-        for text in ["[]", "{", "null"] {
-            try withFile(text) { path in
-                let failure = try #require(refusal(["--config", path]))
-                #expect(failure.description.contains("not a JSON object"))
-            }
+    }
+
+    @Test(arguments: [
+        ("[]", "not a JSON object"), ("null", "not a JSON object"), ("{", "not JSON: line 1, column 2: the text ends"),
+        ("", "not JSON: line 1, column 1: the text ends"),
+        ("{\n  \"loops\": 2,\n}", "not JSON: line 3, column 1: a comma that no member or value follows"),
+        ("{\n  \"name é\": 02}", "not JSON: line 2, column 14: a number that JSON does not allow"),
+        ("{\"loops\": 2 \"listen\": 3}", "not JSON: line 1, column 13: a character that does not belong there"),
+        ("{\"loops\": 2,\n \"loops\": 3}", "not JSON: line 2, column 2: a member for the second time"),
+        ("{\"apps\": [{\"id\": 1,\n  \"id\": 2}]}", "not JSON: line 2, column 3: a member for the second time"),
+    ])
+    func whatIsNoJSONIsToldWithItsPlace(_ text: String, _ words: String) throws {
+        try withFile(text) { path in
+            let failure = try #require(refusal(["--config", path]))
+            #expect(failure.description.contains(words), "\(failure)")
+            #expect(failure.description.contains(path) && failure.status == .configuration)
         }
     }
 

@@ -150,7 +150,7 @@ import Testing
         let world = ChannelWorld(loops: 1)
         var home = ChannelHome(loops: 1)
         let key = world.key("presence-x")
-        func ask(_ user: String, _ isRepeated: Bool) throws -> SharedBytes {
+        func ask(_ user: String, _ isRepeated: Bool) throws -> SharedFrame {
             var effects = ChannelHome.Effects()
             let entry = ChannelEntry(
                 app: world.app, key: key, session: SessionID(slot: 0, generation: 1), serial: 1,
@@ -161,9 +161,13 @@ import Testing
         }
         _ = try ask("a", false)
         let first = try ask("a", true)
-        #expect(try ask("a", true).baseAddress == first.baseAddress)
+        #expect(try ask("a", true).bytes.baseAddress == first.bytes.baseAddress)
+        // Another connection of a user who is in changes nothing.
+        let further = try ask("a", false)
+        #expect(further.bytes.baseAddress == first.bytes.baseAddress)
+        #expect(first.variants != nil && further.variants === first.variants, "nor is it compressed again")
         _ = try ask("b", false)
-        #expect(try ask("a", true).baseAddress != first.baseAddress)
+        #expect(try ask("a", true).bytes.baseAddress != first.bytes.baseAddress)
     }
 
     @Test func channelsAreFoundByAppAndPrefixAndNotBeyondABound() throws {

@@ -174,6 +174,7 @@ enum Heard: Equatable, CustomStringConvertible {
     static func all(_ effect: Effect) -> [Heard] {
         switch effect {
         case .send(let frame), .queue(let frame): payloads(of: frame).map(Heard.text)
+        case .share(let frame): payloads(of: frame.bytes).map(Heard.text)
         case .verify(let token): [.verify(token)]
         case .watchIdentity(let wait): [.watchIdentity(wait)]
         case .close(let code): [.close(code.rawValue)]

@@ -252,7 +252,7 @@ import Testing
 
     @Test func theOwnServerToUserChannelNeedsNoSignature() throws {
         let session = engine.session(0)
-        #expect(isRefused(try engine.subscribe("#server-to-user-u1", from: session), "#server-to-user-u1", status: 403))
+        #expect(isRefused(try engine.subscribe("#server-to-user-u1", from: session), "#server-to-user-u1", status: 401))
         _ = try engine.signin("u1", from: session)
         #expect(try engine.subscribe("#server-to-user-u1", from: session) == [succeeded("#server-to-user-u1")])
         #expect(isRefused(try engine.subscribe("#server-to-user-u2", from: session), "#server-to-user-u2", status: 403))

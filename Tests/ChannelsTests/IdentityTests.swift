@@ -159,10 +159,20 @@ import Testing
         #expect(try engine.signin("u1", more: more, from: other).count == 1, "elsewhere the names mean anything")
     }
 
-    @Test func aSigninOfAnotherAppHasNoTimes() throws {
+    @Test func aSigninOfAnotherAppHasTimesWhereItSaysBoth() throws {
         clock.seconds = 5_000
         let other = engine.session(1, app: engine.otherApp)
         #expect(try engine.signin("u1", more: #","expiresAt":1000"#, from: other).count == 1)
+        #expect(other.identity?.expiresAt == nil)
+        let ended = engine.session(2, app: engine.otherApp)
+        #expect(try engine.signin("u1", more: #","issuedAt":900,"expiresAt":1000"#, from: ended) == [.close(4109)])
+        let timed = engine.session(3, app: engine.otherApp)
+        let heard = try engine.signin("u1", more: #","issuedAt":4990,"expiresAt":6000"#, from: timed)
+        #expect(heard.first == .watchIdentity(.seconds(940)))
+        clock.seconds = 6_025
+        var effects = Hub.Effects()
+        #expect(engine.hub.identityDue(timed, &effects) == nil)
+        #expect(effects.flatMap(Heard.all) == [.close(4109)])
     }
 
     // MARK: Revocation

@@ -179,7 +179,7 @@ struct DeliveryPlanTests {
         for one in under { _ = world.finish(one, .failed(.connect), at: 0) }
         // b has gone, a has another secret and a field more: it is tried again at once.
         let changed = WebhookEndpoint(url: "http://a/", kinds: .all, headers: [.init("X-Token", "t")])
-        let rotated = AppCredentials(key: "key", secret: "new", previousSecret: "secret")
+        let rotated = AppCredentials(key: "key", secret: "new")
         world.replace([WebhookApp(id: "1", credentials: rotated, endpoints: [changed])], at: 0)
         #expect(metrics.droppedCount(.removed) == 2)
         let again = try #require(world.depart(at: 0).only)

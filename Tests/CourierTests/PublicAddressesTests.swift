@@ -30,4 +30,15 @@ struct PublicAddressesTests {
     func thePublicInternetIsTaken(_ text: String) throws {
         #expect(PublicAddresses.contains(try #require(PeerAddress(text))))
     }
+
+    @Test(
+        arguments: [
+            ("http://10.0.0.5/x", true), ("https://user:pw@127.0.0.1:8080", true), ("http://[::1]:80/", true),
+            ("http://[fd00::1]", true), ("http://LocalHost:9", true), ("http://8.8.8.8", false),
+            ("http://[2606:4700::1]:1/", false), ("https://backend.example.org", false),
+            ("http://10.0.0.5.example", false),
+        ])
+    func whatAURLNamesIsJudgedBeforeAnythingIsSent(_ url: String, _ isPrivate: Bool) {
+        #expect(WebhookEndpoint(url: url, kinds: .presence).isLiterallyPrivate == isPrivate)
+    }
 }

@@ -161,7 +161,7 @@ import Testing
                 } catch {
                     #expect(!error.message.description.isEmpty)
                 }
-                _ = try? UserData(text, hasTimes: true)
+                _ = try? UserData(text, times: .each)
                 _ = SocketID(text)
                 _ = ChannelName(text)
             }

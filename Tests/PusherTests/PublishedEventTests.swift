@@ -54,12 +54,14 @@ import Testing
 
     @Test(arguments: [
         (#"{"data":"d","channel":"x"}"#, PublishError.Reason.noName),
-        (#"{"name":"","data":"d","channel":"x"}"#, .noName), (#"{"name":7,"data":"d","channel":"x"}"#, .noName),
+        (#"{"name":null,"data":"d","channel":"x"}"#, .noName),
+        (#"{"name":"","data":"d","channel":"x"}"#, .nameNotText),
+        (#"{"name":7,"data":"d","channel":"x"}"#, .nameNotText),
         (#"{"name":"e","channel":"x"}"#, .noData), (#"{"name":"e","data":null,"channel":"x"}"#, .noData),
         (#"{"name":"e","data":{"a":1},"channel":"x"}"#, .dataNotText),
         (#"{"name":"e","data":5,"channel":"x"}"#, .dataNotText),
-        (#"{"name":"e","data":"d"}"#, .noChannel), (#"{"name":"e","data":"d","channels":[]}"#, .noChannel),
-        (#"{"name":"e","data":"d","channels":"x"}"#, .noChannel),
+        (#"{"name":"e","data":"d"}"#, .noChannel), (#"{"name":"e","data":"d","channels":[]}"#, .channelsNotList),
+        (#"{"name":"e","data":"d","channels":"x"}"#, .channelsNotList),
         (#"{"name":"e","data":"d","channels":["x"],"channel":"x"}"#, .twoChannels),
         (#"{"name":"e","data":"d","channel":"a b"}"#, .badChannel(place: nil)),
         (#"{"name":"e","data":"d","channel":["x"]}"#, .badChannel(place: nil)),
@@ -111,7 +113,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{}", PublishError(.noBatch)), (#"{"batch":{}}"#, PublishError(.noBatch)),
+        ("{}", PublishError(.noBatch)), (#"{"batch":{}}"#, PublishError(.batchNotList)),
+        (#"{"batch":null}"#, PublishError(.noBatch)),
         (#"{"batch":[]}"#, PublishError(.emptyBatch)),
         (#"{"batch":[GOOD,{"name":"b","data":"2"}]}"#, PublishError(.noChannel, place: 1)),
         (#"{"batch":[GOOD,GOOD,{"name":"b","data":"2","channels":["x"]}]}"#, PublishError(.channelsOfBatch, place: 2)),
@@ -141,7 +144,21 @@ import Testing
             return
         }
         #expect(error.place == 0)
-        #expect(error.reason == .malformed(JSONError(.wrongKind, at: 10)))
+        #expect(error.reason == .eventNotObject)
+        #expect(error.message == "batch[0]: An event must be a JSON object.")
+    }
+
+    @Test(arguments: [
+        ("[]", "The body is not a JSON object."), ("", "The body is not JSON (byte 0: the text ends inside a value)."),
+        (#"{"name":"e",}"#, "The body is not JSON (byte 12: a character that does not belong there)."),
+        (#"{"name":"e","name":"f"}"#, "A member of the body comes twice (the second time at byte 19)."),
+    ])
+    func whatIsWrongIsSaidInWords(_ body: String, _ message: String) {
+        guard case .failure(let error) = read(body) else {
+            Issue.record("a bad body was read")
+            return
+        }
+        #expect(error.message == message)
     }
 
     // MARK: In the query

@@ -7,7 +7,7 @@ import Testing
 /// What a backend says of a user beside the id.
 @Suite(.timeLimit(.minutes(15))) struct UserDataTests {
     private func read(_ more: String, watchlistMax: Int? = 100) throws -> UserData {
-        try UserData(#"{"id":"u"\#(more)}"#, hasTimes: false, watchlistMax: watchlistMax)
+        try UserData(#"{"id":"u"\#(more)}"#, times: .both, watchlistMax: watchlistMax)
     }
 
     @Test(
@@ -24,13 +24,24 @@ import Testing
         "u", "load-1-2", #"\""#, #"a\u0041"#, "é", "\u{7F}", "\t", "", "\\", #"u","id":"v"#, #"u","user_info":"v"#,
         String(repeating: "u", count: 128), String(repeating: "u", count: 129), String(repeating: "é", count: 64),
     ]) func anIDAloneIsReadTheSameWay(id: String) {
-        let short = Result { try UserData(#"{"id":"\#(id)"}"#, hasTimes: true) }
-        let long = Result { try UserData(#" {"id":"\#(id)"}"#, hasTimes: true) }
+        let short = Result { try UserData(#"{"id":"\#(id)"}"#, times: .each) }
+        let long = Result { try UserData(#" {"id":"\#(id)"}"#, times: .each) }
         switch (short, long) {
         case (.success(let short), .success(let long)): #expect(short == long)
         case (.failure, .failure): break
         default: Issue.record("\(short) is not \(long)")
         }
+    }
+
+    @Test(
+        arguments: [
+            (#","issuedAt":5,"expiresAt":9"#, 5, 9), (#","expiresAt":9"#, nil, nil), (#","issuedAt":5"#, nil, nil),
+            (#","issuedAt":5,"expiresAt":9.5"#, nil, nil), (#","issuedAt":5,"expiresAt":1e300"#, nil, nil),
+            (#","issuedAt":"5","expiresAt":9"#, nil, nil), (#","issuedAt":null,"expiresAt":9"#, nil, nil),
+        ] as [(String, Int64?, Int64?)])
+    func whereNothingIsSaidOfThemTimesCountInPairs(more: String, issuedAt: Int64?, expiresAt: Int64?) throws {
+        let user = try read(more)
+        #expect(user.issuedAt == issuedAt && user.expiresAt == expiresAt)
     }
 
     @Test func theInfoComesOnce() {

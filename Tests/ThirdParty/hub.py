@@ -221,7 +221,7 @@ class Server:
         self.program = Program("serve", environment={"CARILLON_LISTEN": "127.0.0.1:0", **environment})
 
     def __enter__(self):
-        self.program.err.wait_for(lambda line: self._message(line).get("message") == "ready", "ready, in the log")
+        self.program.err.wait_for(lambda line: self._message(line).get("message") == "listening", "listening, in the log")
         return self
 
     def __exit__(self, *_):
@@ -234,14 +234,14 @@ class Server:
         except ValueError:
             return {}
 
-    def _ready(self):
+    def _listening(self):
         return next(record for record in map(self._message, self.program.err.text().splitlines())
-                    if record.get("message") == "ready")
+                    if record.get("message") == "listening")
 
     @property
     def address(self):
         """Where it says that clients connect: the listeners, separated by commas."""
-        return self._ready()["address"]
+        return self._listening()["address"]
 
     @property
     def port(self):
@@ -251,4 +251,4 @@ class Server:
     @property
     def operations(self):
         """`http://host:port` of /livez, /readyz and /metrics."""
-        return "http://" + self._ready()["operations"]
+        return "http://" + self._listening()["operations"]

@@ -21,8 +21,8 @@ class Meters:
         """Where there is no hub, nothing."""
         program = self._hub.program
         try:
-            ready = next(json.loads(line) for line in program.err.text().splitlines() if '"ready"' in line)
-            with urllib.request.urlopen(f"http://{ready['operations']}/metrics", timeout=2) as answer:
+            place = next(json.loads(line) for line in program.err.text().splitlines() if '"listening"' in line)
+            with urllib.request.urlopen(f"http://{place['operations']}/metrics", timeout=2) as answer:
                 found = {name: int(value) for name, value in LINE.findall(answer.read().decode())}
         except (OSError, StopIteration):
             return

@@ -62,10 +62,10 @@ class Serving:
         self._environment.update(settings)
 
     def start(self, failpoint=None):
-        """Returns when it says ready. `failpoint`: where it shall die, as `after-commit:3`."""
+        """Returns when clients may connect. `failpoint`: where it shall die, as `after-commit:3`."""
         environment = {"CARILLON_FAILPOINT": failpoint} if failpoint else {}
         self.program = Program("serve", environment={**self._environment, **environment})
-        self.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+        self.program.err.wait_for(lambda line: '"listening"' in line, "listening, in the log")
 
     def knows_failpoints(self):
         """Whether this is a debug build: others refuse the variable."""

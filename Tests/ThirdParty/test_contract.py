@@ -165,7 +165,7 @@ def test_serve_without_a_database():
             device.answered()
             # What a service manager sends for a reload ends nobody.
             server.program.process.send_signal(signal.SIGHUP)
-            server.program.err.wait_for(lambda line: "SIGHUP: apps read anew" in line, "that it has reloaded")
+            server.program.err.wait_for(lambda line: "SIGHUP: CARILLON_APPS is set" in line, "that it has heard")
             device.answered()
             assert server.program.interrupt() == 0
             assert device.closed() == 4200
@@ -204,5 +204,6 @@ def test_migrate_tells_what_is_there(hub):
 
 def test_the_program_is_there():
     assert os.access(PROGRAM, os.X_OK)
-    status, out, _ = finished("version")
-    assert status == 0 and out.startswith("carillon ")
+    for command in ("version", "--version"):
+        status, out, _ = finished(command)
+        assert status == 0 and out.startswith("carillon ")

@@ -170,9 +170,16 @@ def test_a_hub_that_begins_without_its_database(tmp_path):
         assert get(server.operations + "/livez") == (200, "ok\n")
         assert get(server.operations + "/readyz") == (503, "waiting for the database\n")
         assert get(server.operations + "/metrics")[0] == 200
+        server.program.err.wait_for(lambda line: "is down" in line, "a complaint")
+        messages = [json.loads(line)["message"] for line in server.program.err.text().splitlines()]
+        assert "listening" in messages and "ready" not in messages
 
 
 def test_a_hub_that_needs_none():
     with Server(CARILLON_APPS=APPS, CARILLON_LOG_FORMAT="json") as server:
         assert get(server.operations + "/readyz") == (200, "ok\n")
-        assert 'carillon_loop_tick_age_seconds{loop="0"}' in metrics(server)
+        series = metrics(server)
+        assert 'carillon_loop_tick_age_seconds{loop="0"}' in series
+        # Or alerts would say that it is away.
+        assert not [name for name in series if name.startswith(("carillon_feed_", "carillon_pg_", "carillon_actions_"))]
+        server.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")

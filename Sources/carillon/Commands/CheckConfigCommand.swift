@@ -36,7 +36,7 @@ struct CheckConfigCommand: ParsableCommand {
     /// One line for each setting: key, value, source.
     static func lines(_ effective: EffectiveSettings) -> [String] {
         let cells = SettingsTable.rows.map { row in
-            let entry = effective.entries[row.key]
+            let entry = effective.inEffect(row)
             let value = entry.map { SettingMask.shown($0.text, of: row) }
             return (row.key, value.map { $0.isEmpty ? "(none)" : $0 } ?? "(not set)", entry?.source ?? "default")
         }

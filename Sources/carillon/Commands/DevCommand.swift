@@ -80,10 +80,11 @@ struct DevCommand: ParsableCommand {
     private func record(
         of settings: Settings, at clients: ListenAddress, _ addresses: HubAddresses
     ) -> HubRecord {
-        HubRecord(
+        let app = databaseApp(of: settings)
+        return HubRecord(
             url: "ws://\(clients)", secureURL: addresses.secured.map { "wss://\($0)" },
             operationsURL: addresses.operations.map { "http://\($0.reachable)" },
-            appKey: databaseApp(of: settings)?.key ?? "",
+            appID: app?.id ?? "", appKey: app?.key ?? "", appSecret: app?.secret ?? "",
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 

@@ -25,12 +25,13 @@ struct ServeCommand: ParsableCommand {
                 """)
         }
         try HubProcess.run(
-            settings: settings, logger: logger, stop: stop, hangUp: hangUp, reloading: (effective, sources)
-        ) { addresses in
-            let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
-            var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
-            if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
-            logger.info("ready", metadata: metadata)
-        }
+            settings: settings, logger: logger, stop: stop, hangUp: hangUp, reloading: (effective, sources),
+            onListening: { addresses in
+                let places = addresses.clients.map { ($0.usesTLS ? "tls:" : "") + $0.place.description }
+                var metadata: Logger.Metadata = ["address": "\(places.joined(separator: ","))"]
+                if let operations = addresses.operations { metadata["operations"] = "\(operations)" }
+                logger.info("listening", metadata: metadata)
+            },
+            onReady: { _ in logger.info("ready") })
     }
 }

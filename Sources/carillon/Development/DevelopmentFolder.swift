@@ -105,8 +105,10 @@ struct HubRecord: Codable, Equatable {
     var secureURL: String?
     /// `http://host:port` of `/livez`, `/readyz` and `/metrics`; nil where that listener is off.
     var operationsURL: String?
-    /// Key of the application whose users the database belongs to.
+    /// The application whose users the database belongs to.
+    var appID: String
     var appKey: String
+    var appSecret: String
     /// What tokens are signed with, and what they must name.
     var jwtSecret: String
     var jwtIssuer: String?

@@ -32,18 +32,33 @@ extension ApplicationSettings {
 
     /// Reads `[{"id":"1","key":"…","secret":"…", …}]`; `members` are all that an application may have. An id may be a number.
     static let list: @Sendable (String) throws(BadValue) -> [ApplicationSettings] = { text throws(BadValue) in
+        let form = #"a JSON array such as [{"id":"1","key":"app-key","secret":"app-secret"}]"#
+        if let fault = JSONFault(in: Data(text.utf8)) { throw BadValue("\(form) (not JSON: \(fault))") }
         guard let array = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [Any] else {
-            throw BadValue(#"a JSON array such as [{"id":"1","key":"app-key","secret":"app-secret"}]"#)
+            throw BadValue(form)
         }
         guard array.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         var apps: [ApplicationSettings] = []
         for (index, value) in array.enumerated() {
             apps.append(try ApplicationSettings(JSONMembers(value, "application \(index + 1)", allowed: members)))
         }
-        guard Set(apps.map(\.id)).count == apps.count, Set(apps.map(\.key)).count == apps.count else {
-            throw BadValue("applications whose ids and keys all differ")
-        }
+        try checkNames(of: apps)
         return apps
+    }
+
+    private static func checkNames(of apps: [ApplicationSettings]) throws(BadValue) {
+        var ids: Set<String> = []
+        var owners: [String: String] = [:]
+        for app in apps {
+            guard ids.insert(app.id).inserted else {
+                throw BadValue("another for each of them: two have \"\(app.id)\"", of: "the id of applications")
+            }
+            if let other = owners.updateValue(app.id, forKey: app.key) {
+                throw BadValue(
+                    "another for each of them: \"\(other)\" and \"\(app.id)\" have \"\(app.key)\"",
+                    of: "the key of applications")
+            }
+        }
     }
 
     private static let members = [
@@ -70,7 +85,7 @@ extension ApplicationSettings {
             webhooks.append(try WebhookEndpoint(webhook))
         }
         guard Set(webhooks.map(\.url)).count == webhooks.count else {
-            throw BadValue("applications whose webhooks differ in their URLs (\(object.place)); name the events in one")
+            throw object.bad("webhooks", "objects whose URLs differ; name the events of a URL in one")
         }
         features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
     }
@@ -92,8 +107,7 @@ extension AppLimits {
         // Without a burst of its own, what a second allows may come at once; a batch is all or nothing.
         publishesBurst = try object.count("publishesBurst", 1...1_000_000) ?? max(publishesPerSecond, batchEventsMax)
         guard publishesBurst >= batchEventsMax else {
-            throw BadValue(
-                "applications whose \"publishesBurst\" lets one batch through (\(object.place): batchEvents)")
+            throw object.bad("publishesBurst", "\(batchEventsMax) at least, that one batch passes (batchEvents)")
         }
         if let given = try object.count("presenceMembers", 1...100_000) { presenceMembersMax = given }
         // Beside the user's id it stands in `channel_data` or `user_data`, and whom a user watches in `user_data`: longer ones

@@ -1,4 +1,5 @@
 import Configuration
+import Reactor
 import Synchronization
 
 /// Which defaults apply.
@@ -14,11 +15,15 @@ struct EffectiveSettings: Sendable {
         let text: String
         /// For people, such as "environment CARILLON_LISTEN" or "default".
         let source: String
+        /// The configuration file that says so; nil where something else does.
+        var file: String?
     }
 
     /// By key; settings without a value and a default have no entry.
     private(set) var entries: [String: Entry] = [:]
     let profile: SettingsProfile
+    /// What the operator should know about the sources.
+    private(set) var warnings: [String] = []
 
     /// Asks all sources for every row and checks every value.
     ///
@@ -35,7 +40,7 @@ struct EffectiveSettings: Sendable {
             if let text = reader.string(forKey: ConfigKey(row.key), isSecret: row.mask != .none) {
                 let source = recorder.winner.flatMap { asked.indices.contains($0) ? asked[$0] : nil }
                 let place = source.map { "\($0.place) \($0.name(row))" } ?? "unknown source"
-                entries[row.key] = Entry(text: text, source: place)
+                entries[row.key] = Entry(text: text, source: place, file: source?.file)
             } else if let fallback = row.fallback(in: profile) {
                 entries[row.key] = Entry(text: fallback, source: "default")
             }
@@ -43,11 +48,19 @@ struct EffectiveSettings: Sendable {
             do {
                 try row.check(entry.text)
             } catch {
-                let shown = row.mask == .none ? "\"\(entry.text.prefix(200))\"" : SettingMask.hidden
+                if let part = error.part {
+                    problems.append("\(entry.source): \(part) must be \(error.mustBe)")
+                    continue
+                }
+                let shown = SettingMask.shown(bad: entry.text, of: row)
                 problems.append("\(entry.source): \(shown) is no value of \(row.key), which must be \(error.mustBe)")
             }
         }
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
+        let secrets = rows.compactMap { row in
+            entries[row.key].flatMap { SettingMask.shown($0.text, of: row) == $0.text ? nil : $0.file }
+        }
+        warnings = Set(secrets).sorted().compactMap { SecretFile.warning($0) }
     }
 
     /// The value of a setting; nil where it has none.
@@ -56,7 +69,8 @@ struct EffectiveSettings: Sendable {
         do {
             return try setting.parse(entry.text)
         } catch {
-            throw Failure("\(entry.source): \(setting.row.key) must be \(error.mustBe)", status: .configuration)
+            throw Failure(
+                "\(entry.source): \(error.part ?? setting.row.key) must be \(error.mustBe)", status: .configuration)
         }
     }
 
@@ -68,6 +82,14 @@ struct EffectiveSettings: Sendable {
                     + "or \"\(setting.row.key)\" in the configuration file", status: .configuration)
         }
         return value
+    }
+
+    /// The entry of a row as it takes effect: `limits.pullQueueBytes` is lowered where the whole queue is shorter.
+    func inEffect(_ row: SettingRow) -> Entry? {
+        let (pull, whole) = (SettingsTable.pullQueueBytesMax, SettingsTable.sendQueueBytesMax)
+        guard row.key == pull.row.key, let wanted = try? value(pull), let queue = try? value(whole), wanted > queue / 2
+        else { return entries[row.key] }
+        return Entry(text: "\(queue / 2)", source: "half of \(whole.row.key)")
     }
 
     /// Where the value of a setting came from; "default" also where it has none.

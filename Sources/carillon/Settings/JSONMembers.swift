@@ -8,13 +8,13 @@ struct JSONMembers {
 
     /// - Parameter allowed: the names that members may have.
     init(_ value: Any, _ place: String, allowed: [String]) throws(BadValue) {
-        guard let object = value as? [String: Any] else { throw BadValue("JSON objects (\(place) is none)") }
+        guard let object = value as? [String: Any] else { throw BadValue("a JSON object", of: place) }
         self.place = place
         self.object = object
         if let unknown = object.keys.sorted().first(where: { !allowed.contains($0) }) {
             throw BadValue(
-                "objects of \(allowed.joined(separator: ", ")) only (\(place) has \"\(unknown.prefix(40))\"\(nearest(to: unknown, among: allowed)))"
-            )
+                "one of the members \(allowed.joined(separator: ", "))\(nearest(to: unknown, among: allowed))",
+                of: "\(place), \"\(unknown.prefix(40))\",")
         }
     }
 
@@ -25,9 +25,8 @@ struct JSONMembers {
     /// The same object by a better name.
     func called(_ place: String) -> JSONMembers { JSONMembers(object, place) }
 
-    private func bad(_ name: String, _ mustBe: String) -> BadValue {
-        BadValue("objects whose \"\(name)\" is \(mustBe) (\(place))")
-    }
+    /// The error of a member that is something else.
+    func bad(_ name: String, _ mustBe: String) -> BadValue { BadValue(mustBe, of: "\(place), \"\(name)\"") }
 
     // MARK: Texts
 
@@ -43,7 +42,7 @@ struct JSONMembers {
     /// A text that there must be.
     func required(_ name: String, _ bytesMax: Int) throws(BadValue) -> String {
         guard let text = try text(name, 1...bytesMax) else {
-            throw BadValue("objects that each have a text \"\(name)\" (\(place) has none)")
+            throw bad(name, "there: a text of 1 to \(bytesMax) bytes")
         }
         return text
     }

@@ -31,9 +31,13 @@ struct Setting<Value: Sendable>: Sendable {
 struct BadValue: Error {
     /// Completes the sentence "… must be".
     let mustBe: String
+    /// Which part of the value it is; nil for the whole.
+    let part: String?
 
-    init(_ mustBe: String) {
+    /// - Parameter part: which part of the value is meant, for people; nil: all of it.
+    init(_ mustBe: String, of part: String? = nil) {
         self.mustBe = mustBe
+        self.part = part
     }
 }
 

@@ -15,6 +15,22 @@ enum SettingMask {
         }
     }
 
+    /// A value that is none of the setting's, as it may be printed: what is no plain text may be something else misplaced,
+    /// secrets and all.
+    static func shown(bad text: String, of row: SettingRow) -> String {
+        guard row.mask == .none, !text.contains(where: { "[{".contains($0) }) else { return hidden }
+        return "\"\(text.prefix(200))\""
+    }
+
+    /// The value of a name that nobody knows: a slip of the pen may have kept a secret. Only what is a number, `true` or
+    /// `false` is shown, and nothing where the name is that of a secret.
+    static func shown(ofUnknown name: String, _ text: String) -> String {
+        let telling = ["secret", "password", "pass", "token", "key", "url", "app", "jwt"]
+        let isTelling = telling.contains(where: name.lowercased().contains)
+        let isPlain = ["true", "false"].contains(text) || (text.utf8.count <= 20 && Double(text)?.isFinite == true)
+        return isPlain && !isTelling ? "\"\(text)\"" : hidden
+    }
+
     /// A URL whose user is replaced, and all behind the origin: a webhook's path is its secret, more often than not.
     static func withoutCredentials(url: String) -> String {
         guard let start = url.range(of: "://")?.upperBound else { return hidden }

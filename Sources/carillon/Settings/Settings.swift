@@ -37,6 +37,8 @@ struct Settings: Sendable {
     var logLevel: LogLevelName
     var logFormat: LogFormat
     var strictProtocol: Bool
+    /// What the hub starts with, though somebody may be surprised by it.
+    private(set) var warnings: [String] = []
 }
 
 /// How tokens of users are verified.
@@ -199,6 +201,12 @@ extension Settings {
                 of listen uses them; write it as tls:ADDRESS
                 """, status: .configuration)
         }
+        warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) }
+        if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
+            warnings.append(
+                "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)"
+            )
+        }
     }
 
     /// What an app may publish must fit into a body that is taken, or it is refused for a size that no one would look for.
@@ -214,16 +222,6 @@ extension Settings {
             """
         }
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
-    }
-
-    /// What the hub starts with, though somebody may be surprised by it.
-    var warnings: [String] {
-        apps.map(\.id).filter { !$0.utf8.allSatisfy { (0x30...0x39).contains($0) } }.map { id in
-            """
-            apps: the id "\(id)" is not of digits alone, and some of Pusher's server libraries refuse it (the one for \
-            Python does)
-            """
-        }
     }
 
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {

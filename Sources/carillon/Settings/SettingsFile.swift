@@ -10,7 +10,7 @@ struct SettingsFile {
     let values: [String: String]
     private let text: String
 
-    /// - Throws: a failure that names the file, where it cannot be read or is no JSON object.
+    /// - Throws: a failure that names the file, and the line, where it cannot be read, is no JSON object, or has a name twice.
     init(path: String) throws(Failure) {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw Failure("configuration file \(path): cannot be read; does it exist, and may this user read it?")
@@ -18,8 +18,9 @@ struct SettingsFile {
         guard data.count <= Self.bytesMax else {
             throw Failure("configuration file \(path): larger than \(Self.bytesMax) bytes")
         }
+        if let fault = JSONFault(in: data) { throw Failure("configuration file \(path): not JSON: \(fault)") }
         guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else {
-            throw Failure("configuration file \(path): not a JSON object")
+            throw Failure("configuration file \(path): not a JSON object, such as {\"listen\": \"127.0.0.1:6001\"}")
         }
         self.path = path
         self.text = String(decoding: data, as: UTF8.self)
@@ -32,17 +33,9 @@ struct SettingsFile {
     func problems(rows: [SettingRow]) -> [String] {
         let known = Set(rows.map(\.key))
         return values.keys.filter { !known.contains($0) }.sorted().map { key in
-            let shown = Self.shownOfUnknown(values[key] ?? "", key: key)
+            let shown = SettingMask.shown(ofUnknown: key, values[key] ?? "")
             return "file \(place(of: key)): unknown key \(key) (value \(shown))\(nearest(to: key, among: Array(known)))"
         }
-    }
-
-    /// The value of an unknown name, hidden if the name looks as if a slip of the pen kept a secret.
-    static func shownOfUnknown(_ value: String, key: String) -> String {
-        let telling = ["secret", "password", "pass", "token", "key", "url", "app", "jwt"]
-        let name = key.lowercased()
-        if telling.contains(where: name.contains) || value.contains("://") { return SettingMask.hidden }
-        return "\"\(value.prefix(80))\""
     }
 
     /// The key with its line, as "line 4 jwt.issuer".

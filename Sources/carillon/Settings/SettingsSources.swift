@@ -11,6 +11,8 @@ struct SettingsSources {
     struct Source {
         /// For people: "the command line", "the environment", or the path of the file.
         let place: String
+        /// The path of the file; nil where it is none.
+        var file: String?
         let provider: any ConfigProvider
         /// What the source calls a row, to name it in errors.
         let name: @Sendable (SettingRow) -> String
@@ -34,7 +36,8 @@ struct SettingsSources {
                 problems += file.problems(rows: rows)
                 sources.append(
                     Source(
-                        place: "file \(path)", provider: provider(path, file.values), name: { file.name(of: $0.key) }))
+                        place: "file \(path)", file: path, provider: provider(path, file.values),
+                        name: { file.name(of: $0.key) }))
             } catch {
                 problems.append(error.description)
             }
@@ -81,11 +84,13 @@ struct SettingsSources {
         #endif
         for (name, value) in environment.sorted(by: { $0.key < $1.key })
         where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
-            let shown = SettingsFile.shownOfUnknown(value, key: name)
+            let shown = SettingMask.shown(ofUnknown: name, value)
             problems.append("environment: unknown variable \(name)=\(shown)\(nearest(to: name, among: Array(known)))")
         }
         let names = Dictionary(uniqueKeysWithValues: rows.map { ($0.key, $0.environment) })
-        let given = environment.filter { known.contains($0.key) }
+        // Where a database may be, scripts write `DATABASE_URL=` for none.
+        let database = SettingsTable.databaseURL.row.environment
+        let given = environment.filter { known.contains($0.key) && !($0.key == database && $0.value.isEmpty) }
         return EnvironmentVariablesProvider(environmentVariables: given).mapKeys { key in
             AbsoluteConfigKey([names[key.components.joined(separator: ".")] ?? ""])
         }

@@ -164,7 +164,7 @@ enum SettingsTable {
         parse: SettingValues.bytes((16 << 10)...(16 << 20)))
 
     static let channelsPerConnectionMax = Setting(
-        "limits.channelsPerConnection", takes: "count", fallback: "100", "Channels one connection may subscribe to.",
+        "limits.channelsPerConnection", takes: "count", fallback: "1000", "Channels one connection may subscribe to.",
         parse: SettingValues.count(1...10_000))
 
     static let parkedSubscribesMax = Setting(

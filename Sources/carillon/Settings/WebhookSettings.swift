@@ -35,6 +35,36 @@ extension WebhookSettings {
     }
 }
 
+extension ApplicationSettings {
+    /// What has no effect as it is set, or another than somebody may expect.
+    func warnings(_ settings: WebhookSettings) -> [String] {
+        var warnings: [String] = []
+        if !id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            warnings.append(
+                """
+                apps: the id "\(id)" is not of digits alone, and some of Pusher's server libraries refuse it (the one for \
+                Python does)
+                """)
+        }
+        let switches: [(WebhookKinds, String, String, Bool)] = [
+            (.subscriptionCount, "subscription_count", "subscriptionCounts", features.subscriptionCounts),
+            (.clientEvents, "client_events", "clientEvents", features.clientEvents),
+        ]
+        for (kind, event, name, isOn) in switches where features.webhooks.contains(kind) && !isOn {
+            warnings.append(
+                "apps: application \"\(id)\" has a webhook for \(event), which never come: set its \"\(name)\": true")
+        }
+        for webhook in webhooks where webhook.isLiterallyPrivate && !settings.allowsPrivate {
+            warnings.append(
+                """
+                apps: application "\(id)" has a webhook at \(webhook.origin), which is not of the public internet, so that \
+                nothing is sent there: set \(SettingsTable.webhooksAllowPrivate.row.key)
+                """)
+        }
+        return warnings
+    }
+}
+
 extension CourierConfiguration {
     init(_ settings: WebhookSettings) {
         self.init()
@@ -73,19 +103,17 @@ extension WebhookEndpoint {
     init(_ object: JSONMembers) throws(BadValue) {
         let url = try object.required("url", Self.urlBytesMax)
         guard Self.isURL(url) else {
-            throw BadValue("objects whose \"url\" is such as https://backend.example.org/hooks (\(object.place))")
+            throw object.bad("url", "such as https://backend.example.org/hooks")
         }
         let events = try object.words("events", of: WebhookKinds.names.map(\.name))
         let kinds = WebhookKinds.names.filter { events.contains($0.name) }
         var headers: [Header] = []
         for (name, text) in try object.texts("headers", atMost: Self.headersMax) {
             guard Self.isFieldName(name), Self.isFieldValue(text) else {
-                throw BadValue(
-                    "objects whose \"headers\" are fields of HTTP, values of \(Self.headerBytesMax) bytes at most (\(object.place))"
-                )
+                throw object.bad("headers", "fields of HTTP, values of \(Self.headerBytesMax) bytes at most")
             }
             guard !Self.ownFields.contains(name.lowercased()) else {
-                throw BadValue("objects whose \"headers\" leave \(name) to the hub (\(object.place))")
+                throw object.bad("headers", "fields without \(name), which is the hub's to write")
             }
             headers.append(Header(name, text))
         }

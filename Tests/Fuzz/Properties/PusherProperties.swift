@@ -28,7 +28,7 @@ enum PusherProperties {
         }
         try checkChannelName(bytes)
         try checkSocketID(bytes)
-        for hasTimes in [false, true] { try checkUserData(bytes, hasTimes: hasTimes) }
+        for times in UserData.Times.allCases { try checkUserData(bytes, times) }
         try checkChannelData(bytes)
     }
 
@@ -246,13 +246,13 @@ enum PusherProperties {
         }
     }
 
-    private static func checkUserData(_ bytes: [UInt8], hasTimes: Bool) throws(Violation) {
+    private static func checkUserData(_ bytes: [UInt8], _ times: UserData.Times) throws(Violation) {
         let result = withView(bytes) { text in
-            Result { () throws(UserDataError) in try UserData(text, hasTimes: hasTimes, watchlistMax: 3) }
+            Result { () throws(UserDataError) in try UserData(text, times: times, watchlistMax: 3) }
         }
         guard case .success(let user) = result else { return }
         try hold(!user.id.isEmpty && user.id.utf8.count <= PusherLimits().userIDBytes, "a long id of a user, or none")
-        try hold(hasTimes || user.issuedAt == nil && user.expiresAt == nil, "times that nobody asked for")
+        try hold(times == .each || (user.issuedAt == nil) == (user.expiresAt == nil), "half of a pair of times")
         if let info = user.info {
             try hold(withView(info) { (try? JSONValue.parse($0)) != nil }, "user_info that is no JSON")
         }
@@ -266,7 +266,7 @@ enum PusherProperties {
         let text = written {
             UserData.append(id: user.id, issuedAt: user.issuedAt, expiresAt: user.expiresAt, to: &$0)
         }
-        let again = withView(text) { try? UserData($0, hasTimes: hasTimes) }
+        let again = withView(text) { try? UserData($0, times: times) }
         try hold(
             again?.id == user.id && again?.issuedAt == user.issuedAt && again?.expiresAt == user.expiresAt,
             "user data, said anew, is another's")

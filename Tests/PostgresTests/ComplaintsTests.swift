@@ -1,0 +1,24 @@
+import Testing
+
+@testable import Postgres
+
+@Suite struct ComplaintsTests {
+    @Test func eachThingIsToldOnceUntilAConnectionIsThere() {
+        let metrics = PostgresMetrics()
+        let (reading, writing) = (metrics.meter(.tail).complaints, metrics.meter(.write).complaints)
+        #expect(reading.isNew("refused"))
+        #expect(!writing.isNew("refused"), "of all roles")
+        #expect(writing.isNew("no such role"))
+        #expect(!reading.isNew("refused"), "in turn, too")
+        writing.forget()
+        #expect(reading.isNew("refused"))
+    }
+
+    @Test func textsAreBounded() {
+        let complaints = Complaints()
+        for number in 0..<Complaints.textsMax { #expect(complaints.isNew("\(number)")) }
+        #expect(!complaints.isNew("0"))
+        #expect(complaints.isNew("one more"))
+        #expect(complaints.isNew("0"), "all was forgotten")
+    }
+}
