@@ -74,7 +74,12 @@ struct CallProblem: Error {
         .badRequest, .invalid,
         "More than \(APILimits.channelsNamed) channels are occupied: ask for fewer by filter_by_prefix.")
     static let overloaded = CallProblem(
-        .serviceUnavailable, .overload, "More is being published than this hub can pass on.", retryAfter: .seconds(1))
+        .serviceUnavailable, .overload, "More is being published, or asked, than this hub can pass on.",
+        retryAfter: .seconds(1))
+
+    static let listUnderWay = CallProblem(
+        .tooManyRequests, .rate, "This app's channels are being listed for another call: one at a time.",
+        retryAfter: .seconds(1))
 
     static func tooFast(_ wait: Duration) -> CallProblem {
         CallProblem(

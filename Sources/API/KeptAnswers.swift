@@ -6,7 +6,7 @@ import Reactor
 ///
 /// Bounded in number, in bytes and in time: beyond, the oldest goes first. A key is an app's own, and so is its place: where
 /// there is no room an app that has its even share gives up keys of its own, and else the one that has most does. What is
-/// being done is never given up.
+/// being done is never given up. However many apps there are, one call looks at few.
 final class KeptAnswers: Sendable {
     struct Key: Hashable {
         /// The app's.
@@ -57,12 +57,19 @@ final class KeptAnswers: Sendable {
         var entries: [Key: Entry] = [:]
         /// By the app's index; of apps that have keys.
         var shares: [Int: Share] = [:]
+        /// Apps by their answered keys, and by the bytes of the answers.
+        var byKeys = LargestFirst()
+        var byBytes = LargestFirst()
+        /// Whose turn it is to have keys taken away whose time is over.
+        var turn = 0
         var serial: UInt64 = 0
         var answerBytes = 0
     }
 
     /// Keys whose time is over that one call takes away, for the others wait meanwhile.
     private static let forgottenAtOnce = 16
+    /// Apps of others in which it looks for them, where there is no room.
+    private static let appsAtOnce = 2
     /// So many places that have been passed an order may keep, or as many as have not.
     private static let passedKept = 128
 
@@ -89,13 +96,11 @@ final class KeptAnswers: Sendable {
                 return entry.answer.map { .kept($0) } ?? .underWay
             }
             remove(key, &state)
-            if state.entries.count >= keysMax {
-                for app in state.shares.keys { forgetPast(of: app, at: now, &state) }
-            }
+            if state.entries.count >= keysMax { forgetPastOfOthers(at: now, &state) }
             if state.entries.count >= keysMax {
                 let own = state.shares[key.index]?.keys ?? 0
                 let isOver = own > 0 && own >= keysMax / state.shares.count
-                guard let app = isOver ? key.index : largest(state, { $0.keys }), forgetOldest(of: app, &state) else {
+                guard let app = isOver ? key.index : state.byKeys.first, forgetOldest(of: app, &state) else {
                     return .full
                 }
             }
@@ -115,16 +120,15 @@ final class KeptAnswers: Sendable {
                 return
             }
             state.entries[ticket.key]?.answer = answer
+            state.byKeys.add(1, to: index)
+            state.byBytes.add(answer.body.count, to: index)
             state.answerBytes += answer.body.count
             state.shares[index]?.answerBytes += answer.body.count
             state.shares[index]?.order.append(ticket)
             while state.answerBytes > bytesMax {
                 let own = state.shares[index]?.answerBytes ?? 0
                 let isOver = own > bytesMax / max(1, state.shares.count)
-                guard let app = isOver ? index : largest(state, { $0.answerBytes }), forgetOldest(of: app, &state)
-                else {
-                    return
-                }
+                guard let app = isOver ? index : state.byBytes.first, forgetOldest(of: app, &state) else { return }
             }
         }
     }
@@ -143,18 +147,11 @@ final class KeptAnswers: Sendable {
     /// Places of the orders, those of keys that are gone among them.
     var orderCount: Int { state.withLock { $0.shares.values.reduce(0) { $0 + $1.order.count } } }
 
-    /// The app that has most of what it is about, among those that have something to give up.
-    private func largest(_ state: State, _ amount: (Share) -> Int) -> Int? {
-        var most: (app: Int, amount: Int)?
-        for (app, share) in state.shares where share.next != nil && amount(share) > most?.amount ?? 0 {
-            most = (app, amount(share))
-        }
-        return most?.app
-    }
-
     private func remove(_ key: Key, _ state: inout State) {
         guard let entry = state.entries.removeValue(forKey: key) else { return }
         let bytes = entry.answer?.body.count ?? 0
+        if entry.answer != nil { state.byKeys.add(-1, to: key.index) }
+        state.byBytes.add(-bytes, to: key.index)
         state.answerBytes -= bytes
         state.shares[key.index]?.answerBytes -= bytes
         state.shares[key.index]?.keys -= 1
@@ -189,6 +186,14 @@ final class KeptAnswers: Sendable {
             }
             pass(app, &state)
             remove(ticket.key, &state)
+        }
+    }
+
+    /// Takes away some of the keys of other apps, two at a time in turn, whose time is over.
+    private func forgetPastOfOthers(at now: Instant, _ state: inout State) {
+        for _ in 0..<Self.appsAtOnce where state.byKeys.count > 0 {
+            state.turn = (state.turn + 1) % state.byKeys.count
+            forgetPast(of: state.byKeys.app(at: state.turn), at: now, &state)
         }
     }
 

@@ -27,6 +27,8 @@ package final class PusherRoutes: Sendable {
     let keptAnswers: KeptAnswers?
     let seenCalls: SeenCalls?
     private let rates = PublishRates()
+    /// Apps whose channels are being listed.
+    private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
     private let now: @Sendable () -> UnixTime
     /// When the routes were made: seconds since 1970.
@@ -81,15 +83,18 @@ package final class PusherRoutes: Sendable {
         let seconds = now().microseconds / 1_000_000
         let call = try verified(request, by: app, isPost: route.isPost, seconds)
         switch route {
-        case .events, .batchEvents:
+        case .events, .batchEvents, .channelEvents:
             return try publishOnce(request, path, call, seconds, of: app, channels, answer)
-        case .channelEvents:
+        case .channels:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try publish(request, path, call, of: app, channels, answer)
+                try list(path, call, of: app, channels, answer)
             }
-        case .channels, .channel, .users, .channelStats, .terminate:
+        case .channel, .users, .channelStats, .terminate:
             return try once(call, seconds, of: app) { () throws(CallProblem) in
-                try ChannelQuestion(route, path.subject, call.parameters).ask(of: app, channels, answer)
+                let question = try ChannelQuestion(route, path.subject, call.parameters)
+                // An end of connections adds to nothing.
+                if route != .terminate, channels.isOverloaded(by: app) { throw .overloaded }
+                return question.ask(of: app, channels, answer)
             }
         }
     }
@@ -201,6 +206,24 @@ package final class PusherRoutes: Sendable {
         }
     }
 
+    // MARK: Asking
+
+    /// Names an app's channels, for one call at a time: all loops look through all that they have.
+    private func list(
+        _ path: PusherPath, _ call: SignedCall, of app: App, _ channels: any ChannelDirectory,
+        _ answer: @escaping Answer
+    ) throws(CallProblem) -> HTTPResponse? {
+        let question = try ChannelQuestion(.channels, path.subject, call.parameters)
+        if channels.isOverloaded(by: app) { throw .overloaded }
+        guard listing.withLock({ $0.insert(app.index).inserted }) else { throw .listUnderWay }
+        let response = question.ask(of: app, channels) { [listing] response in
+            _ = listing.withLock { $0.remove(app.index) }
+            answer(response)
+        }
+        if response != nil { _ = listing.withLock { $0.remove(app.index) } }
+        return response
+    }
+
     // MARK: Publishing
 
     private func publish(
@@ -215,7 +238,7 @@ package final class PusherRoutes: Sendable {
         case .success(let wanted): order = wanted
         case .failure(let error): throw CallProblem(error)
         }
-        if channels.isOverloaded { throw .overloaded }
+        if channels.isOverloaded(by: app) { throw .overloaded }
         if let wait = rates.take(order.events.count, of: app, at: .read()) { throw .tooFast(wait) }
         let publications = order.publications
         metrics.published.add(publications.count)

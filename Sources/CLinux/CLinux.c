@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "CLinux.h"
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -23,6 +24,8 @@ int cl_epoll_modify(int epoll, int fd, uint32_t events, uint64_t token) {
 }
 
 int cl_epoll_remove(int epoll, int fd) { return control(epoll, EPOLL_CTL_DEL, fd, 0, 0); }
+
+void cl_map_large_blocks(void) { mallopt(M_MMAP_THRESHOLD, 128 * 1024); }
 
 int cl_accept(int fd, struct sockaddr_storage *address) {
     socklen_t length = sizeof *address;

@@ -14,14 +14,16 @@ static inline void carillon_md5(const void *bytes, size_t count, unsigned char *
 }
 
 static inline void carillon_sha1_init(SHA_CTX *context) { SHA1_Init(context); }
-static inline void carillon_sha1_update(SHA_CTX *context, const void *bytes, size_t count) {
-    SHA1_Update(context, bytes, count);
+static inline void carillon_sha1_block(SHA_CTX *context, const void *block) {
+    SHA1_Transform(context, (const unsigned char *)block);
 }
-static inline void carillon_sha1_final(SHA_CTX *context, unsigned char *digest) { SHA1_Final(digest, context); }
 
 static inline void carillon_sha256_init(SHA256_CTX *context) { SHA256_Init(context); }
 static inline void carillon_sha256_update(SHA256_CTX *context, const void *bytes, size_t count) {
     SHA256_Update(context, bytes, count);
+}
+static inline void carillon_sha256_block(SHA256_CTX *context, const void *block) {
+    SHA256_Transform(context, (const unsigned char *)block);
 }
 static inline void carillon_sha256_final(SHA256_CTX *context, unsigned char *digest) { SHA256_Final(digest, context); }
 

@@ -23,7 +23,7 @@ package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible 
 
 /// The apps that are served, immutable. Another table takes its place as a whole, made from it, so that an index never
 /// stands for two apps.
-package struct AppTable: Sendable {
+package final class AppTable: Sendable {
     package let apps: [App]
     /// Counts the tables of a hub: of two, the later is the one with the higher version.
     package let version: Int
@@ -37,7 +37,7 @@ package struct AppTable: Sendable {
     private static let searchedMax = 4
 
     /// The apps that a hub begins with. Their indices may be any, each a small number of its own.
-    package init(_ apps: [App]) throws(AppTableError) {
+    package convenience init(_ apps: [App]) throws(AppTableError) {
         try self.init(apps, version: 0, indices: [:])
     }
 

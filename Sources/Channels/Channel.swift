@@ -1,5 +1,4 @@
 import Bytes
-import Metrics
 import Pusher
 import Sync
 
@@ -8,18 +7,17 @@ import Sync
 /// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
 package final class Channel {
     package let label: ChannelLabel
+    // Beside the label, or it takes twice its bytes.
+    /// Subscribes whose answer from the channel's home is still under way.
+    var joining: UInt32 = 0
     /// The loop's sessions that get this channel's events, in no order.
     package internal(set) var subscribers = SubscriberList()
     /// Of a stream: the loop's sessions that get pages until they have caught up, in no order.
     var behind: ContiguousArray<SessionID> = []
     /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
     /// stands. Known while there is one.
-    private var epoch: String?
+    private var life: Epoch?
     private var offset: Int64 = 0
-    /// Subscribes whose answer from the stream's home is still under way.
-    var joining: UInt32 = 0
-    /// Of a stream: counts its events' deliveries, from the first on; the gateway's.
-    package var deliveries: Counter?
 
     init(_ label: ChannelLabel) {
         self.label = label
@@ -38,9 +36,9 @@ package final class Channel {
 
     /// See above.
     var position: StreamPosition? {
-        get { epoch.map { StreamPosition(epoch: $0, offset: offset) } }
+        get { life.map { StreamPosition(in: $0, offset: offset) } }
         set {
-            epoch = newValue?.epoch
+            life = newValue?.life
             offset = newValue?.offset ?? 0
         }
     }
@@ -55,7 +53,8 @@ package final class Channel {
 
 /// What a channel is called.
 package enum ChannelLabel: Hashable, Sendable {
-    case plain(ChannelName)
+    // Indirect, for a label of every user's stream takes the room of the largest.
+    indirect case plain(ChannelName)
     /// Likewise a name, kept as what it stands for.
     case stream(StreamName)
 

@@ -15,7 +15,7 @@ extension ChannelHome {
         guard let channel = isKept ? channel(key) : channels[key] else { return facts(of: key, now: now) }
         guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
         let frame = ServerEvent.publishedFrame(publication)
-        broadcast(frame, channel, except: publication.except.map { .socket($0) }, &effects)
+        broadcast(frame, channel, except: publication.except.map { .socket($0) }, isEvent: true, &effects)
         if isKept { keep(publication, frame, channel, now: now) }
         return facts(of: key, now: now)
     }
@@ -39,14 +39,18 @@ extension ChannelHome {
     /// The loops that have somebody in the channel.
     package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
 
-    /// The app's occupied channels here whose names begin with `prefix`; not all of them where they are more than `max`.
-    package func channels(of app: App, prefix: String, max: Int, now: UInt64) -> [String: ChannelFacts] {
+    /// The app's occupied channels here whose names begin with `prefix`.
+    ///
+    /// - Parameter isEnough: asked behind each that is found, whether no more are wanted.
+    package func channels(
+        of app: App, prefix: String, now: UInt64, until isEnough: () -> Bool
+    ) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
         for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
             let facts = facts(of: key, channel, now: now)
             guard facts.isOccupied else { continue }
             found[key.name.string] = facts
-            if found.count > max { break }
+            if isEnough() { break }
         }
         return found
     }
@@ -62,8 +66,8 @@ extension ChannelHome {
         drop(channel)
         endMissSilence(channel)
         let cached = CachedFrame(
-            event: publication.event, data: publication.data, frame: frame, entry: nextNumber(),
-            due: now &+ limits.cacheTime.nanoseconds)
+            event: publication.event, data: publication.data, frame: SharedFrame(frame, FrameVariants()),
+            entry: nextNumber(), due: now &+ limits.cacheTime.nanoseconds)
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)
         cache.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)

@@ -16,11 +16,11 @@ import Pusher
 /// - pusher-js subscribes, unsubscribes and subscribes at once: the second answer makes it live, the first is given back,
 ///   and its user was there all the time (`subscribeUnsubscribeSubscribe`);
 /// - a user's connection ends and another comes, on any loop, in either order: in neither is the user gone
-///   (`aUserWhoComesBackWasNeverGone`);
+///   (`PresenceTests.aUserWhoComesBackWasNeverGone`);
 /// - the end of a grace is due when the user has come back and gone again: departures are numbered
-///   (`anOldDepartureEndsNothing`);
+///   (`PresenceTests.anOldDepartureEndsNothing`);
 /// - a session comes and goes as fast as it can: counts, cache misses and who is there are told now and then, and the last
-///   of it always (`whoComesAndGoesQuicklyIsToldOfNowAndThen` and its like).
+///   of it always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and its like).
 package struct ChannelHome {
     package typealias Effects = ContiguousArray<Effect>
 
@@ -28,7 +28,8 @@ package struct ChannelHome {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
         /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?)
+        /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
+        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?, isEvent: Bool)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -39,10 +40,9 @@ package struct ChannelHome {
     var channels = ChannelTable()
     /// The apps as they are now, by index, as far as they were seen.
     private var apps: ContiguousArray<App?> = []
-    /// Users and channels that are about to be gone, in the order in which they were left.
-    var departures = LazyQueue<Departure>()
-    /// Of them, those that stand for something.
-    var departing = 0
+    /// Users who are about to be gone, and channels.
+    var userDepartures: DepartureOrder
+    var channelDepartures: DepartureOrder
     /// Channels with few subscribers and with many whose count was told a moment ago, and those that were missed.
     var promptSilences: Silences
     var longSilences: Silences
@@ -61,6 +61,8 @@ package struct ChannelHome {
         longSilences = Silences(of: limits.countInterval)
         missSilences = Silences(of: limits.missInterval)
         cache = CacheOrder(bytesMax: limits.cacheBytesMax)
+        userDepartures = DepartureOrder(countMax: limits.departuresMax)
+        channelDepartures = DepartureOrder(countMax: limits.departuresMax)
     }
 
     /// Channels that somebody is in, or of which something is kept.
@@ -69,6 +71,8 @@ package struct ChannelHome {
     package var cachedBytes: Int { cache.bytes }
     /// What their order takes, in entries.
     package var cacheEntryCount: Int { cache.entryCount }
+    /// What departures take, in entries.
+    package var departureEntryCount: Int { userDepartures.entryCount + channelDepartures.entryCount }
 
     /// The app's value has changed: it counts at once.
     package mutating func replace(_ app: App) {
@@ -77,7 +81,7 @@ package struct ChannelHome {
     }
 
     /// The app of a channel, as it is now: a loop may have heard of a change later than this home.
-    func current(_ app: App) -> App {
+    private func current(_ app: App) -> App {
         app.index < apps.count ? apps[app.index] ?? app : app
     }
 
@@ -109,7 +113,7 @@ package struct ChannelHome {
             return
         }
         if let member = entry.member, !channel.members.contains(member.id),
-            !makesRoom(channel, app, &effects)
+            !makesRoom(for: member, channel, app, &effects)
         {
             effects.append(
                 .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
@@ -130,13 +134,13 @@ package struct ChannelHome {
         }
         countChanged(channel, app, now: now, &effects)
         if channel.total == 0 { vacated(channel, app, now: now, &effects) }
-        trimDepartures(&effects)
+        trimDepartures(of: exit.key.app, &effects)
         removeIfUnused(channel)
     }
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), &effects)
+        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -145,7 +149,7 @@ package struct ChannelHome {
     private mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
         if channel.vacating != 0 {
             channel.vacating = 0
-            departing -= 1
+            channelDepartures.end(of: channel.key.app)
         } else if app.features.webhooks.contains(.channelExistence) {
             effects.append(.webhook(app, .channelOccupied(channel.name)))
         }
@@ -161,12 +165,28 @@ package struct ChannelHome {
 
     // MARK: Members
 
-    /// Whether one more user may come: who has left gives way, the first of them first. Only users who are connected
-    /// hold their places against a newcomer.
-    private mutating func makesRoom(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) -> Bool {
-        while channel.members.count >= app.limits.presenceMembersMax {
-            guard let user = channel.members.firstToLeave else { return false }
-            departing -= 1
+    /// Whether the newcomer would be refused for connections that the channel's members have.
+    package func isFull(for entry: ChannelEntry) -> Bool {
+        guard let member = entry.member, let channel = channels[entry.key] else { return false }
+        return !channel.members.contains(member.id)
+            && !channel.members.mayHaveRoom(for: MemberList.size(member.id, info: member.info), bounds(entry.app))
+    }
+
+    private func bounds(_ app: App) -> MemberBounds {
+        MemberBounds(countMax: current(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
+    }
+
+    /// Whether one more user may come: who has left gives way, the first of them first, if that is enough. Only users who
+    /// are connected hold their places against a newcomer.
+    private mutating func makesRoom(
+        for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+    ) -> Bool {
+        let bounds = bounds(app)
+        let size = MemberList.size(member.id, info: member.info)
+        guard channel.members.mayHaveRoom(for: size, bounds) else { return false }
+        while !channel.members.hasRoom(for: size, bounds) {
+            guard let user = channel.members.firstToLeave() else { return false }
+            userDepartures.end(of: channel.key.app)
             removed(user, channel, &effects)
             tellRemoved(user, channel, app, &effects)
         }
@@ -179,15 +199,15 @@ package struct ChannelHome {
         let arrival = channel.members.arrive(member, settledAt: now &+ limits.leaveGrace.nanoseconds)
         switch arrival {
         case .further: break
-        case .back: departing -= 1
+        case .back: userDepartures.end(of: channel.key.app)
         case .first, .again:
             metrics.members.add(1)
-            channel.membersFrame = nil
+            channel.membersChanged()
             if !channel.loops.isEmpty {
-                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, except: nil, &effects)
+                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
             }
             if arrival == .again {
-                departing -= 1
+                userDepartures.end(of: channel.key.app)
             } else if app.features.webhooks.contains(.presence) {
                 effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
             }
@@ -215,10 +235,10 @@ package struct ChannelHome {
 
     mutating func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {
         channel.members.remove(user)
-        channel.membersFrame = nil
+        channel.membersChanged()
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
-            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, except: nil, &effects)
+            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, &effects)
         }
     }
 
@@ -237,30 +257,36 @@ package struct ChannelHome {
         if isMiss, !entry.isRepeated { missed(channel, app, now: now, &effects) }
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
-            isRepeated: entry.isRepeated, frames: enteredFrames(channel, app, isRepeated: entry.isRepeated, now: now),
-            following: isMiss ? ServerEvent.cacheMissFrame(channel.name) : cached)
+            isRepeated: entry.isRepeated, frames: enteredFrames(channel, app, now: now),
+            following: isMiss ? SharedFrame(ServerEvent.cacheMissFrame(channel.name)) : cached)
     }
 
-    private func enteredFrames(
-        _ channel: HomeChannel, _ app: App, isRepeated: Bool, now: UInt64
-    ) -> SharedBytes {
+    private func enteredFrames(_ channel: HomeChannel, _ app: App, now: UInt64) -> SharedFrame {
         guard channel.name.kind.isPresence else {
             // Where it is not about to be told to everybody.
             let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil
-            return ServerEvent.enteredFrames(channel.name, count: count)
+            return SharedFrame(ServerEvent.enteredFrames(channel.name, count: count))
         }
-        // Who is in may ask again and again, without a signature: the list is not written each time.
-        let frame = channel.membersFrame ?? ServerEvent.enteredFrame(channel.name, members: channel.members.list())
-        if isRepeated { channel.membersFrame = frame }
-        return frame
+        // Who is in may ask again and again, without a signature, and users come by further connections or come back: the
+        // list is not written and compressed each time. One that has just changed is likely to change with the next.
+        if let frame = channel.membersFrame { return frame }
+        let frame = ServerEvent.enteredFrame(channel.name, members: channel.members.list())
+        guard channel.isListTold else {
+            channel.isListTold = true
+            return SharedFrame(frame)
+        }
+        let shared = SharedFrame(frame, FrameVariants())
+        channel.membersFrame = shared
+        return shared
     }
 
     mutating func broadcast(
-        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion?, _ effects: inout Effects
+        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
+        _ effects: inout Effects
     ) {
         guard !channel.loops.isEmpty else { return }
         subscribersTold &+= UInt64(channel.total)
-        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except))
+        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except, isEvent: isEvent))
     }
 
     // MARK: The table

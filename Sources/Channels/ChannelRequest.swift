@@ -100,9 +100,9 @@ package struct ChannelEntered: Sendable {
     package let userID: String?
     package let isRepeated: Bool
     /// What it is told: that it is in, and what else there is to say.
-    package let frames: SharedBytes
+    package let frames: SharedFrame
     /// The last event of a cache channel, or that none is kept.
-    package let following: SharedBytes?
+    package let following: SharedFrame?
 
     /// For one that is no longer there to hear it.
     package func exit(hasEnded: Bool) -> ChannelExit? {

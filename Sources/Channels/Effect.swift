@@ -6,6 +6,8 @@ import Sync
 package enum Effect {
     /// Queue the frame to the session.
     case send(SharedBytes)
+    /// Queue the frame to the session, which others get too: compressed once for all of them.
+    case share(SharedFrame)
     /// Queue the frames as they are, not compressed for this session alone: they cost it a short message, and it may ask
     /// again and again.
     case queue(SharedBytes)

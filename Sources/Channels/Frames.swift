@@ -37,13 +37,15 @@ extension ServerEvent {
         refusedFrame(refusal) { _ = stream.append(to: &$0) }
     }
 
+    /// `name`: canonical, and so without a character that needs an escape.
+    static func refusedFrame(_ name: StreamName.Text, _ refusal: SubscriptionRefusal) -> SharedBytes {
+        refusedFrame(refusal) { $0.append(name.bytes) }
+    }
+
     private static func refusedFrame(
         _ refusal: SubscriptionRefusal, _ channel: (inout ByteWriter) -> Void
     ) -> SharedBytes {
-        FrameWriter.text(capacity: 320) {
-            subscriptionError(
-                channel: channel, type: refusal.type, error: refusal.message, status: refusal.status, to: &$0)
-        }
+        FrameWriter.text(capacity: 320) { subscriptionError(channel: channel, ending: refusal.ending, to: &$0) }
     }
 
     static func signinSuccessFrame(userData: UnsafeRawBufferPointer) -> SharedBytes {

@@ -14,8 +14,10 @@ final class HomeChannel {
     private(set) var total = 0
     /// Of a presence channel.
     var members = PresenceMembers()
-    /// What a session is told that is in with these members, until they are others; kept once one has asked again.
-    var membersFrame: SharedBytes?
+    /// What a session is told that is in with these members, until they are others; kept from the second on that is.
+    var membersFrame: SharedFrame?
+    /// Whether the first has been.
+    var isListTold = false
     /// Of a cache channel: the last event that the app's backend published.
     var cached: CachedFrame?
     /// The departure by which the app's backend hears that nobody is left; 0 where none does.
@@ -41,6 +43,12 @@ final class HomeChannel {
         total == 0 && members.isForgotten && cached == nil && vacating == 0 && countSilence == 0 && missSilence == 0
     }
 
+    /// One has come or gone.
+    func membersChanged() {
+        membersFrame = nil
+        isListTold = false
+    }
+
     func add(_ loop: Int) {
         counts[loop] += 1
         total += 1
@@ -61,14 +69,14 @@ final class HomeChannel {
 struct CachedFrame {
     let event: String
     let data: [UInt8]
-    let frame: SharedBytes
+    let frame: SharedFrame
     /// Which entry of the home's order stands for it.
     let entry: UInt64
     /// Monotonic, in nanoseconds: when it is forgotten.
     let due: UInt64
 
     /// What it costs to keep it, in bytes.
-    var size: Int { event.utf8.count + data.count + frame.count + Self.overhead }
+    var size: Int { event.utf8.count + data.count + frame.bytes.count + Self.overhead }
 
     /// Of the channel, its name, and the order.
     static let overhead = 512

@@ -4,8 +4,12 @@ package struct HomeLimits: Sendable, Equatable {
     /// How long a user whose last connection ended is still a member, and a channel that nobody is in still counts as
     /// occupied to the app's backend. Pusher's figure.
     package var leaveGrace = Duration.seconds(3)
-    /// Users and channels that wait for the end of that; with one more, the oldest goes at once.
+    /// Users that wait for the end of that, and channels, of each so many; with one more, the oldest goes at once of the app
+    /// that has most. Also users that are watched and may be offline, of whom the oldest goes.
     package var departuresMax = 100_000
+    /// Bytes of the list of a presence channel's members, as it is sent to who comes; a user with whom it would be longer is
+    /// refused, as one beyond `AppLimits.presenceMembersMax` is.
+    package var membersBytesMax = 2 << 20
     /// Subscribers above which their number is told only once in `countInterval`, if it has changed. Pusher's figures.
     package var promptCountsMax = 100
     package var countInterval = Duration.seconds(5)

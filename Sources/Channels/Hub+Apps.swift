@@ -22,7 +22,7 @@ extension Hub {
             }
         }
         // The time runs from the day on that the app has it, not from a beginning that nobody had been told of.
-        if old.features.authorizationDeadline == nil, let time = app.features.authorizationDeadline,
+        if old.features.authorizationDeadline == nil, let time = session.authorizationTime,
             session.identity == nil, !session.isAuthorized
         {
             effects.append(.watchIdentity(after: time))

@@ -63,11 +63,9 @@ extension Hub {
         let key = ChannelKey(session.app.index, name)
         let channel = channel(key) ?? insert(key)
         channel.joining += 1
-        session.subscribe(to: channel, .joining)
+        session.subscribe(to: channel)
         if let member {
-            let detail = session.detail ?? SessionDetail()
-            session.detail = detail
-            detail.enter(channel, as: member.id)
+            session.madeDetail().enter(channel, as: member.id)
         }
         metrics.subscriptions(1, channel)
         effects.append(
@@ -83,10 +81,8 @@ extension Hub {
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(ServerEvent.succeededFrame(name)))
         }
-        let detail = session.detail ?? SessionDetail()
-        session.detail = detail
         // The answer to the one before is this one's, too.
-        guard detail.asksAgain(session.subscriptions[place].serial) else { return }
+        guard session.madeDetail().asksAgain(session.subscriptions[place].serial) else { return }
         effects.append(
             .request(
                 .enter(
@@ -107,8 +103,8 @@ extension Hub {
         if entered.isRepeated {
             session.detail?.isAnsweredAgain(entered.serial)
             guard hasRoom, session.subscriptions.contains(where: { $0.serial == entered.serial }) else { return }
-            effects.append(.queue(entered.frames))
-            if let following = entered.following { effects.append(.queue(following)) }
+            effects.append(.queue(entered.frames.bytes))
+            if let following = entered.following { effects.append(.queue(following.bytes)) }
             return
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
@@ -119,8 +115,8 @@ extension Hub {
         let channel = session.subscriptions[place].channel
         channel.joining -= 1
         session.subscriptions[place].standing = channel.append(session.id)
-        effects.append(.send(entered.frames))
-        if let following = entered.following { effects.append(.send(following)) }
+        effects.append(.share(entered.frames))
+        if let following = entered.following { effects.append(.share(following)) }
     }
 
     /// The channel's home has not.
@@ -165,8 +161,7 @@ extension Hub {
         }
         let perSecond = app.limits.clientEventsPerSecond
         if perSecond > 0 {
-            let detail = session.detail ?? SessionDetail()
-            session.detail = detail
+            let detail = session.madeDetail()
             guard detail.clientEvents.take(at: now(), perSecond: perSecond) else {
                 metrics.refusedClientEvents["rate"].add()
                 return effects.append(.send(ServerEvent.errorFrame(.rateLimited)))

@@ -79,7 +79,7 @@ extension Hub {
             return countRefusal(session, &effects)
         }
         guard identify(session, as: identity, &effects) else { return countRefusal(session, &effects) }
-        session.refusedTokens = 0
+        session.detail?.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
         welcome(session, &effects)
@@ -94,8 +94,9 @@ extension Hub {
 
     /// Each token costs a verification: who has none that is good goes, to come back with a new one.
     private func countRefusal(_ session: Session, _ effects: inout Effects) {
-        session.refusedTokens += 1
-        if Int(session.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
+        let detail = session.madeDetail()
+        detail.refusedTokens += 1
+        if Int(detail.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
     /// Whether the identity was issued before its user's access was revoked.

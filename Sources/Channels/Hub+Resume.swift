@@ -83,8 +83,9 @@ extension Hub {
         case .joining:
             return
         case .live(let index):
-            remove(index, from: session.subscriptions[place].channel)
-            fallBehind(place, of: session, Replay(cursor: position, isResume: true))
+            let channel = session.subscriptions[place].channel
+            remove(index, from: channel)
+            fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
         case .behind(let replay) where replay.isAsking:
             replay.named = position
         case .behind(let replay):
@@ -114,12 +115,13 @@ extension Hub {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
         let channel = session.subscriptions[place].channel
         guard let stream = channel.stream else { return }
+        defer { session.tidy() }
         switch (session.subscriptions[place].standing, joined.outcome) {
         case (.joining, _):
             channel.joining -= 1
             effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
             if let position = takePlace(stream, of: session) {
-                fallBehind(place, of: session, Replay(cursor: position, isResume: true))
+                fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
                 if hasRoom { askResumes(of: session, &effects) }
             } else {
                 goLive(place, of: session, at: joined.position)
@@ -157,7 +159,7 @@ extension Hub {
             // It is asked for once more when there is room.
             guard hasRoom else { return }
             effects.append(.send(page.frames))
-            replay.cursor = StreamPosition(epoch: position.epoch, offset: page.last)
+            replay.cursor = StreamPosition(in: position.life, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
             goLive(place, of: session, at: position)
@@ -179,15 +181,16 @@ extension Hub {
         guard session.isBehind else { return }
         askResumes(of: session, &effects)
         let count = session.subscriptions.count
+        let first = Int(session.detail?.nextTurn ?? 0)
         var next: Int?
         for step in 0..<count {
-            let place = (Int(session.nextTurn) + step) % count
+            let place = (first + step) % count
             guard case .behind(let replay) = session.subscriptions[place].standing, !replay.isResume else { continue }
             if replay.isAsking { return }
             next = next ?? place
         }
         guard let next, case .behind(let replay) = session.subscriptions[next].standing else { return }
-        session.nextTurn = UInt32(truncatingIfNeeded: next &+ 1)
+        session.madeDetail().nextTurn = UInt32(truncatingIfNeeded: next &+ 1)
         ask(.next(after: replay.cursor), replay, next, of: session, &effects)
     }
 
@@ -199,7 +202,7 @@ extension Hub {
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
         else { return false }
         remove(index, from: channel)
-        fallBehind(place, of: session, Replay(cursor: position, isResume: false))
+        fallBehind(place, of: session, Replay(channel, cursor: position, isResume: false))
         return true
     }
 
@@ -220,7 +223,7 @@ extension Hub {
 
     private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {
         session.subscriptions[place].standing = .behind(replay)
-        session.subscriptions[place].channel.behind.append(session.id)
+        replay.channel.behind.append(session.id)
         session.behindCount += 1
     }
 

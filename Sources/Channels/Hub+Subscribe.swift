@@ -43,17 +43,20 @@ extension Hub {
     /// False where it is anything else.
     func subscribe(unsigned name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
         guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
-            let stream = try? StreamName.parse(name)
+            let text = try? StreamName.Text(name), session.subscriptions.count < limits.subscriptionsPerSessionMax
         else { return false }
+        guard text.belongs(to: identity.userID) else {
+            // It is in no stream of another's, unless a backend has vouched for it.
+            guard !session.isVouchedFor else { return false }
+            metrics.otherUsers.add()
+            effects.append(.send(ServerEvent.refusedFrame(text, .otherUser)))
+            return true
+        }
+        let stream = StreamName(text)
         if let place = session.place(of: stream) {
             repeated(place, session, &effects)
-        } else if session.subscriptions.count >= limits.subscriptionsPerSessionMax {
-            return false
-        } else if identity.owns(stream.stream) {
-            enter(stream, session, &effects)
         } else {
-            metrics.otherUsers.add()
-            effects.append(.send(ServerEvent.refusedFrame(stream, .otherUser)))
+            enter(stream, session, &effects)
         }
         return true
     }
@@ -140,6 +143,7 @@ extension Hub {
         guard let identity = session.identity else { return }
         let parked = session.parked
         session.parked = []
+        defer { session.tidy() }
         for stream in parked {
             if identity.owns(stream.stream) {
                 enter(stream, session, &effects)

@@ -6,7 +6,7 @@ import Pusher
 extension Hub {
     /// The session has an identity, its first.
     func mark(_ session: Session, _ identity: Identity) {
-        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.userID, of: session.app.index))
+        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
     }
 
     /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
@@ -20,7 +20,7 @@ extension Hub {
         // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
         if session.app.features.watchlists, !session.isAnnounced, let identity = session.identity {
             session.isAnnounced = true
-            requests.append(.arrived(UserKey(identity.userID, of: session.app.index)))
+            requests.append(.arrived(UserKey(identity.user, of: session.app.index)))
         }
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
@@ -28,21 +28,33 @@ extension Hub {
     private func signed(
         _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
     ) {
-        let detail = session.detail ?? SessionDetail()
-        session.detail = detail
+        let detail = session.madeDetail()
         let info = data.info ?? []
         detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
-        unwatch(detail, &requests)
-        if let watchlist = data.watchlist { watch(watchlist, session, detail, &requests, &effects) }
+        let ids = data.watchlist?.ids ?? []
+        // The same list once more: what is known of those users has been told, and changes are.
+        if !isWatching(ids, session, detail) {
+            unwatch(detail, &requests)
+            watch(ids, session, detail, &requests, &effects)
+        }
+        if data.watchlist?.isCut == true { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
+        if data.watchlist?.hasOthers == true {
+            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
+        }
+    }
+
+    private func isWatching(_ ids: [String], _ session: Session, _ detail: SessionDetail) -> Bool {
+        guard ids.count == detail.watching.count else { return false }
+        return zip(ids, detail.watching).allSatisfy { UserKey($0, of: session.app.index) == $1.user.key }
     }
 
     private func watch(
-        _ watchlist: Watchlist, _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
+        _ ids: [String], _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
         _ effects: inout Effects
     ) {
         var news = WatchlistNews()
-        detail.watching.reserveCapacity(watchlist.ids.count)
-        for id in watchlist.ids {
+        detail.watching.reserveCapacity(ids.count)
+        for id in ids {
             let key = UserKey(id, of: session.app.index)
             let watched = watched[key] ?? beginWatch(key, &requests)
             let index = UInt32(truncatingIfNeeded: watched.watchers.count)
@@ -52,10 +64,6 @@ extension Hub {
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
         if let frame = news.frame { effects.append(.send(frame)) }
-        if watchlist.isCut { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
-        if watchlist.hasOthers {
-            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
-        }
     }
 
     private func beginWatch(_ key: UserKey, _ requests: inout [UserRequest]) -> WatchedUser {
@@ -89,7 +97,7 @@ extension Hub {
         if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {
             session.isAnnounced = false
-            requests.append(.departed(UserKey(identity.userID, of: session.app.index)))
+            requests.append(.departed(UserKey(identity.user, of: session.app.index)))
         }
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
@@ -133,7 +141,7 @@ extension Hub {
     }
 
     /// Never 0, which stands for no user.
-    private static func mark(_ user: UserKey) -> UInt32 { UInt32(truncatingIfNeeded: user.code) | 1 }
+    private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
 }
 
 /// Who of the users watched is online, for one session.

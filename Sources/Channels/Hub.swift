@@ -110,8 +110,6 @@ package final class Hub {
         }
         departed(session, &effects)
         session.detail = nil
-        session.parked = []
-        session.places = []
         marks[Int(session.id.slot)] = 0
         sessions[Int(session.id.slot)] = nil
     }
@@ -184,7 +182,7 @@ package final class Hub {
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         let channel = channel(stream) ?? insert(stream)
         channel.joining += 1
-        session.subscribe(to: channel, .joining)
+        session.subscribe(to: channel)
         metrics.subscriptions(1, channel)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }

@@ -3,7 +3,8 @@ import Sync
 
 /// The user that a connection has shown itself to be. Never another user on one connection; its times may move on.
 package struct Identity: Sendable {
-    package let userID: String
+    /// The user's id: one word, which the tables of users share.
+    let user: SharedBytes
     // Numbers, for two optional ones take half as much again, in each session. What nobody said is a time that no clock
     // shows.
     private let issue: Int64
@@ -11,10 +12,16 @@ package struct Identity: Sendable {
     private static let unsaid = Int64.min
 
     package init(userID: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil) {
-        self.userID = userID
+        self.init(of: .copy(userID), issuedAt: issuedAt, expiresAt: expiresAt)
+    }
+
+    private init(of user: SharedBytes, issuedAt: Int64?, expiresAt: Int64?) {
+        self.user = user
         issue = issuedAt ?? Self.unsaid
         end = expiresAt ?? Self.unsaid
     }
+
+    package var userID: String { user.string }
 
     /// Seconds since 1970; nil where whoever vouched for the user did not say.
     package var issuedAt: Int64? { issue == Self.unsaid ? nil : issue }
@@ -23,17 +30,24 @@ package struct Identity: Sendable {
 
     /// Whether `userID` is this user, byte for byte, as PostgreSQL compares; Swift's own comparison would take two
     /// spellings of "é" for one user.
-    package func owns(_ userID: String) -> Bool { self.userID.hasSameBytes(as: userID) }
+    package func owns(_ userID: String) -> Bool {
+        var userID = userID
+        return userID.withUTF8 { other in user.withUnsafeBytes { $0.equals(UnsafeRawBufferPointer(other)) } }
+    }
 
     /// Whether the stream is this user's, likewise.
-    package func owns(_ stream: StreamID) -> Bool { stream.belongs(to: userID) }
+    package func owns(_ stream: StreamID) -> Bool {
+        stream.withUser { owner in user.withUnsafeBytes { $0.equals(owner) } }
+    }
 
     /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for
     /// showing a second credential takes nothing away.
     func renewed(by other: Identity) -> Identity {
         let issue = [issuedAt, other.issuedAt].compactMap { $0 }.max()
-        guard let expiresAt, let otherEnd = other.expiresAt else { return Identity(userID: userID, issuedAt: issue) }
-        return Identity(userID: userID, issuedAt: issue, expiresAt: max(expiresAt, otherEnd))
+        guard let expiresAt, let otherEnd = other.expiresAt else {
+            return Identity(of: user, issuedAt: issue, expiresAt: nil)
+        }
+        return Identity(of: user, issuedAt: issue, expiresAt: max(expiresAt, otherEnd))
     }
 }
 

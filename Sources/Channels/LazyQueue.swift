@@ -23,7 +23,7 @@ struct LazyQueue<Entry> {
     }
 
     /// Whether a sweep is due, where `live` entries stand for something.
-    func needsSweep(live: Int) -> Bool { count > 2 * live + Self.slack }
+    func needsSweep(live: Int, slack: Int = slack) -> Bool { count > 2 * live + slack }
 
     /// Drops the entries that stand for nothing.
     mutating func sweep(keeping isLive: (Entry) -> Bool) {

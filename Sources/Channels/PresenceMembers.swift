@@ -1,6 +1,18 @@
 import Bytes
 import Pusher
 
+/// How many users a presence channel may have, and how long their list may be.
+package struct MemberBounds {
+    package let countMax: Int
+    /// Bytes of the list as it is sent.
+    package let bytesMax: Int
+
+    package init(countMax: Int, bytesMax: Int) {
+        self.countMax = countMax
+        self.bytesMax = bytesMax
+    }
+}
+
 /// The users in a presence channel, by id, byte for byte.
 package struct PresenceMembers {
     struct Member {
@@ -13,11 +25,24 @@ package struct PresenceMembers {
         /// Monotonic, in nanoseconds: until then who leaves lingers, for he had left a moment before he came; 0 where he
         /// had not.
         var settledAt: UInt64
+        /// Bytes in the list.
+        let size: Int
+    }
+
+    /// A user as he came to linger; stands for nothing once he has come back, or is gone.
+    private struct Leaving {
+        let id: String
+        let departure: UInt64
     }
 
     private var members: [TextKey: Member] = [:]
-    /// Users who may still come back.
+    /// Bytes of the list of them.
+    private var bytes = 0
+    /// Users who may still come back, and their bytes.
     private var lingering = 0
+    private var lingeringBytes = 0
+    /// Those, in the order in which they left.
+    private var leaving = LazyQueue<Leaving>()
     /// Users who are gone but to the app's backend, and the departures by which it hears of it.
     private var remembered: [TextKey: UInt64] = [:]
     /// All members as clients are told; nil where it must be written anew, since one is gone.
@@ -41,6 +66,28 @@ package struct PresenceMembers {
         return list
     }
 
+    // MARK: Room
+
+    /// Whether one user more, who takes `size` bytes in the list, may come beside all who are in.
+    package func hasRoom(for size: Int, _ bounds: MemberBounds) -> Bool {
+        members.count < bounds.countMax && bytes + size <= bounds.bytesMax
+    }
+
+    /// Whether he may where all who have no connection are gone.
+    package func mayHaveRoom(for size: Int, _ bounds: MemberBounds) -> Bool {
+        members.count - lingering < bounds.countMax && bytes - lingeringBytes + size <= bounds.bytesMax
+    }
+
+    /// Who has no connection for the longest time; nil where all have one.
+    mutating func firstToLeave() -> String? {
+        while let first = leaving.popFirst() {
+            if members[TextKey(first.id)]?.departure == first.departure { return first.id }
+        }
+        return nil
+    }
+
+    // MARK: Coming and going
+
     func contains(_ id: String) -> Bool { members[TextKey(id)] != nil }
 
     package enum Arrival {
@@ -59,7 +106,9 @@ package struct PresenceMembers {
         let key = TextKey(member.id)
         guard let known = members[key] else {
             let isKnown = remembered.removeValue(forKey: key) != nil
-            members[key] = Member(member: member, connections: 1, settledAt: isKnown ? settledAt : 0)
+            let size = MemberList.size(member.id, info: member.info)
+            members[key] = Member(member: member, connections: 1, settledAt: isKnown ? settledAt : 0, size: size)
+            bytes += size
             writtenList?.append(member.id, info: member.info)
             return isKnown ? .again : .first
         }
@@ -67,6 +116,8 @@ package struct PresenceMembers {
         members[key]?.departure = 0
         guard known.departure != 0 else { return .further }
         lingering -= 1
+        lingeringBytes -= known.size
+        if lingering == 0 { leaving = LazyQueue() }
         return .back
     }
 
@@ -81,16 +132,20 @@ package struct PresenceMembers {
     /// The user, without a connection, is kept until that departure.
     mutating func linger(_ id: String, until departure: UInt64) {
         let key = TextKey(id)
-        guard let known = members[key]?.departure else { return }
-        if known == 0 { lingering += 1 }
+        guard let known = members[key] else { return }
+        if known.departure == 0 {
+            lingering += 1
+            lingeringBytes += known.size
+        }
         members[key]?.departure = departure
+        leaving.append(Leaving(id: id, departure: departure))
+        guard leaving.needsSweep(live: lingering, slack: Self.leavingSlack) else { return }
+        let members = members
+        leaving.sweep { members[TextKey($0.id)]?.departure == $0.departure }
     }
 
-    /// Who has no connection for the longest time; nil where all have one.
-    var firstToLeave: String? {
-        guard lingering > 0 else { return nil }
-        return members.values.lazy.filter { $0.departure != 0 }.min { $0.departure < $1.departure }?.member.id
-    }
+    /// A hub has many channels, most of them with few users.
+    private static let leavingSlack = 8
 
     /// Whether the user has come back a moment after he had left.
     func isUnsettled(_ id: String, now: UInt64) -> Bool { members[TextKey(id)].map { now < $0.settledAt } ?? false }
@@ -103,7 +158,12 @@ package struct PresenceMembers {
 
     package mutating func remove(_ id: String) {
         guard let gone = members.removeValue(forKey: TextKey(id)) else { return }
-        if gone.departure != 0 { lingering -= 1 }
+        bytes -= gone.size
+        if gone.departure != 0 {
+            lingering -= 1
+            lingeringBytes -= gone.size
+        }
+        if lingering == 0 { leaving = LazyQueue() }
         writtenList = members.isEmpty ? MemberList() : nil
     }
 

@@ -21,25 +21,17 @@ package final class Session {
     package let socketID: SocketID
     package internal(set) var identity: Identity?
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at the usual lengths.
-    var subscriptions: ContiguousArray<Subscription> = []
-    /// Guarded subscribes that wait for an identity.
-    var parked: ContiguousArray<StreamName> = []
+    var subscriptions = SubscriptionList()
     /// Nil for most.
     var detail: SessionDetail?
-    /// Places that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
-    var places: ContiguousArray<NamedPlace> = []
     /// How many of its resumes may be asked about.
     var resumeBudget = ResumeBudget()
     /// Numbers this session's subscribes, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
     /// Subscriptions that are behind.
     var behindCount: UInt32 = 0
-    /// Where the search for the next one to get a page begins.
-    var nextTurn: UInt32 = 0
     /// Actions whose answers are awaited.
     package internal(set) var actionsInFlight: UInt32 = 0
-    /// Tokens of `sync:auth` refused since the last good one.
-    var refusedTokens: UInt32 = 0
     /// Whether the client has been told that its identity is about to end.
     var isExpiryAnnounced = false
     /// Whether it was ever admitted to a stream by a backend's signature for that channel alone.
@@ -55,17 +47,46 @@ package final class Session {
         self.socketID = socketID
     }
 
+    /// What only few have, made for the first of it.
+    func madeDetail() -> SessionDetail {
+        if let detail { return detail }
+        let made = SessionDetail()
+        detail = made
+        return made
+    }
+
+    /// Lets go of the detail where nothing is left in it: most are needed for the moment of joining alone.
+    func tidy() {
+        if !isBehind, detail?.isUnused == true { detail = nil }
+    }
+
+    /// Guarded subscribes that wait for an identity.
+    var parked: ContiguousArray<StreamName> {
+        get { detail?.parked ?? [] }
+        set { if detail != nil || !newValue.isEmpty { madeDetail().parked = newValue } }
+    }
+
+    /// Places that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
+    var places: ContiguousArray<NamedPlace> {
+        get { detail?.places ?? [] }
+        set { if detail != nil || !newValue.isEmpty { madeDetail().places = newValue } }
+    }
+
     /// Whether it has subscribes that wait for an identity, which has not come.
     package var awaitsIdentity: Bool { identity == nil && !parked.isEmpty }
+
+    /// How long it has to show who it is, where its app asks for that: the app's time and up to a tenth more, which is its
+    /// own, or all that came back in one moment would be closed in one.
+    package var authorizationTime: Duration? {
+        app.features.authorizationDeadline.map { $0 + $0 * Int(socketID.low % 1_024) / 10_240 }
+    }
 
     /// Whether a stream is to be fed by pages, as the connection takes them (`Hub.drained`).
     package var isBehind: Bool { behindCount > 0 }
 
-    /// Enters a channel in the list, under the next serial.
-    func subscribe(to channel: Channel, _ standing: Subscription.Standing) {
-        // Nearly always two or more: a user's streams.
-        if subscriptions.isEmpty { subscriptions.reserveCapacity(2) }
-        subscriptions.append(Subscription(standing: standing, serial: nextSerial(), channel: channel))
+    /// Enters a channel in the list, as one whose home is asked, under the next serial.
+    func subscribe(to channel: Channel) {
+        subscriptions.append(Subscription(joining: channel, serial: nextSerial()))
     }
 
     func nextSerial() -> UInt32 {
@@ -84,14 +105,17 @@ package final class Session {
 
     /// Its place in that channel, which is no stream's.
     func place(of name: ChannelName) -> Int? {
-        subscriptions.firstIndex { $0.channel.label == .plain(name) }
+        subscriptions.firstIndex {
+            guard case .plain(let other) = $0.channel.label else { return false }
+            return other == name
+        }
     }
 
     /// How many channels the connection has subscribed to or awaits.
     package var subscriptionCount: Int { subscriptions.count }
 }
 
-/// One session's place in one channel.
+/// One session's place in one channel. 16 bytes, for a hub has one for each stream of each session.
 struct Subscription {
     /// Valid transitions: joining → live or behind; live ⇄ behind.
     enum Standing {
@@ -103,16 +127,61 @@ struct Subscription {
         case behind(Replay)
     }
 
-    // In this order, it takes 24 bytes.
-    var standing: Standing
-    /// The request to the stream's home that is answered next, or was last.
-    var serial: UInt32
-    let channel: Channel
+    private enum Content {
+        case joining(Channel, serial: UInt32)
+        case live(Channel, serial: UInt32, index: UInt32)
+        case behind(Replay, serial: UInt32)
+    }
+
+    private var content: Content
+
+    /// Awaits the channel's home.
+    init(joining channel: Channel, serial: UInt32) {
+        content = .joining(channel, serial: serial)
+    }
+
+    var channel: Channel {
+        switch content {
+        case .joining(let channel, _), .live(let channel, _, _): channel
+        case .behind(let replay, _): replay.channel
+        }
+    }
+
+    /// The request to the channel's home that is answered next, or was last.
+    var serial: UInt32 {
+        get {
+            switch content {
+            case .joining(_, let serial), .live(_, let serial, _), .behind(_, let serial): serial
+            }
+        }
+        set { content = Self.content(standing, channel, serial: newValue) }
+    }
+
+    var standing: Standing {
+        get {
+            switch content {
+            case .joining: .joining
+            case .live(_, _, let index): .live(index)
+            case .behind(let replay, _): .behind(replay)
+            }
+        }
+        set { content = Self.content(newValue, channel, serial: serial) }
+    }
+
+    private static func content(_ standing: Standing, _ channel: Channel, serial: UInt32) -> Content {
+        switch standing {
+        case .joining: .joining(channel, serial: serial)
+        case .live(let index): .live(channel, serial: serial, index: index)
+        case .behind(let replay): .behind(replay, serial: serial)
+        }
+    }
 }
 
 /// How far a subscription that is behind has come. The home is asked one thing at a time, and when the connection has
 /// room for the answer: however often a client names a place, there is one request under way.
 final class Replay {
+    /// What of.
+    let channel: Channel
     /// What the client has, or was handed last.
     var cursor: StreamPosition
     /// Whether the client named the cursor itself, and is owed the home's word on it.
@@ -122,7 +191,8 @@ final class Replay {
     /// A place that the client named since the home was asked: the answer under way is void.
     var named: StreamPosition?
 
-    init(cursor: StreamPosition, isResume: Bool) {
+    init(_ channel: Channel, cursor: StreamPosition, isResume: Bool) {
+        self.channel = channel
         self.cursor = cursor
         self.isResume = isResume
     }

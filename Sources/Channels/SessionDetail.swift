@@ -1,12 +1,20 @@
 import Sync
 
-/// What only few sessions have: those in presence channels, those that send client events, and those whose user is more
-/// than an id.
+/// What only few sessions have: those in presence channels, those that send client events, those whose user is more
+/// than an id, and those on their way in.
 final class SessionDetail {
     /// Who the session is in the presence channels that it is in or awaits.
     private var memberships: ContiguousArray<Membership> = []
     /// Subscriptions, by serial, whose repeated subscribe is unanswered: each once.
     private var askingAgain: ContiguousArray<UInt32> = []
+    /// Guarded subscribes that wait for an identity.
+    var parked: ContiguousArray<StreamName> = []
+    /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
+    var places: ContiguousArray<NamedPlace> = []
+    /// Tokens of `sync:auth` refused since the last good one.
+    var refusedTokens: UInt32 = 0
+    /// Where the search for the next subscription to get a page begins.
+    var nextTurn: UInt32 = 0
     /// How many client events it may send.
     var clientEvents = EventBudget()
     /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none, nil where it was longer than
@@ -14,6 +22,12 @@ final class SessionDetail {
     var info: [UInt8]? = []
     /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
     var watching: ContiguousArray<Watching> = []
+
+    /// Whether a new one would be as good, for a session that is not behind.
+    var isUnused: Bool {
+        memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && places.isEmpty && refusedTokens == 0
+            && clientEvents == EventBudget() && info?.isEmpty == true && watching.isEmpty
+    }
 
     private struct Membership {
         let channel: Channel
@@ -46,7 +60,7 @@ final class SessionDetail {
 }
 
 /// So many events each second, and as many at once after a silence.
-struct EventBudget {
+struct EventBudget: Equatable {
     /// When all that was taken will have been made up for.
     private var madeUp = UnixTime(microseconds: .min)
 

@@ -10,7 +10,7 @@ extension StreamHome {
         _ effects: inout ContiguousArray<Effect>
     ) {
         let missed = position.offset.subtractingReportingOverflow(from.offset)
-        if !from.epoch.hasSameBytes(as: position.epoch) {
+        if from.life != position.life {
             answer(join, loop, position, .lost(.streamReset), &effects)
         } else if from.offset > position.offset {
             // The home stands where the feed has read to: a snapshot, or another hub, may well be newer than that.
@@ -31,7 +31,7 @@ extension StreamHome {
         _ join: StreamJoin, _ loop: Int, after: StreamPosition, at position: StreamPosition,
         _ effects: inout ContiguousArray<Effect>
     ) {
-        if !after.epoch.hasSameBytes(as: position.epoch) || after.offset > position.offset {
+        if after.life != position.life || after.offset > position.offset {
             // A reset is on its way to the loop, ahead of this answer.
             answer(join, loop, position, .lost(.streamReset), &effects)
         } else if after.offset == position.offset {
@@ -133,7 +133,7 @@ extension StreamHome {
         _ reader: StreamReaders.Reader, _ id: StreamID, at position: StreamPosition,
         _ effects: inout ContiguousArray<Effect>
     ) {
-        let from = StreamPosition(epoch: position.epoch, offset: reader.after)
+        let from = StreamPosition(in: position.life, offset: reader.after)
         let join = StreamJoin(
             name: StreamName(form: reader.form, stream: id), session: reader.session, serial: reader.serial,
             purpose: .resume(from: from))
@@ -143,7 +143,7 @@ extension StreamHome {
     /// Where the stream stands, if the read is the one that its readers wait for.
     private func current(_ read: StreamRead) -> StreamPosition? {
         guard let stream = streams[read.stream], stream.watch == read.watch, let position = stream.position,
-            position.epoch.hasSameBytes(as: read.epoch), readers[read.stream]?.reading == read.after
+            position.life == read.epoch, readers[read.stream]?.reading == read.after
         else { return nil }
         return position
     }
@@ -175,7 +175,7 @@ extension StreamHome {
         guard let place = readers.index(forKey: id), let stream = streams[id] else { return }
         if let after = readers.values[place].nextRead() {
             let read = StreamRead(
-                stream: id, watch: stream.watch, epoch: position.epoch, after: after,
+                stream: id, watch: stream.watch, epoch: position.life, after: after,
                 upTo: max(after, position.offset))
             effects.append(.read(read))
         } else if readers.values[place].isEmpty {

@@ -6,23 +6,39 @@ extension StreamHome {
         /// The loops that have takers under `user.…` and under `private-user.…`.
         private var userLoops: LoopSet = []
         private var privateLoops: LoopSet = []
-        // In this order, all of it takes 48 bytes, of which a hub has one for each stream of each user.
-        var state = State.awaiting(WaitingList())
-        /// Whether a reader waits until the stream gets to its offset.
-        var isAwaited = false
+        // Small, for a hub has one for each stream of each user: 48 bytes (see the tests).
+        var state = State.awaiting([])
         let watch: UInt32
-        /// Which entry of the lingering streams stands for this one; 0 while it has takers.
-        var linger: UInt32 = 0
+        /// Which entry of the lingering streams stands for this one; `taken` or `awaited` while it has takers.
+        private var mark = Self.taken
         var window = ReplayWindow()
+
+        private static let taken: UInt32 = 0
+        private static let awaited: UInt32 = 1
+        /// The first number of a lingering stream.
+        static let lingerMin: UInt32 = 2
 
         init(watch: UInt32) {
             self.watch = watch
         }
+
+        /// Which entry of the lingering streams stands for this one; 0 while it has takers.
+        var linger: UInt32 {
+            get { mark < Self.lingerMin ? 0 : mark }
+            set { mark = newValue }
+        }
+
+        /// Whether a reader waits until the stream gets to its offset, as only a taker does.
+        var isAwaited: Bool {
+            get { mark == Self.awaited }
+            set { if mark < Self.lingerMin { mark = newValue ? Self.awaited : Self.taken } }
+        }
     }
 
     enum State {
-        /// The feed has not answered yet; these joins wait for the position.
-        case awaiting(WaitingList)
+        /// The feed has not answered yet; these joins wait for the position. Bounded by the sessions there are: who leaves is
+        /// taken out.
+        case awaiting(ContiguousArray<Waiting>)
         /// The offset handed on last.
         case positioned(StreamPosition)
     }
@@ -30,33 +46,9 @@ extension StreamHome {
     struct Waiting {
         let session: SessionID
         let serial: UInt32
-        /// Below `LoopSet.loopsMax`; small, for each stream has room for one of these.
+        /// Below `LoopSet.loopsMax`.
         let loop: UInt8
         let form: StreamForm
-    }
-
-    /// Nearly always one, which needs no memory of its own. Bounded by the sessions there are: who leaves is taken out.
-    struct WaitingList {
-        private var first: Waiting?
-        private var others: ContiguousArray<Waiting> = []
-
-        mutating func append(_ waiting: Waiting) {
-            if first == nil, others.isEmpty {
-                first = waiting
-            } else {
-                others.append(waiting)
-            }
-        }
-
-        mutating func removeAll(where isGone: (Waiting) -> Bool) {
-            if let first, isGone(first) { self.first = nil }
-            others.removeAll(where: isGone)
-        }
-
-        func forEachJoin(_ body: (Waiting) -> Void) {
-            if let first { body(first) }
-            for waiting in others { body(waiting) }
-        }
     }
 }
 
@@ -67,7 +59,7 @@ extension StreamHome.Stream {
     }
 
     /// Nil once the position is known.
-    var waiting: StreamHome.WaitingList? {
+    var waiting: ContiguousArray<StreamHome.Waiting>? {
         guard case .awaiting(let waiting) = state else { return nil }
         return waiting
     }
@@ -85,10 +77,10 @@ extension StreamHome.Stream {
             privateLoops.insert(LoopSet(loop: loop))
         }
         let lingered = linger != 0
-        linger = 0
+        if lingered { linger = 0 }
         guard case .awaiting(var waiting) = state else { return (position, lingered) }
         // Let go of before the list grows, or it would be copied.
-        state = .awaiting(StreamHome.WaitingList())
+        state = .awaiting([])
         waiting.append(
             StreamHome.Waiting(
                 session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: form))
@@ -119,7 +111,7 @@ extension StreamHome.Stream {
     }
 
     /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
-    mutating func positioned(at position: StreamPosition, watch: UInt32) -> StreamHome.WaitingList? {
+    mutating func positioned(at position: StreamPosition, watch: UInt32) -> ContiguousArray<StreamHome.Waiting>? {
         guard self.watch == watch, let waiting else { return nil }
         state = .positioned(position)
         return waiting
@@ -130,7 +122,7 @@ extension StreamHome.Stream {
         guard case .positioned(let position) = state, event.offset > position.offset else { return false }
         // The feed leaves no gap; were there one, the window would still have none.
         if event.offset != position.offset &+ 1 { window.removeAll() }
-        state = .positioned(StreamPosition(epoch: position.epoch, offset: event.offset))
+        state = .positioned(StreamPosition(in: position.life, offset: event.offset))
         window.append(copy event)
         while window.count > limits.windowEvents || (window.byteCount > limits.windowBytes && window.count > 0) {
             window.removeFirst()

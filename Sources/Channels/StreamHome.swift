@@ -50,7 +50,7 @@ package struct StreamHome {
     private var evictions = LazyQueue<WindowedEvent>()
     /// The streams without takers, in the order in which they were left.
     private var lingering = LazyQueue<LingeringStream>()
-    private var lastLinger: UInt32 = 0
+    private var lastLinger = Stream.lingerMin
 
     package init(limits: StreamLimits = StreamLimits()) {
         self.limits = limits
@@ -118,7 +118,7 @@ package struct StreamHome {
         else {
             return unwatch(name.stream, &effects)
         }
-        lastLinger &+= 1
+        lastLinger = lastLinger == .max ? Stream.lingerMin : lastLinger + 1
         lingeringCount += 1
         streams[place].linger = lastLinger
         lingering.append(LingeringStream(stream: name.stream, linger: lastLinger, since: now))
@@ -173,9 +173,9 @@ package struct StreamHome {
         guard let place = streams.place(of: id),
             let waiting = streams[place].positioned(at: position, watch: watch)
         else { return }
-        waiting.forEachJoin {
-            let joined = StreamJoined(session: $0.session, serial: $0.serial, position: position)
-            effects.append(.joined(loop: Int($0.loop), joined))
+        for join in waiting {
+            let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
+            effects.append(.joined(loop: Int(join.loop), joined))
         }
     }
 
@@ -183,8 +183,8 @@ package struct StreamHome {
     package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
         guard let stream = streams[id], stream.watch == watch else { return }
         forget(id)
-        stream.waiting?.forEachJoin {
-            effects.append(.refused(loop: Int($0.loop), $0.session, serial: $0.serial))
+        for join in stream.waiting ?? [] {
+            effects.append(.refused(loop: Int(join.loop), join.session, serial: join.serial))
         }
     }
 
@@ -198,7 +198,7 @@ package struct StreamHome {
         streams[place].state = .positioned(position)
         streams[place].isAwaited = false
         readers[id] = nil
-        let isSameLife = old.epoch.hasSameBytes(as: position.epoch) && position.offset >= old.offset
+        let isSameLife = old.life == position.life && position.offset >= old.offset
         for form in StreamForm.allCases {
             let loops = streams[place].loops(form)
             guard !loops.isEmpty else { continue }

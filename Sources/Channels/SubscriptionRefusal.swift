@@ -1,18 +1,18 @@
+import Bytes
+import Pusher
+
 /// Why a subscribe is refused for good, as `pusher:subscription_error` tells it: data, with nothing of the client's in
 /// it. pusher-js never asks again for that channel on the connection.
 package struct SubscriptionRefusal: Error {
-    package let type: StaticString
-    package let message: StaticString
-    /// An HTTP status, as Pusher's clients expect.
-    package let status: Int
+    /// The end of the message, from behind the channel's name.
+    let ending: SharedBytes
     /// What it counts as among the credentials found bad; nil for one that is about something else.
     let authFailure: String?
 
+    /// `status`: an HTTP status, as Pusher's clients expect.
     private init(_ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil) {
+        ending = ServerEvent.subscriptionErrorEnding(type: type, error: message, status: status)
         self.authFailure = authFailure
-        self.type = type
-        self.status = status
-        self.message = message
     }
 
     package static let badSignature = SubscriptionRefusal(

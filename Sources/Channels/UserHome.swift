@@ -44,7 +44,7 @@ package struct UserNews: Sendable {
 ///
 /// Worst interleavings, each with its test in `UserHomeTests`:
 /// - a loop's last watcher goes and another comes while the answer for the first is under way: that is older than
-///   changes of which the loop was not told, so watches are numbered (`anAnswerToAnEarlierWatchIsIgnored`);
+///   changes of which the loop was not told, so watches are numbered (`WatchlistTests.anAnswerToAnEarlierWatchIsIgnored`);
 /// - a user arrives in the same message as the watch, behind it: the answer tells how things stand when the whole message
 ///   has been looked at (`theAnswerKnowsAllOfItsMessage`);
 /// - the last connection ends, another comes and ends within the grace: the first end's time counts no more
@@ -58,7 +58,7 @@ package struct UserHome {
     }
 
     private struct User {
-        var connections = 0
+        var connections: UInt32 = 0
         /// Which leave it is whose time runs; 0: none.
         var leave: UInt32 = 0
         var watchers: LoopSet = []

@@ -1,22 +1,32 @@
 import Bytes
 
-/// A user of an app, as a key of tables: byte for byte, as everywhere.
+/// A user of an app, as a key of tables: byte for byte, as everywhere. 16 bytes, for a home keeps one for each user online.
 package struct UserKey: Hashable, Sendable {
-    package let id: String
-    /// The app's index.
-    package let app: Int
+    private let text: SharedBytes
     /// The same only within this process.
-    package let code: UInt64
+    let code: UInt32
+    private let appIndex: UInt32
 
     package init(_ id: String, of app: Int) {
-        self.id = id
-        self.app = app
-        var id = id
-        code = id.withUTF8 { KeyedHash.hash(UnsafeRawBufferPointer($0), seed: UInt64(truncatingIfNeeded: app)) }
+        self.init(.copy(id), of: app)
     }
 
+    /// The same of its UTF-8.
+    init(_ id: SharedBytes, of app: Int) {
+        text = id
+        appIndex = UInt32(truncatingIfNeeded: app)
+        code = UInt32(
+            truncatingIfNeeded: id.withUnsafeBytes { KeyedHash.hash($0, seed: UInt64(truncatingIfNeeded: app)) })
+    }
+
+    package var id: String { text.string }
+    /// The app's index.
+    package var app: Int { Int(appIndex) }
+
     package static func == (left: UserKey, right: UserKey) -> Bool {
-        left.code == right.code && left.app == right.app && left.id.hasSameBytes(as: right.id)
+        left.code == right.code && left.appIndex == right.appIndex
+            && (left.text === right.text
+                || left.text.withUnsafeBytes { bytes in right.text.withUnsafeBytes { $0.equals(bytes) } })
     }
 
     package func hash(into hasher: inout Hasher) {
@@ -25,6 +35,6 @@ package struct UserKey: Hashable, Sendable {
 
     /// The loop that knows who of the user's connections there are, by the highest bits of the code.
     package func home(loops: Int) -> Int {
-        Int(truncatingIfNeeded: code.multipliedFullWidth(by: UInt64(loops)).high)
+        Int(truncatingIfNeeded: (UInt64(code) &* UInt64(loops)) >> 32)
     }
 }

@@ -22,19 +22,20 @@ final class CourierApp {
     var underWay: Int { fresh.underWay + again.underWay }
 }
 
-/// Decides which line sends next: the apps in turn, so that one whose endpoints are slow or many leaves places to the others.
+/// Decides which line sends next: of the app that has the fewest requests under way, and among those in turn, so that one
+/// whose endpoints are slow or many leaves places to the others.
 ///
-/// A quarter of the places is each app's own, and one more is taken only while all who wait have theirs. The last quarter is
-/// left to apps that have less, where there are several: what is slow would hold it for as long as a request may take. Lines
-/// whose last request failed have half of the places, and in them the same rules: what fails may take long to fail.
+/// Where several apps have endpoints, the last quarter of the places is left to those that have less than their even share
+/// of it, and one at least: what is slow would hold it for as long as a request may take, and however many apps are slow,
+/// one that has nothing under way finds a place. Lines whose last request failed have half of the places, and in them the
+/// same rules: what fails may take long to fail.
 ///
-/// Only apps with lines that may send are in turn, and of those only few can have a quarter of the places, so that however
-/// many apps there are, few are looked at.
+/// Looks at the apps with lines that may send, and at no others.
 struct Turns {
     private let requestsMax: Int
     /// Apps that have endpoints.
-    private var appCount = 0
-    /// Apps with lines that may send, the next first; some may have none any more.
+    private(set) var appCount = 0
+    /// Apps with lines that may send, who sent last behind.
     private var fresh = Row<CourierApp>()
     private var again = Row<CourierApp>()
     /// Requests under way, and those of them that are made again.
@@ -64,26 +65,32 @@ struct Turns {
     }
 
     /// Takes the turns of all lines of the endpoint, until `makeReady` gives them back.
-    func removeReady(of endpoint: Endpoint) {
-        endpoint.app.fresh.ready.removeAll { $0.endpoint === endpoint }
-        endpoint.app.again.ready.removeAll { $0.endpoint === endpoint }
+    mutating func removeReady(of endpoint: Endpoint) {
+        removeReady(of: endpoint, \.fresh, \.fresh)
+        removeReady(of: endpoint, \.again, \.again)
+    }
+
+    private mutating func removeReady(
+        of endpoint: Endpoint, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
+        _ row: WritableKeyPath<Turns, Row<CourierApp>>
+    ) {
+        let app = endpoint.app
+        app[keyPath: lane].ready.removeAll { $0.endpoint === endpoint }
+        guard app[keyPath: lane].isInTurn, app[keyPath: lane].ready.isEmpty else { return }
+        app[keyPath: lane].isInTurn = false
+        self[keyPath: row].removeAll { $0 === app }
     }
 
     /// The line that sends now, which has a place until `end`; nil where none may.
     mutating func next() -> DeliveryLine? {
         guard underWay < requestsMax else { return nil }
-        let line: DeliveryLine
-        if let failed = next(\.again, \.again, taken: againUnderWay, of: max(1, requestsMax / 2)) {
+        let failed = first(of: \.again, again, taken: againUnderWay, of: max(1, requestsMax / 2))
+        let first = first(of: \.fresh, fresh, taken: underWay, of: requestsMax)
+        if let failed, failed.cost <= first?.cost ?? .max {
             againUnderWay += 1
-            line = failed
-        } else if let first = next(\.fresh, \.fresh, taken: underWay, of: requestsMax) {
-            line = first
-        } else {
-            return nil
+            return take(failed.place, \.again, \.again)
         }
-        underWay += 1
-        line.state = .underWay
-        return line
+        return first.flatMap { take($0.place, \.fresh, \.fresh) }
     }
 
     /// Gives a place back.
@@ -100,42 +107,41 @@ struct Turns {
         line.state = .idle
     }
 
-    private mutating func next(
-        _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>, _ row: WritableKeyPath<Turns, Row<CourierApp>>,
-        taken: Int, of places: Int
-    ) -> DeliveryLine? {
+    /// Who of the row is next, where one may: its place in it, and what it has under way.
+    private func first(
+        of lane: KeyPath<CourierApp, CourierApp.Lane>, _ row: Row<CourierApp>, taken: Int, of places: Int
+    ) -> (place: Int, cost: Int)? {
         guard taken < places else { return nil }
-        // Whoever has his share already goes behind the others. Where all have, each is where he was when all were looked at.
-        for _ in 0..<self[keyPath: row].count {
-            guard let app = self[keyPath: row].first else { break }
-            self[keyPath: row].removeFirst()
-            guard !app[keyPath: lane].ready.isEmpty else {
-                app[keyPath: lane].isInTurn = false
-                continue
-            }
-            self[keyPath: row].append(app)
-            if app.underWay < share(of: requestsMax), app[keyPath: lane].underWay < share(of: places) {
-                return take(app, lane)
-            }
+        let isLaneFull = taken >= places - left(of: places)
+        let isFull = underWay >= requestsMax - left(of: requestsMax)
+        return row.least { app in
+            guard !isLaneFull || app[keyPath: lane].underWay < share(of: places),
+                !isFull || app.underWay < share(of: requestsMax)
+            else { return nil }
+            return app.underWay
         }
-        guard taken < places - left(of: places), underWay < requestsMax - left(of: requestsMax),
-            let app = self[keyPath: row].first
-        else { return nil }
-        self[keyPath: row].removeFirst()
-        self[keyPath: row].append(app)
-        return take(app, lane)
     }
 
-    private func share(of places: Int) -> Int { max(1, places / 4) }
-
+    /// The places that are kept for apps that have less than their share of them.
     private func left(of places: Int) -> Int { appCount > 1 ? places / 4 : 0 }
 
-    private func take(
-        _ app: CourierApp, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>
+    /// What each app may have of them.
+    private func share(of places: Int) -> Int { max(1, places / 4 / max(1, appCount)) }
+
+    /// Lets the app at that place of the row send, and then go behind all others.
+    private mutating func take(
+        _ place: Int, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
+        _ row: WritableKeyPath<Turns, Row<CourierApp>>
     ) -> DeliveryLine? {
-        guard let line = app[keyPath: lane].ready.first else { return nil }
+        guard let app = self[keyPath: row].remove(at: place), let line = app[keyPath: lane].ready.first else {
+            return nil
+        }
         app[keyPath: lane].ready.removeFirst()
+        app[keyPath: lane].isInTurn = !app[keyPath: lane].ready.isEmpty
+        if app[keyPath: lane].isInTurn { self[keyPath: row].append(app) }
         app[keyPath: lane].underWay += 1
+        underWay += 1
+        line.state = .underWay
         return line
     }
 }

@@ -11,8 +11,8 @@ package struct CourierLimits: Sendable, Equatable {
     /// Lines of one endpoint: a channel's events are of one line, which has one request under way, so that they come in their
     /// order. An endpoint that takes batches has one line.
     package var linesPerEndpoint = 8
-    /// Requests under way; half of them at most of lines whose last request failed, and a quarter of one app while others
-    /// wait (`Turns`).
+    /// Requests under way; half of them at most of lines whose last request failed, and the last quarter for apps that have
+    /// few (`Turns`).
     package var requestsMax = 128
     /// Events of one batch.
     package var batchEventsMax = 100
@@ -31,14 +31,23 @@ package struct CourierLimits: Sendable, Equatable {
     package var connectTimeout = Duration.seconds(5)
     /// Time for all of a request.
     package var requestTimeout = Duration.seconds(10)
+    /// How long certificates that were read of a file are good for, in whole seconds: one that is replaced is read by then.
+    package var certificatesKept = Duration.seconds(60)
     /// Bytes that are read of an answer, head or body, none of which is kept.
     package var responseBytesMax = 64 << 10
 
     package init() {}
 
-    /// Descriptors that the courier may have at once: two sockets of a connection that is tried by IPv4 and IPv6 side by side,
-    /// and some for the resolver's threads and libcurl's own.
-    package var descriptorsMax: Int { 2 * requestsMax + 64 }
+    /// Names whose resolving was given up at `connectTimeout` and may still go on, an even share for each app; an app that
+    /// has it makes no request until there are fewer.
+    package var lingeringResolvesMax = 64
+    /// How long such a resolving is taken to go on: longer than the system's resolver asks three servers twice.
+    package var lingeringResolve = Duration.seconds(60)
+
+    /// Descriptors that the courier may have at once. For a request three: a name that is being resolved has two of libcurl's
+    /// and the resolver's socket, and a connection that is tried by IPv4 and IPv6 side by side has two. For a resolving that
+    /// was given up two; and some of libcurl's own.
+    package var descriptorsMax: Int { 3 * requestsMax + 2 * lingeringResolvesMax + 16 }
 
     /// What keeping an event costs beside its text, in bytes.
     static let bytesPerEvent = 96

@@ -12,6 +12,7 @@ final class CourierLoop {
     private let logger: Logger
     private var plan: DeliveryPlan
     private var transfers: [ObjectIdentifier: Transfer] = [:]
+    private var lingering: LingeringResolves
     /// When the hub ends: the time that is left.
     private var end: Instant?
 
@@ -23,6 +24,7 @@ final class CourierLoop {
         self.metrics = metrics
         self.logger = logger
         plan = DeliveryPlan(configuration.limits, metrics, random: SystemRandomNumberGenerator())
+        lingering = LingeringResolves(configuration.limits)
     }
 
     /// Runs until the inbox says stop, and what waits is delivered or its time is over.
@@ -61,6 +63,10 @@ final class CourierLoop {
     private func depart() {
         let now = Instant.read()
         while let departure = plan.nextDeparture(now: now, milliseconds: millisecondsSince1970()) {
+            guard lingering.mayBegin(departure.endpoint.app.id, of: plan.appCount, at: now) else {
+                finish(departure, .failed(.name), startedAt: now)
+                continue
+            }
             guard let transfer = Transfer(departure, configuration, at: now), inbox.multi.add(transfer) else {
                 finish(departure, .failed(.broken), startedAt: now)
                 continue
@@ -71,6 +77,7 @@ final class CourierLoop {
 
     private func ended(_ transfer: Transfer, _ code: CURLcode) {
         let result = transfer.result(code)
+        if transfer.wasResolving(code) { lingering.add(transfer.departure.endpoint.app.id, at: .read()) }
         inbox.multi.remove(transfer)
         transfers[ObjectIdentifier(transfer)] = nil
         finish(transfer.departure, result, startedAt: transfer.startedAt)

@@ -36,6 +36,8 @@ struct DeliveryPlan {
     private(set) var bytesWaiting = 0
     /// Requests under way.
     var underWay: Int { turns.underWay }
+    /// Apps that have endpoints.
+    var appCount: Int { turns.appCount }
     /// When a pause ends; nil where there is none.
     var nextDeadline: Instant? { pauses.last?.until }
 

@@ -26,6 +26,28 @@ struct Row<Element> {
         if head == elements.count || (head >= 64 && head * 2 >= elements.count) { dropHead() }
     }
 
+    /// The place of the element for which `cost` is least, the first of several, counted from the first; nil where it is nil
+    /// for all of them.
+    func least(_ cost: (Element) -> Int?) -> (place: Int, cost: Int)? {
+        var least: (place: Int, cost: Int)?
+        for place in head..<elements.count {
+            guard let cost = elements[place].flatMap(cost), cost < least?.cost ?? .max else { continue }
+            least = (place - head, cost)
+            if cost == 0 { break }
+        }
+        return least
+    }
+
+    /// Removes the element at that place, counted from the first. Linear in how many there are behind it.
+    mutating func remove(at place: Int) -> Element? {
+        guard (0..<count).contains(place) else { return nil }
+        guard place > 0 else {
+            defer { removeFirst() }
+            return first
+        }
+        return elements.remove(at: head + place)
+    }
+
     /// Removes the last element.
     mutating func removeLast() {
         guard head < elements.count else { return }

@@ -65,6 +65,11 @@ final class Transfer {
         }
     }
 
+    /// Whether it was given up while its name was being resolved, which then goes on without it.
+    func wasResolving(_ code: CURLcode) -> Bool {
+        code == CURLE_OPERATION_TIMEDOUT && carillon_curl_has_resolved(easy) == 0
+    }
+
     private static func headers(of departure: Departure) -> UnsafeMutablePointer<curl_slist>? {
         var fields = [
             "Content-Type: application/json", "X-Pusher-Key: \(departure.endpoint.credentials.key)",
@@ -89,6 +94,7 @@ final class Transfer {
         request.headers = headers
         request.connect_milliseconds = milliseconds(configuration.limits.connectTimeout)
         request.total_milliseconds = milliseconds(configuration.limits.requestTimeout)
+        request.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
         // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
         request.context = Unmanaged.passUnretained(self).toOpaque()
         request.open_socket = { context, _, address in

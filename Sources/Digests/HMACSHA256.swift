@@ -34,9 +34,18 @@ package struct HMACSHA256: Sendable {
 
     /// The code of the message that `begin()` started.
     package func finish(_ message: SHA256) -> SHA256Digest {
-        var outer = outer
-        message.finish().withUnsafeBytes { outer.update($0) }
-        return outer.finish()
+        finish(message.finish())
+    }
+
+    private func finish(_ inner: SHA256Digest) -> SHA256Digest {
+        inner.withUnsafeBytes { inner in outer.finishBlock(with: inner.count) { $0.copyMemory(from: inner) } }
+    }
+
+    /// The code of a short message, `count` bytes that `fill` writes.
+    package func authenticationCode(
+        of count: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Void
+    ) -> SHA256Digest {
+        finish(inner.finishBlock(with: count, filling: fill))
     }
 
     /// The code of one piece.

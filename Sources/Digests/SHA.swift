@@ -11,15 +11,18 @@ import COpenSSL
 package struct SHA1: Sendable {
     private var words: (UInt64, UInt64, UInt32) = (0, 0, 0)
 
-    /// The digest of the concatenation of both pieces.
+    /// The digest of the concatenation of both pieces, which are short: they are copied.
     package init(_ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer = .init(start: nil, count: 0)) {
         var context = SHA_CTX()
         carillon_sha1_init(&context)
-        carillon_sha1_update(&context, first.baseAddress, first.count)
-        carillon_sha1_update(&context, second.baseAddress, second.count)
-        Swift.withUnsafeMutableBytes(of: &words) { target in
-            carillon_sha1_final(&context, target.baseAddress?.assumingMemoryBound(to: UInt8.self))
+        Block.withEach(of: first.count + second.count) { room in
+            room.copyMemory(from: first)
+            UnsafeMutableRawBufferPointer(rebasing: room[first.count...]).copyMemory(from: second)
+        } body: {
+            carillon_sha1_block(&context, $0)
         }
+        let pair = { (high: UInt32, low: UInt32) in (UInt64(high) << 32 | UInt64(low)).bigEndian }
+        words = (pair(context.h0, context.h1), pair(context.h2, context.h3), context.h4.bigEndian)
     }
 
     /// Calls `body` with the 20 bytes.
@@ -36,6 +39,13 @@ package struct SHA256Digest: Sendable {
         Swift.withUnsafeMutableBytes(of: &words) { target in
             carillon_sha256_final(&context, target.baseAddress?.assumingMemoryBound(to: UInt8.self))
         }
+    }
+
+    /// The state of a context that has taken its last block.
+    fileprivate init(state context: borrowing SHA256_CTX) {
+        let state = context.h
+        let pair = { (high: UInt32, low: UInt32) in (UInt64(high) << 32 | UInt64(low)).bigEndian }
+        words = (pair(state.0, state.1), pair(state.2, state.3), pair(state.4, state.5), pair(state.6, state.7))
     }
 
     /// Calls `body` with the 32 bytes.
@@ -81,6 +91,13 @@ package struct SHA256: Sendable {
     package func finish() -> SHA256Digest {
         var copy = context
         return SHA256Digest(finishing: &copy)
+    }
+
+    /// The digest of the one block taken so far and of a short message behind it, `count` bytes that `fill` writes.
+    func finishBlock(with count: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Void) -> SHA256Digest {
+        var copy = context
+        Block.withEach(of: count, behind: 64, filling: fill) { carillon_sha256_block(&copy, $0) }
+        return SHA256Digest(state: copy)
     }
 
     /// The digest of `bytes`.

@@ -101,10 +101,10 @@ enum LogPage {
 
     /// Where there are no events there is one row, of an epoch and NULLs.
     init(_ rows: Rows, _ read: StreamRead) throws(MalformedAnswer) {
-        guard rows.columns == 5, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch),
+        guard rows.columns == 5, rows.count > 0, let epoch = rows.string(0, 0, known: read.epoch.string),
             let top = rows.integer(0, 1)
         else { throw MalformedAnswer() }
-        guard epoch == read.epoch else {
+        guard epoch.hasSameBytes(as: read.epoch.string) else {
             self = .none(.otherEpoch)
             return
         }

@@ -1,3 +1,4 @@
+import Bytes
 import Logging
 import Metrics
 import Postgres
@@ -27,7 +28,7 @@ final class Reader {
     private let lost: () -> Void
     private var slot: ConnectionSlot?
     /// The epoch read last: nearly all streams have the same one, and share its text.
-    private var epoch = ""
+    private var life = Epoch("")
     /// Whether hello was said and queries may be sent.
     private(set) var isUp = false
 
@@ -78,10 +79,15 @@ final class Reader {
                 ticket.stream.withUser { users.append($0) }
                 ticket.stream.withTopic { topics.append($0) }
             }
+            // All in one row: libpq takes a thousand instructions for each.
             ask(
-                "SELECT epoch, top FROM sync.positions($1::text[], $2::text[])", [users.closed(), topics.closed()]
+                """
+                SELECT epoch, array_agg(place), array_agg(top) \
+                FROM sync.positions($1::text[], $2::text[]) WITH ORDINALITY AS p(user_id, topic, epoch, top, place) \
+                GROUP BY epoch
+                """, [users.closed(), topics.closed()]
             ) { [weak self] rows throws(MalformedAnswer) in
-                answered(.positions(try self?.positions(rows) ?? []))
+                answered(.positions(try self?.positions(rows, of: tickets.count) ?? []))
             }
         case .replay(let ticket, let after):
             ask(
@@ -220,16 +226,22 @@ final class Reader {
         }
     }
 
-    private func positions(_ rows: Rows) throws(MalformedAnswer) -> [StreamPosition] {
-        var positions: [StreamPosition] = []
-        positions.reserveCapacity(rows.count)
+    /// A row for each epoch, nearly always one: which of the `count` streams asked about are in it, counted from 1, and
+    /// where each of them stands.
+    private func positions(_ rows: Rows, of count: Int) throws(MalformedAnswer) -> [StreamPosition] {
+        let unknown = StreamPosition(epoch: "", offset: -1)
+        var positions = [StreamPosition](repeating: unknown, count: count)
         for row in 0..<rows.count {
-            guard let epoch = rows.string(row, 0, known: epoch), let top = rows.integer(row, 1) else {
-                throw MalformedAnswer()
+            guard let epoch = rows.string(row, 0, known: life.string), let places = rows.integers(row, 1),
+                let tops = rows.integers(row, 2), places.count == tops.count
+            else { throw MalformedAnswer() }
+            if !epoch.hasSameBytes(as: life.string) { life = Epoch(epoch) }
+            for (place, top) in zip(places, tops) {
+                guard place >= 1, place <= count else { throw MalformedAnswer() }
+                positions[Int(place) - 1] = StreamPosition(in: life, offset: top)
             }
-            self.epoch = epoch
-            positions.append(StreamPosition(epoch: epoch, offset: top))
         }
+        guard positions.allSatisfy({ $0.offset >= 0 }) else { throw MalformedAnswer() }
         return positions
     }
 

@@ -21,7 +21,10 @@ extension Tail {
             // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
             // position does not contain.
             guard let place = watches.place(of: ticket.stream) else { continue }
-            if watches[place].settle(ticket, position, &outputs) == .healing { heal(ticket) }
+            if watches[place].settle(ticket, position, &outputs) == .healing {
+                targets[ticket.stream] = position.offset
+                heal(ticket)
+            }
         }
     }
 
@@ -80,13 +83,14 @@ extension Tail {
             // Still healing: the reconnect checks it again.
         } else if isWhole, page.count >= pageRows {
             heal(ticket)
-        } else if isWhole, watch.delivered >= watch.target {
+        } else if isWhole, watch.delivered >= targets[ticket.stream, default: 0] {
             watch.phase = .live
         } else {
             watch.phase = .lapsed
             askPosition(ticket)
         }
         watches[ticket.stream] = watch
+        if watch.phase != .healing { targets[ticket.stream] = nil }
         guard isSound else { throw MalformedAnswer() }
     }
 
@@ -105,7 +109,7 @@ extension Tail {
                 return true
             case .healing:
                 guard let offset = page.offset(row) else { return false }
-                watch.target = max(watch.target, offset)
+                targets[stream] = max(targets[stream, default: 0], offset)
             case .live:
                 switch step(page, row, stream, &watch, &outputs) {
                 case .done: break
@@ -113,7 +117,7 @@ extension Tail {
                 case .gap:
                     // Nothing known makes one: the snapshots rule it out. The log is the judge.
                     watch.phase = .healing
-                    watch.target = page.offset(row) ?? watch.delivered
+                    targets[stream] = page.offset(row) ?? watch.delivered
                     heal(Ticket(stream, watch.serial))
                 }
             }
@@ -144,8 +148,7 @@ extension Tail.Watch {
         switch phase {
         case .positioning:
             outputs.append(.positioned(ticket.stream, serial: serial, position))
-        case .checking where position.epoch == epoch && position.offset >= delivered:
-            target = position.offset
+        case .checking where position.life == life && position.offset >= delivered:
             phase = position.offset == delivered ? .live : .healing
             return phase
         case .checking, .lapsed:

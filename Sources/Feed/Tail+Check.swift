@@ -32,8 +32,8 @@ extension Tail {
     }
 
     /// Something else has seen the stream in another epoch: it is asked about at once.
-    package mutating func suspected(_ stream: StreamID, otherThan epoch: String) {
-        guard previous != nil, let watch = watches[stream], watch.phase == .live, watch.epoch == epoch else { return }
+    package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
+        guard previous != nil, let watch = watches[stream], watch.phase == .live, watch.life == epoch else { return }
         watches[stream]?.phase = .checking
         askPosition(Ticket(stream, watch.serial))
     }
@@ -41,13 +41,14 @@ extension Tail {
     mutating func nextCheck() -> Query? {
         guard case .due = check else { return nil }
         var lot: [Ticket] = []
-        var turns = rota.count
-        while turns > 0, lot.count < FeedLimits.positionsPerQuery, let ticket = rota.popFirst() {
+        var turns = watches.count
+        while turns > 0, lot.count < FeedLimits.positionsPerQuery {
             turns -= 1
-            guard let watch = watches[ticket.stream], watch.serial == ticket.serial else { continue }
-            rota.append(ticket)
+            if checkedFrom == 0 { checkedFrom = watches.count }
+            checkedFrom = min(checkedFrom, watches.count) - 1
+            let watch = watches[checkedFrom]
             // The others are being read anyway.
-            if watch.phase == .live { lot.append(ticket) }
+            if watch.phase == .live { lot.append(Ticket(watches.stream(at: checkedFrom), watch.serial)) }
         }
         check = lot.isEmpty ? .idle : .reading
         return lot.isEmpty ? nil : .check(lot)
@@ -61,7 +62,7 @@ extension Tail {
             guard let place = watches.place(of: ticket.stream) else { continue }
             let watch = watches[place]
             guard watch.serial == ticket.serial, watch.phase == .live else { continue }
-            if position.epoch != watch.epoch || position.offset < watch.delivered {
+            if position.life != watch.life || position.offset < watch.delivered {
                 // Read later than all that was delivered: it holds at once, and rows up to it are dropped.
                 watches[place].restart(at: position)
                 outputs.append(.reset(ticket.stream, position))
@@ -88,7 +89,7 @@ extension Tail {
             else { continue }
             gapCount += 1
             watches[ticket.stream]?.phase = .healing
-            watches[ticket.stream]?.target = position
+            targets[ticket.stream] = position
             heal(ticket)
         }
     }
@@ -97,7 +98,7 @@ extension Tail {
 extension Tail.Watch {
     /// What comes next counts from there.
     mutating func restart(at position: StreamPosition) {
-        epoch = position.epoch
+        life = position.life
         delivered = position.offset
         phase = .live
     }

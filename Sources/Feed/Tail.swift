@@ -86,9 +86,8 @@ package struct Tail {
         let serial: UInt32
         var phase = Phase.positioning
         var delivered: Int64 = 0
-        /// The highest offset known of while healing: a replay that ends below it found the log cut.
-        var target: Int64 = 0
-        var epoch = ""
+        /// Of what; nil before the position is known.
+        var life: Epoch?
     }
 
     /// A read of the tail in pages. `first` is the snapshot of its first page: the next `previous`, for events that a
@@ -101,6 +100,8 @@ package struct Tail {
     private let streamsMax: Int
     let pageRows: Int
     var watches = StreamTable<Watch>()
+    /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
+    var targets: [StreamID: Int64] = [:]
     var toPosition = TicketQueue()
     var toHeal = TicketQueue()
     /// The snapshot up to which the tail has been read; nil while there is no connection.
@@ -111,8 +112,9 @@ package struct Tail {
     /// Something may have been committed since the snapshot of the tail read last, or under way.
     var isWoken = false
     var underWay: Query?
-    /// Every watch has one good ticket here, which comes round and round.
-    var rota = TicketQueue()
+    /// Watches at places below this one have still to be looked at in this round of checks. From the end on: whichever
+    /// watch takes the place of one that ends has had its turn, or has it still.
+    var checkedFrom = 0
     var check = Check.idle
     /// Streams found behind by checks.
     package internal(set) var gapCount = 0
@@ -129,7 +131,7 @@ package struct Tail {
     /// Streams watched.
     package var streamCount: Int { watches.count }
     /// Tickets waiting for their turn, those of ended watches among them.
-    package var waitingTickets: Int { toPosition.count + toHeal.count + rota.count }
+    package var waitingTickets: Int { toPosition.count + toHeal.count }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
     /// Whether a query's answer is awaited.
@@ -153,12 +155,17 @@ package struct Tail {
         let isNameable =
             stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
-        guard isNameable, watches.count < streamsMax || watches[stream] != nil else {
+        let place = watches.place(of: stream)
+        guard isNameable, watches.count < streamsMax || place != nil else {
             outputs.append(.refused(stream, serial: serial))
             return
         }
-        watches[stream] = Watch(serial: serial)
-        Self.draw(Ticket(stream, serial), &rota, watches)
+        if let place {
+            watches[place] = Watch(serial: serial)
+            targets[stream] = nil
+        } else {
+            _ = watches.insert(Watch(serial: serial), for: stream)
+        }
         // Without a connection there is no queue to wait in: `connected` asks for all.
         if previous != nil { askPosition(Ticket(stream, serial)) }
     }
@@ -166,6 +173,7 @@ package struct Tail {
     /// The home loop has nobody left who wants it.
     package mutating func unwatch(_ stream: StreamID) {
         watches[stream] = nil
+        targets[stream] = nil
     }
 
     // MARK: The connection
@@ -186,6 +194,7 @@ package struct Tail {
             if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }
             askPosition(Ticket(stream, watch.serial))
         }
+        targets.removeAll()
     }
 
     /// The connection is gone, and with it the answer to the query under way.
@@ -266,6 +275,6 @@ package struct Tail {
     }
 
     func isGood(_ ticket: Ticket) -> Bool {
-        watches[ticket.stream]?.serial == ticket.serial
+        watches.place(of: ticket.stream).map { watches[$0].serial == ticket.serial } ?? false
     }
 }

@@ -13,6 +13,8 @@ final class Acceptor: EventSource {
 
     /// How long accepting rests when the process is out of descriptors; the backlog holds who waits.
     static let exhaustionPause = Duration.milliseconds(100)
+    /// How long it rests while the descriptors that it needs are those of connections about to be closed.
+    static let departurePause = Duration.milliseconds(1)
     /// Connections taken in one tick, so that a flood of them does not hold up those that are there.
     static let acceptsPerTickMax = 64
 
@@ -31,6 +33,7 @@ final class Acceptor: EventSource {
 
     override func ready(_ readiness: Readiness) {
         for _ in 0..<Self.acceptsPerTickMax {
+            if census.awaitsDepartures { return rest(Self.departurePause) }
             switch socket.accept() {
             case .connection(let descriptor, let address):
                 switch census.arrived(from: address, at: loop.now) {
@@ -47,11 +50,14 @@ final class Acceptor: EventSource {
                 return
             case .exhausted:
                 metrics.exhaustions.add()
-                loop.setInterest(self, [])
-                loop.setDeadline(self, loop.now.advanced(by: Self.exhaustionPause))
-                return
+                return rest(Self.exhaustionPause)
             }
         }
+    }
+
+    private func rest(_ pause: Duration) {
+        loop.setInterest(self, [])
+        loop.setDeadline(self, loop.now.advanced(by: pause))
     }
 
     override func deadlineReached() {

@@ -11,9 +11,9 @@ package protocol ChannelDirectory {
     func app(id: String) -> App?
     func app(key: String) -> App?
 
-    /// Whether so much is on its way between loops that nothing more should be published: answers alone hold nobody back
-    /// who has many connections.
-    var isOverloaded: Bool { get }
+    /// Whether so much of the app's is on its way between loops that nothing more should be published or asked: answers
+    /// alone hold nobody back who has many connections.
+    func isOverloaded(by app: App) -> Bool
 
     /// Publishes to each channel, and tells what the hub knows of each of them afterwards, in their order.
     func publish(

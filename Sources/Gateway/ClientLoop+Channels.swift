@@ -13,8 +13,11 @@ extension ClientLoop {
         let target = hubContext.home(of: request.key)
         if case .relay = request {
             // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than he is.
-            guard !isOverloaded else { return metrics.engine.droppedClientEvent() }
-            if target != number { metrics.publishes.add() }
+            let app = request.key.app
+            guard !metrics.publishes.isFull(for: app, max: publishesUnderWayMax) else {
+                return metrics.engine.droppedClientEvent()
+            }
+            if target != number { metrics.publishes.add(of: app) }
         }
         if target == number {
             received(request, from: number)
@@ -26,6 +29,10 @@ extension ClientLoop {
     // MARK: At home
 
     func received(_ request: ChannelRequest, from loop: Int) {
+        if mayMakeRoom(for: request) { makeRoom(for: request, from: loop) } else { atHome(request, from: loop) }
+    }
+
+    func atHome(_ request: ChannelRequest, from loop: Int) {
         atChannelHome { home, now, effects in home.received(request, from: loop, now: now, &effects) }
     }
 
@@ -74,14 +81,15 @@ extension ClientLoop {
             } else {
                 hubContext.mailboxes[target].post(.answer(answer))
             }
-        case .broadcast(let loops, let key, let frame, let except):
+        case .broadcast(let loops, let key, let frame, let except, let isEvent):
             let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {
                 if target == number {
                     deliver(frame, variants, to: key, except: except)
                 } else {
-                    metrics.publishes.add()
-                    hubContext.mailboxes[target].post(.publish(key, frame, except: except, variants))
+                    if isEvent { metrics.publishes.add(of: key.app) }
+                    hubContext.mailboxes[target].post(
+                        .publish(key, frame, except: except, variants, isEvent: isEvent))
                 }
             }
         case .webhook(let app, let event):

@@ -33,12 +33,27 @@ extension ClientLoop: ChannelDirectory {
                 let own = zip(publications, places).lazy.filter { $0.1 == home }.map(\.0)
                 gather.take(loop.publish(own, of: app, gather), at: place)
             }
-            if home == number { part(self) } else { hubContext.mailboxes[home].post(.ask(part)) }
+            if home == number { part(self) } else { ask(home, for: app, part) }
         }
         return nil
     }
 
-    var isOverloaded: Bool { metrics.publishes.count > limits.publishesUnderWayMax }
+    func isOverloaded(by app: App) -> Bool {
+        metrics.publishes.isFull(for: app.index, max: publishesUnderWayMax)
+    }
+
+    /// What all loops together may have before them of apps' backends and clients.
+    var publishesUnderWayMax: Int { limits.publishesUnderWayMax * hubContext.mailboxes.count }
+
+    /// Has another loop do something for the app's backend, which is in the app's backlog until it does.
+    private func ask(_ target: Int, for app: App, _ question: @escaping @Sendable (ClientLoop) -> Void) {
+        metrics.publishes.add(of: app.index)
+        hubContext.mailboxes[target].post(
+            .ask { loop in
+                loop.metrics.publishes.subtract(of: app.index)
+                question(loop)
+            })
+    }
 
     /// Publishes to channels whose home is this loop, and has the other loops that have subscribers say when they have
     /// taken all of it: what is asked stands behind what was published in their mailboxes.
@@ -53,7 +68,7 @@ extension ClientLoop: ChannelDirectory {
         }
         for target in hubContext.mailboxes.indices where target != number && takers.contains(loop: target) {
             gather.wait()
-            hubContext.mailboxes[target].post(.ask { _ in gather.waited() })
+            ask(target, for: app) { _ in gather.waited() }
         }
         return facts
     }
@@ -68,8 +83,8 @@ extension ClientLoop: ChannelDirectory {
     ) -> [String: ChannelFacts]? {
         let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
             // A stream's name is told by each loop that has somebody in it, an ordinary channel's by its home alone.
-            var all = [String: ChannelFacts](minimumCapacity: parts.reduce(0) { $0 + $1.count })
-            for part in parts {
+            var all: [String: ChannelFacts] = [:]
+            for part in parts where all.count <= max {
                 all.merge(part) { left, right in
                     var sum = left
                     sum.subscriptionCount += right.subscriptionCount
@@ -78,11 +93,14 @@ extension ClientLoop: ChannelDirectory {
             }
             return all
         }
+        let found = FoundChannels(max: max)
         let parts = gather(
-            from: Array(hubContext.mailboxes.indices),
+            from: Array(hubContext.mailboxes.indices), for: app,
             { loop in
+                guard !found.areTooMany else { return [:] }
                 let ordinary = loop.channelHome.channels(
-                    of: app, prefix: prefix, max: max, now: loop.loop.now.nanoseconds)
+                    of: app, prefix: prefix, now: loop.loop.now.nanoseconds, until: { found.isOneTooMany() })
+                guard !found.areTooMany else { return ordinary }
                 return ordinary.merging(loop.hub.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
             }, { answer(merge($0)) })
         return parts.map(merge)
@@ -98,13 +116,13 @@ extension ClientLoop: ChannelDirectory {
                 return facts
             }
             return gather(
-                from: Array(hubContext.mailboxes.indices), { $0.hub.channel(stream)?.memberCount ?? 0 },
+                from: Array(hubContext.mailboxes.indices), for: app, { $0.hub.channel(stream)?.memberCount ?? 0 },
                 { answer(sum($0)) }
             ).map(sum)
         }
         let key = ChannelKey(app.index, channel)
         return gather(
-            from: [hubContext.home(of: key)],
+            from: [hubContext.home(of: key)], for: app,
             { loop in loop.channelHome.facts(of: key, now: loop.loop.now.nanoseconds) }, { answer($0[0]) }
         )?[0]
     }
@@ -113,24 +131,27 @@ extension ClientLoop: ChannelDirectory {
         in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
     ) -> [String]? {
         let key = ChannelKey(app.index, channel)
-        return gather(from: [hubContext.home(of: key)], { $0.channelHome.users(in: key) }, { answer($0[0]) })?[0]
+        return gather(
+            from: [hubContext.home(of: key)], for: app, { $0.channelHome.users(in: key) }, { answer($0[0]) })?[0]
     }
 
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
         let user = UserKey(userID, of: app.index)
-        return gather(from: Array(hubContext.mailboxes.indices), { $0.terminate(user) }, { _ in answer() }).map { _ in }
+        return gather(
+            from: Array(hubContext.mailboxes.indices), for: app, { $0.terminate(user) }, { _ in answer() }
+        ).map { _ in }
     }
 
     /// Has each of these loops, in order and none twice, give its part. Returned where there is only this one; else `answer`
     /// gets them.
     private func gather<Part: Sendable>(
-        from loops: [Int], _ part: @escaping @Sendable (ClientLoop) -> Part,
+        from loops: [Int], for app: App, _ part: @escaping @Sendable (ClientLoop) -> Part,
         _ answer: @escaping @Sendable ([Part]) -> Void
     ) -> [Part]? {
         if loops.isEmpty || loops == [number] { return loops.map { _ in part(self) } }
         let gather = Gather(loops.count, answer)
         for (place, target) in loops.enumerated() where target != number {
-            hubContext.mailboxes[target].post(.ask { gather.take(part($0), at: place) })
+            ask(target, for: app) { gather.take(part($0), at: place) }
         }
         if let place = loops.firstIndex(of: number) { gather.take(part(self), at: place) }
         return nil

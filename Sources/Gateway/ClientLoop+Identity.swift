@@ -31,9 +31,13 @@ extension ClientLoop {
         sweepIdentityQueue()
     }
 
+    /// Looks in one turn: each may close a connection, and other clients are served between turns.
+    static let looksPerTurn = 128
+
     /// The time of one look or of several has come.
     func identitiesDue() {
-        while let look = identityQueue.popDue(loop.now) {
+        for _ in 0..<Self.looksPerTurn {
+            guard let look = identityQueue.popDue(loop.now) else { break }
             guard let connection = connection(look.session), connection.identityLook == look.time else {
                 identityQueue.forget()
                 continue
@@ -63,7 +67,14 @@ extension ClientLoop {
     }
 
     private func setIdentityAlarm() {
-        if let identityAlarm { loop.setDeadline(identityAlarm, identityQueue.earliest) }
+        guard let identityAlarm, !awaitsIdentityTurn else { return }
+        guard let earliest = identityQueue.earliest, earliest <= loop.now else {
+            return loop.setDeadline(identityAlarm, identityQueue.earliest)
+        }
+        // More is due than is done in one turn.
+        identityAlarm.unset()
+        awaitsIdentityTurn = true
+        mailbox.post(.identitiesDue)
     }
 
     private func sweepIdentityQueue() {

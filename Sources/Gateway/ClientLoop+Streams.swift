@@ -180,7 +180,7 @@ extension ClientLoop {
             pull(connection)
         }
         channel.advanced(to: offset)
-        count(channel)
+        count(channel.subscribers.count, of: name)
     }
 
     @inline(__always)
@@ -209,14 +209,15 @@ extension ClientLoop {
         return compression.frame(frame, variants, window)
     }
 
-    /// An event has been queued to the channel's subscribers.
-    private func count(_ channel: Channel) {
-        let subscribers = channel.subscribers.count
+    /// An event has been queued to so many subscribers of the stream.
+    private func count(_ subscribers: Int, of name: StreamName) {
         metrics.fanout.record(UInt64(subscribers))
-        if channel.deliveries == nil, let name = channel.stream {
-            channel.deliveries = metrics.deliveries[name.stream.topic]
+        if let counter = topicCounters.first(where: { $0.stream.hasSameTopic(as: name.stream) })?.counter {
+            return counter.add(subscribers)
         }
-        channel.deliveries?.add(subscribers)
+        let counter = metrics.deliveries[name.stream.topic]
+        counter.add(subscribers)
+        if topicCounters.count < TopicCounters.topicsMax { topicCounters.append((name.stream, counter)) }
     }
 
     /// Tells everybody in the stream that it goes on at `position`.

@@ -42,6 +42,12 @@ final class ClientLoop {
     /// Nil where messages are never compressed.
     let compression: LoopCompression?
     private(set) var isStopping = false
+    /// Connections whose peers have gone, in that order: closed in turns.
+    var departures = DepartureLine()
+    /// Whether the next turn has been posted.
+    var awaitsDepartureTurn = false
+    /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
+    var newcomers: ContiguousArray<SessionID> = []
     var home: StreamHome
     /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
     var homeEffects: ContiguousArray<StreamHome.Effect> = []
@@ -66,10 +72,12 @@ final class ClientLoop {
     /// Whether a turn of what is due has been posted.
     var awaitsChannelTurn = false
     /// Of the loop that takes in all connections.
-    private var acceptors: [Acceptor] = []
+    private(set) var acceptors: [Acceptor] = []
     /// When whose identity is to be looked at, and what rings then.
     var identityQueue = IdentityQueue()
     private(set) var identityAlarm: Alarm?
+    /// Whether `identitiesDue` is under way to this loop.
+    var awaitsIdentityTurn = false
     /// Ciphertext of the connection that is read or written; made for the first one with TLS.
     var wire: TLSWire?
     /// TLS handshakes under way, and those that wait.
@@ -77,6 +85,8 @@ final class ClientLoop {
     private(set) var handshakeAlarm: Alarm?
     /// Whether `handshakeAlarm` is set to ring.
     var awaitsHandshakeTick = false
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    var topicCounters: [(stream: StreamID, counter: Counter)] = []
     /// Whether the database is out of reach, and connections were told so.
     var isDegraded = false
     /// Connections that are fed by pages, and what was last seen of them.
@@ -113,7 +123,9 @@ final class ClientLoop {
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
         apps = context.firstApps
-        let homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        // Or who comes would be closed for not reading a list that no queue can hold.
+        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, limits.sendQueueBytesMax / 4)
         userHome = UserHome(limits: homeLimits)
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
@@ -136,6 +148,7 @@ final class ClientLoop {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
         loop.attach(mailbox) { [unowned self] in received($0) }
+        loop.overtake = { [unowned self] in overtake() }
         holdings.pressureChanged = { [unowned self] isPressed in
             limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
         }
@@ -193,22 +206,27 @@ final class ClientLoop {
         case .usersDue:
             awaitsUserTurn = false
             usersDue()
+        case .identitiesDue:
+            awaitsIdentityTurn = false
+            identitiesDue()
         case .serve(let apps): serve(apps)
         case .replaceApps: replaceApps()
         case .verified(let id, let result): verified(id, result)
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
         case .request(let request, let from):
-            if case .relay = request { metrics.publishes.subtract() }
+            if case .relay = request { metrics.publishes.subtract(of: request.key.app) }
             received(request, from: from)
+        case .roomMade(let request, let from): atHome(request, from: from)
         case .answer(let answer): received(answer)
-        case .publish(let key, let frame, let except, let variants):
+        case .publish(let key, let frame, let except, let variants, let isEvent):
             deliver(frame, variants, to: key, except: except)
-            metrics.publishes.subtract()
+            if isEvent { metrics.publishes.subtract(of: key.app) }
         case .ask(let question): question(self)
         case .channelsDue:
             awaitsChannelTurn = false
             channelsDue()
+        case .departuresDue: closeDeparted()
         case .goOn(let id): connection(id)?.goOn()
         case .shutdown: shutdown()
         }
@@ -232,6 +250,7 @@ final class ClientLoop {
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
+            came(connection)
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
             hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
@@ -242,7 +261,11 @@ final class ClientLoop {
     func left(_ connection: Connection) {
         unwatchIdentity(of: connection)
         metrics.connections.add(-1)
-        hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        if connection.phase == .departed {
+            hubContext.census.closedDeparted()
+        } else {
+            hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+        }
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
     }
 

@@ -74,7 +74,6 @@ extension Connection {
             }
             conversation.begunAt = nil
             let consumed = request.consumed
-            conversation.keepsAlive = request.keepsAlive
             conversation.omitsBody = request.method == .head
             route(request, conversation)
             return consumed
@@ -155,9 +154,17 @@ extension Connection {
 
     // MARK: Requests sent ahead of their answers
 
-    /// Whether the next request has to wait: a client may send many ahead, and hold up neither its loop nor its own answers.
+    /// Whether so much of answers is unsent that no further request is begun. One that has been begun is read to its end, or
+    /// its time would be over without its client's doing.
+    func hasAnswersToSend(_ conversation: HTTPConversation) -> Bool {
+        output.byteCount > owner.limits.answerBytesMax && conversation.begunAt == nil
+    }
+
+    /// Whether the next request has to wait, which comes after so many of this turn: a client may send many ahead, and hold
+    /// up neither its loop nor its own answers. They come in one piece, in many, or while an answer is awaited: each is
+    /// asked about.
     func rests(_ conversation: HTTPConversation, after requests: Int) -> Bool {
-        guard requests >= owner.limits.requestsPerTurnMax || output.byteCount > owner.limits.answerBytesMax else {
+        guard requests > 0 && requests >= owner.limits.requestsPerTurnMax || hasAnswersToSend(conversation) else {
             return false
         }
         owner.metrics.reached(.pipelining)
@@ -195,6 +202,7 @@ extension Connection {
             return answer(response, keepsAlive: false)
         }
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
+        conversation.keepsAlive = request.keepsAlive
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
@@ -308,14 +316,14 @@ extension Connection {
         queue(response)
         queue(ServerEvent.errorFrame(code))
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         close(code)
     }
 
     private func newSession(_ app: App) -> Session {
         var random = SystemRandomNumberGenerator()
-        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next(), random.next()))
+        return Session(id: sessionID, app: app, socketID: SocketID(random: random.next()))
     }
 }
 

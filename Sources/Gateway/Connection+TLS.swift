@@ -97,7 +97,7 @@ extension Connection {
         if phase == .awaitingAnswer || phase == .awaitingToken { return }
         if let conversation, conversation.rest != .none { return }
         tickEnded()
-        if hasUnsent { finish() } else { drop() }
+        if hasUnsent { finish() } else { depart() }
     }
 
     /// It goes away, whatever for: a handshake under way makes room for another one.

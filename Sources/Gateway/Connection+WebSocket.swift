@@ -13,12 +13,11 @@ extension Connection {
     ///
     /// - Parameter bytes: what has still to be sent first, in the same block.
     func open(_ session: Session, behind bytes: consuming ByteWriter) {
-        self.session = session
         if let conversation {
             owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
         }
+        self.session = session
         countIn()
-        conversation = nil
         phase = .open
         owner.hub.opened(session)
         FrameWriter.appendText(to: &bytes) {
@@ -26,14 +25,14 @@ extension Connection {
         }
         queue(bytes.finish())
         owner.tellStatus(self)
-        if let wait = session.app.features.authorizationDeadline { owner.watchIdentity(of: self, after: wait) }
+        if let wait = session.authorizationTime { owner.watchIdentity(of: self, after: wait) }
         owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
     }
 
     /// The upgrade is answered, and messages are the responder's.
     func openWithoutSession() {
         countIn()
-        conversation = nil
+        endConversation()
         phase = .open
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
     }
@@ -42,6 +41,7 @@ extension Connection {
     func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
         let compression = deflateWindow == nil ? nil : owner.compression
+        var reader = takeReader()
         defer { compression?.hasRead() }
         do {
             while consumed < bytes.count, phase == .open || phase == .closing,
@@ -51,6 +51,7 @@ extension Connection {
                 if !reader.holdsMessage { messageSince = Self.never }
                 received(event, in: bytes)
             }
+            keep(reader)
         } catch {
             switch error {
             case .messageTooBig: owner.metrics.reached(.messageBytes)
@@ -146,6 +147,8 @@ extension Connection {
         switch effect {
         case .send(let frame):
             if isEstablished { send(frame) }
+        case .share(let frame):
+            if isEstablished { share(frame) }
         case .queue(let frames):
             if isEstablished { queue(frames) }
         case .verify(let token):
@@ -198,12 +201,8 @@ extension Connection {
 
     /// What was read may have left a message unfinished, which has its own time.
     func watchMessage() {
-        guard !leftover.isEmpty || reader.holdsMessage else {
-            messageSince = Self.never
-            return
-        }
-        guard messageSince == Self.never else { return }
-        messageSince = owner.loop.now
+        guard let unfinished, unfinished.messageSince == Self.never else { return }
+        unfinished.messageSince = owner.loop.now
         if !awaitsPong { owner.loop.setDeadline(self, nextLook) }
     }
 
@@ -261,7 +260,7 @@ extension Connection {
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
-        case .draining, .closing, .gone: break
+        case .draining, .closing, .departed, .gone: break
         }
     }
 

@@ -13,7 +13,8 @@ import WebSocket
 /// that pile up in a tick leave together when it ends.
 ///
 /// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
-/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; any → `finishing`, `gone`.
+/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; `open` → `departed`; any → `finishing`, `gone`, but
+/// `departed` → `gone` alone.
 final class Connection: EventSource {
     enum Phase {
         /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
@@ -32,11 +33,21 @@ final class Connection: EventSource {
         case closing
         /// Sends what is queued, then ends.
         case finishing
+        /// A WebSocket whose peer has gone: nothing is read or sent any more, and its turn to be closed comes.
+        case departed
         case gone
     }
 
-    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches.
-    let descriptor: Int32
+    private enum Talk {
+        case none
+        /// Before the upgrade.
+        case http(HTTPConversation)
+        /// After it.
+        case webSocket(Session)
+    }
+
+    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches. The
+    // small ones together, or they leave gaps (see the tests).
     var phase = Phase.http
     /// Whether its session may be behind with a stream.
     var isPulled = false
@@ -49,31 +60,27 @@ final class Connection: EventSource {
     private var isCounted = false
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    let descriptor: Int32
     /// Bytes of `output`, as the loop was told last.
     var queuedHeld: UInt32 = 0
+    /// Bytes of messages that are not finished, as the loop was told last.
+    var unfinishedHeld: UInt32 = 0
     /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
     var tls: TLSSession?
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     private(set) var output = WriteQueue()
-    /// Bytes of messages that are not finished, as the loop was told last.
-    var unfinishedHeld: UInt32 = 0
-    var session: Session?
+    var messageAllowance = Allowance()
+    var controlAllowance = Allowance()
+    private var talk = Talk.none
     var lastInbound: Instant
     /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
     private(set) var address: PeerAddress
-    var reader = MessageReader(role: .server)
-    /// Only before the upgrade.
-    var conversation: HTTPConversation?
-    /// Bytes read and not consumed: the beginning of a request or of a frame's header, or what came before a pause.
-    var leftover: [UInt8] = []
+    /// Nil for most.
+    var unfinished: UnfinishedInput?
     /// When the session's identity is looked at next; `never` where it has no end.
     private var identityLookAt = never
-    /// When the unfinished message began; `never` where there is none.
-    var messageSince = never
-    var messageAllowance = Allowance()
-    var controlAllowance = Allowance()
 
     static let never = Instant(nanoseconds: 0)
 
@@ -86,14 +93,40 @@ final class Connection: EventSource {
         wasRefused = refusal != nil
         self.owner = owner
         lastInbound = owner.loop.now
-        conversation = HTTPConversation(
-            peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now)
+        talk = .http(
+            HTTPConversation(
+                peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now))
         super.init()
         if usesTLS { phase = .securing }
     }
 
     deinit {
         Socket.close(descriptor)
+    }
+
+    var session: Session? {
+        get {
+            guard case .webSocket(let session) = talk else { return nil }
+            return session
+        }
+        set {
+            if let newValue {
+                talk = .webSocket(newValue)
+            } else if case .webSocket = talk {
+                talk = .none
+            }
+        }
+    }
+
+    /// Nil after the upgrade.
+    var conversation: HTTPConversation? {
+        guard case .http(let conversation) = talk else { return nil }
+        return conversation
+    }
+
+    /// Lets go of what was for HTTP alone.
+    func endConversation() {
+        if case .http = talk { talk = .none }
     }
 
     /// When the session's identity is looked at next; nil where it has no end.
@@ -110,16 +143,20 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
-        if readiness.contains(.hangup), Socket.takeError(descriptor) == ETIMEDOUT {
+        // In the clear, what is read tells.
+        if readiness.contains(.hangup), tls != nil || !readiness.contains(.readable),
+            Socket.takeError(descriptor) == ETIMEDOUT
+        {
             owner.metrics.reached(.unackedTimeout)
             return drop()
         }
-        if readiness.contains(.writable) {
+        // A socket that takes nothing any more may hold what came before.
+        if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
             pullIfDrained()
             accountQueued()
         }
-        if phase == .gone { return }
+        if hasEnded { return }
         if readiness.contains(.readable) {
             readable()
         } else if readiness.contains(.hangup) {
@@ -129,8 +166,10 @@ final class Connection: EventSource {
     }
 
     override func tickEnded() {
+        if phase == .departed { return forgetUnsent() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = sendQueued()
+        if outcome == .broken { return broken() }
         // Nearly always: a WebSocket that has nothing else to be looked after.
         if outcome == .drained, phase == .open, interest == .readable, queuedHeld == 0, tls == nil, !isPulled { return }
         flushed(outcome)
@@ -138,11 +177,25 @@ final class Connection: EventSource {
         if isPulled { pullIfDrained() }
     }
 
+    /// Nobody is there to whom it could be sent.
+    private func forgetUnsent() {
+        output = WriteQueue()
+    }
+
+    /// The socket takes nothing any more. What the peer said before it went counts.
+    private func broken() {
+        if tls == nil {
+            output = WriteQueue()
+            while phase == .open, readable() {}
+        }
+        if !hasEnded { depart() }
+    }
+
     /// The socket has not taken all.
     private func leftUnsent() {
         owner.metrics.queued.record(UInt64(output.byteCount))
-        // An answer to a request may be longer than that: no further one is read before it is sent, and who does not take
-        // it is found by what stays unacknowledged.
+        // An answer to a request may be longer than that: no further one is made before it is sent (`hasAnswersToSend`), and
+        // who does not take it is found by what stays unacknowledged.
         if isEstablished || phase == .closing, isOverfull(owner.limits) { overfull() }
         accountQueued()
     }
@@ -156,7 +209,7 @@ final class Connection: EventSource {
     /// Closes it, unless the socket takes enough of what is queued.
     func isTooSlow(_ limits: GatewayLimits) -> Bool {
         flush()
-        guard phase != .gone else { return true }
+        guard !hasEnded else { return true }
         guard isOverfull(limits) else { return false }
         overfull()
         return true
@@ -176,7 +229,7 @@ final class Connection: EventSource {
         case .draining: close(.reconnect)
         case .finishing: if !awaitsReader() { drop() }
         case .closing: drop()
-        case .gone: break
+        case .departed, .gone: break
         }
     }
 
@@ -191,6 +244,12 @@ final class Connection: EventSource {
     func send(_ frames: SharedBytes) {
         guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
         queue(compression.compressed(frames, deflateWindow))
+    }
+
+    /// Queues a frame that others get too, compressed where that was agreed.
+    func share(_ frame: SharedFrame) {
+        guard let variants = frame.variants else { return send(frame.bytes) }
+        queue(owner.variant(of: frame.bytes, variants, for: self))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
@@ -229,6 +288,7 @@ final class Connection: EventSource {
     }
 
     private func flush() {
+        if phase == .departed { return forgetUnsent() }
         flushed(sendQueued())
     }
 
@@ -244,7 +304,7 @@ final class Connection: EventSource {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
-        case .broken: return drop()
+        case .broken: return depart()
         }
         if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
         updateInterest()
@@ -272,7 +332,7 @@ final class Connection: EventSource {
     private func finished() {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
-        conversation = nil
+        endConversation()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.setInterest(self, .readable)
     }
@@ -283,8 +343,8 @@ final class Connection: EventSource {
     func updateInterest() {
         var interest: Readiness
         switch phase {
-        case .awaitingAnswer, .awaitingToken, .draining: interest = []
-        case .http where conversation.map { $0.rest != .none } ?? false: interest = []
+        case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
+        case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
         // Of a peer that says no more, the end of its stream would be told over and over.
         case .finishing where hasUnsent: interest = []
         case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
@@ -297,7 +357,7 @@ final class Connection: EventSource {
 
     /// Ends after what is queued has been sent.
     func finish() {
-        guard phase != .gone else { return }
+        guard !hasEnded else { return }
         leaveChannels()
         phase = .finishing
         conversation?.endsHere()
@@ -311,11 +371,26 @@ final class Connection: EventSource {
         leaveHandshake()
         leaveChannels()
         disconnected(1006)
-        phase = .gone
         accountNothing()
         owner.loop.remove(self)
         owner.left(self)
+        phase = .gone
     }
+
+    /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
+    func depart() {
+        guard phase == .open, let session else { return drop() }
+        phase = .departed
+        output = WriteQueue()
+        unfinished = nil
+        accountNothing()
+        owner.loop.unwatch(self)
+        owner.left(session.app)
+        owner.departed(self)
+    }
+
+    /// Whether nothing is read or sent any more.
+    var hasEnded: Bool { phase == .departed || phase == .gone }
 
     /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
     ///
@@ -350,33 +425,44 @@ final class Connection: EventSource {
     func leaveChannels() {
         guard let session else { return }
         self.session = nil
-        owner.left(session.app)
+        if phase != .departed { owner.left(session.app) }
         owner.engage(self) { $0.closed(session, &$1) }
     }
 
     // MARK: Reading
 
-    func readable() {
-        if phase == .securing, !mayHandshake() { return }
+    /// Reads once, and says whether something had come.
+    @discardableResult func readable() -> Bool {
+        if phase == .securing, !mayHandshake() { return false }
         let buffer = owner.readBuffer
         let held = leftover.count
-        guard held < buffer.count else { return drop() }
+        guard held < buffer.count else {
+            drop()
+            return false
+        }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
         let result = receive(into: room)
-        if phase == .securing, !handshakeAdvanced(result) { return }
+        if phase == .securing, !handshakeAdvanced(result) { return false }
         switch result {
         case .bytes(let count):
             lastInbound = owner.loop.now
             if awaitsPong { alive() }
             consume(held: held, received: count)
             if let tls, tls.hasEnded { farewell() }
+            return true
         case .wouldBlock:
             // Part of a record may have come.
             if tls != nil { accountUnfinished() }
         // What was said before still goes out; a peer that is gone altogether refuses it.
         case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
-        case .endOfStream, .failed: drop()
+        // Who asks no more (`nc -N`) still reads his answers.
+        case .endOfStream where phase == .http && hasUnsent: finish()
+        case .endOfStream: depart()
+        case .failed(let code):
+            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
+            depart()
         }
+        return false
     }
 
     /// The pause is over: goes on with what had been read.
@@ -401,6 +487,7 @@ final class Connection: EventSource {
             let consumed = process(bytes)
             if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
+        if unfinished?.isFinished == true { unfinished = nil }
         if phase == .open { watchMessage() }
         accountUnfinished()
     }
@@ -417,14 +504,14 @@ final class Connection: EventSource {
     }
 
     /// Whether what is left of the input will be looked at.
-    private var mayGoOn: Bool { phase != .gone && phase != .finishing }
+    private var mayGoOn: Bool { !hasEnded && phase != .finishing }
 
     /// Consumes what it can, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
         var requests = 0
         while consumed < bytes.count {
-            if phase == .http, let conversation, requests > 0, rests(conversation, after: requests) { return consumed }
+            if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
             requests += 1
             let before = consumed
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
@@ -432,7 +519,7 @@ final class Connection: EventSource {
             case .http: consumed += readRequest(rest)
             case .open, .closing: consumed += readMessages(rest)
             case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
-            case .finishing, .gone: return bytes.count
+            case .finishing, .departed, .gone: return bytes.count
             }
             if consumed == before { return consumed }
         }

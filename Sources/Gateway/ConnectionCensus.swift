@@ -1,4 +1,5 @@
 import Reactor
+import Synchronization
 
 /// Who is connected, over all loops: bounds, rates, and the loop with the fewest. Looked at when a connection comes, goes or
 /// turns out to be somebody else's, never for a message.
@@ -36,6 +37,8 @@ final class ConnectionCensus: Sendable {
     private let limits: GatewayLimits
     private let trusted: TrustedPeers
     private let state: Locked<State>
+    /// Connections that were counted out and have still to be closed.
+    private let departing = Atomic<Int>(0)
 
     init(loops: Int, limits: GatewayLimits, trusted: TrustedPeers = TrustedPeers()) {
         self.limits = limits
@@ -44,7 +47,14 @@ final class ConnectionCensus: Sendable {
         state = Locked(State(perLoop: Array(repeating: 0, count: loops), rates: rates))
     }
 
-    var total: Int { state.withLock { $0.total } }
+    /// Connections, those included that have still to be closed.
+    var total: Int { state.withLock { $0.total } + departing.load(ordering: .relaxed) }
+    /// Whether some have.
+    var hasDepartures: Bool { departing.load(ordering: .relaxed) > 0 }
+
+    /// Whether all descriptors that connections may have are taken, some of them by connections that have still to be
+    /// closed: whoever comes next waits for theirs.
+    var awaitsDepartures: Bool { hasDepartures && total >= limits.connectionsMax + limits.refusalsMax }
 
     /// Counts a connection in, unless it is shut out; every one counted in is counted out by `left`.
     func arrived(from peer: PeerAddress, at now: Instant) -> Admission {
@@ -91,6 +101,16 @@ final class ConnectionCensus: Sendable {
             state.perLoop[loop] -= 1
             leave(address, wasRefused: wasRefused, &state)
         }
+    }
+
+    /// The peer has gone: whoever comes next is not refused for it. Its descriptor is taken until `closedDeparted`.
+    func departed(_ address: PeerAddress, loop: Int, wasRefused: Bool) {
+        departing.add(1, ordering: .relaxed)
+        left(address, loop: loop, wasRefused: wasRefused)
+    }
+
+    func closedDeparted() {
+        departing.subtract(1, ordering: .relaxed)
     }
 
     /// Who speaks for many, or may.

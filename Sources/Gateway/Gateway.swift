@@ -207,27 +207,36 @@ package final class Gateway: Sendable {
     ) -> FeedSink {
         FeedSink(
             deliver: { outputs in
-                var perLoop = [[FeedOutput]](repeating: [], count: mailboxes.count)
                 for output in outputs {
+                    switch output {
                     // Before the loops hear of it, which judge once more what was verified before.
-                    if case .revoked(let revoked) = output { revocations.insert(revoked) }
-                    if case .revocationsCurrent(let isCurrent) = output { revocations.setCurrent(isCurrent) }
-                    if case .status(let status) = output { watch.changed(to: status) }
-                    switch output.receiver {
-                    case .home(let stream):
-                        perLoop[HubContext.home(of: stream, loops: mailboxes.count)].append(output)
-                    case .everyLoop:
-                        for loop in perLoop.indices { perLoop[loop].append(output) }
-                    case .nobody:
-                        break
+                    case .revoked(let revoked): revocations.insert(revoked)
+                    case .revocationsCurrent(let isCurrent): revocations.setCurrent(isCurrent)
+                    case .status(let status): watch.changed(to: status)
+                    default: break
                     }
                 }
-                for (mailbox, outputs) in zip(mailboxes, perLoop) where !outputs.isEmpty {
+                for (mailbox, outputs) in zip(mailboxes, perLoop(outputs, loops: mailboxes.count))
+                where !outputs.isEmpty {
                     backlog.add(outputs)
                     mailbox.post(.feed(outputs))
                 }
             },
             backlog: { backlog.count + backlog.broadcastCount })
+    }
+
+    /// What each loop gets of the feed's outputs, in their order. A loop alone gets all, and makes nothing of a status.
+    private static func perLoop(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
+        guard loops > 1 else { return [outputs] }
+        var perLoop = [[FeedOutput]](repeating: [], count: loops)
+        for output in outputs {
+            switch output.receiver {
+            case .home(let stream): perLoop[HubContext.home(of: stream, loops: loops)].append(output)
+            case .everyLoop: for loop in perLoop.indices { perLoop[loop].append(output) }
+            case .nobody: break
+            }
+        }
+        return perLoop
     }
 }
 

@@ -72,6 +72,11 @@ package struct GatewayLimits: Sendable {
     package var requestsPerTurnMax = 16
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.
     package var answerBytesMax = 65_536
+    /// Bytes of the longest answer of a route, with its head: the list of an app's channels (`APILimits.channelsNamed`).
+    /// Every loop has room for one.
+    package var longestAnswerBytes = 26 << 20
+    /// Connections closed in one turn whose peers have gone; the others wait for the next.
+    package var departuresPerTurnMax = 16
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
@@ -86,14 +91,16 @@ package struct GatewayLimits: Sendable {
     ///
     /// A frame for many counts for each of them, though it is held once: so the bound tells the most that the queues can
     /// hold, and what is still to be sent, rather than what they do hold. Divided among the loops, and looked at when a
-    /// tick ends, as the bounds of one connection are; the kernel's buffers are none of it.
+    /// tick ends, as the bounds of one connection are; the kernel's buffers are none of it. Each loop has room for one
+    /// connection's queue and for the longest answer.
     package var sendQueuesBytesMax = 256 << 20
     /// Bytes held of messages and requests that have not come to their end, of all connections together; above it those
     /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has
     /// room for one message or request.
     package var unfinishedBytesMax = 64 << 20
-    /// Events of ordinary channels on their way between loops, one for each event and loop; above it clients' are dropped,
-    /// and what backends publish is answered with 503.
+    /// Events of ordinary channels on their way between loops, one for each event and loop, and what backends ask of them,
+    /// for each loop that there is; above it clients' events are dropped, and what backends publish or ask is answered with
+    /// 503. Above half of it that is so for an app that has more than its even share (`PublishBacklog`).
     package var publishesUnderWayMax = 10_000
     /// Connections in all; above it a request is answered with 503.
     package var connectionsMax = 200_000

@@ -60,9 +60,13 @@ final class Holdings: EventSource {
         self.loop = loop
         self.metrics = metrics
         let limits = configuration.limits
-        // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be
-        // queued would never be sent, and none would come that comes in pieces.
-        queued = Holding(bytesMax: max(limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax))
+        // Of many loops, each has room for one connection's queue nevertheless, be it frames or answers, of which the last is
+        // queued beside as many bytes as may still wait then; and for one message: or one that may be queued would never be
+        // sent, and none would come that comes in pieces.
+        queued = Holding(
+            bytesMax: max(
+                limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax,
+                limits.answerBytesMax + limits.longestAnswerBytes))
         let record = configuration.tls == nil ? 0 : TLSSession.heldBytesMax
         unfinished = Holding(
             bytesMax: max(
@@ -121,15 +125,15 @@ extension Connection {
     func accountQueued() {
         // Ciphertext that the socket has not taken is this connection's alone, whoever else gets the same events.
         let bytes = UInt32(clamping: output.byteCount &+ (tls?.unsentBytes ?? 0))
-        guard bytes != queuedHeld, phase != .gone else { return }
+        guard bytes != queuedHeld, !hasEnded else { return }
         owner.holdings.queuedMoved(from: queuedHeld, to: bytes)
         queuedHeld = bytes
     }
 
     /// Tells the loop what is held now of messages that are not finished.
     func accountUnfinished() {
-        let bytes = UInt32(clamping: leftover.count &+ reader.heldBytes &+ (tls?.heldBytes ?? 0))
-        guard bytes != unfinishedHeld, phase != .gone else { return }
+        let bytes = UInt32(clamping: (unfinished?.bytes ?? 0) &+ (tls?.heldBytes ?? 0))
+        guard bytes != unfinishedHeld, !hasEnded else { return }
         owner.holdings.unfinishedMoved(from: unfinishedHeld, to: bytes)
         unfinishedHeld = bytes
     }
@@ -145,8 +149,7 @@ extension Connection {
     /// All connections together hold too much of messages that are not finished, and this one's is among the largest. It
     /// may come back later, with a smaller one or when others have finished theirs.
     func dropUnfinished() {
-        leftover = []
-        reader = MessageReader(role: .server)
+        unfinished = nil
         switch phase {
         case .http:
             var response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")
@@ -156,7 +159,7 @@ extension Connection {
             close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
             finish()
-        case .securing, .awaitingAnswer, .closing, .finishing, .gone: drop()
+        case .securing, .awaitingAnswer, .closing, .finishing, .departed, .gone: drop()
         }
         accountUnfinished()
     }

@@ -1,4 +1,5 @@
 import Bytes
+import Channels
 import Metrics
 import WebSocket
 

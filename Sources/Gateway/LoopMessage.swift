@@ -28,11 +28,13 @@ enum LoopMessage: Sendable {
     case reset(StreamName, StreamPosition, ResumeLoss)
     /// To an ordinary channel's home: something about a session of loop `from`.
     indirect case request(ChannelRequest, from: Int)
+    /// To an ordinary channel's home: the same once more, after those of the channel were closed whose peers have gone.
+    indirect case roomMade(ChannelRequest, from: Int)
     /// From an ordinary channel's home: the answer to that.
     indirect case answer(ChannelAnswer)
     /// From an ordinary channel's home: a frame for its subscribers but that one, and where the frame's compressed forms are
-    /// kept.
-    indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?)
+    /// kept. An event is in the app's backlog.
+    indirect case publish(ChannelKey, SharedBytes, except: Exclusion?, FrameVariants?, isEvent: Bool)
     /// From another loop: a question, which itself sees to its answer.
     case ask(@Sendable (ClientLoop) -> Void)
     /// From the loop itself: more is due of its ordinary channels.
@@ -45,6 +47,8 @@ enum LoopMessage: Sendable {
     case told([UserNews])
     /// From the loop itself: more of its users may be offline.
     case usersDue
+    /// From the loop itself: more identities are to be looked at.
+    case identitiesDue
     /// From outside: these apps are served from here on.
     case serve(ServedApps)
     /// From the loop itself: more connections have still to learn of that.
@@ -55,6 +59,8 @@ enum LoopMessage: Sendable {
     case acted(SessionID, ActionAnswer)
     /// From a route: the answer to the request that the connection waits for.
     case answered(SessionID, HTTPResponse)
+    /// From the loop itself: more connections have still to be closed whose peers have gone.
+    case departuresDue
     /// From the loop itself: the connection's turn has come again.
     case goOn(SessionID)
     /// The hub ends: close every connection, then stop.

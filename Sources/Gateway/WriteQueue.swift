@@ -9,10 +9,10 @@ import WebSocket
 struct WriteQueue {
     private var first: SharedBytes?
     private var rest: ContiguousArray<SharedBytes> = []
-    /// Bytes of `first` that are sent.
-    private var sent = 0
     /// Bytes queued and not sent.
     private(set) var byteCount = 0
+    /// `sent`; small, for no frame has 4 GB.
+    private var sentOfFirst: UInt32 = 0
     /// Bytes sent so far, modulo 2^32: whether the peer takes anything.
     private(set) var sentCount: UInt32 = 0
 
@@ -23,6 +23,12 @@ struct WriteQueue {
 
     /// Room for more frames than one: taken at once when there is a second, and given back when all are sent.
     private static let restMin = 15
+
+    /// Bytes of `first` that are sent.
+    private var sent: Int {
+        get { Int(sentOfFirst) }
+        set { sentOfFirst = UInt32(truncatingIfNeeded: newValue) }
+    }
 
     var isEmpty: Bool { first == nil }
     /// Frames queued, the first perhaps sent in part.

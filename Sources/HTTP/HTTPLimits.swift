@@ -1,7 +1,5 @@
 /// The bounds of one HTTP message; all in bytes, except where the name says otherwise.
 package struct HTTPLimits: Sendable, Equatable {
-    /// The first line, its end included: 414 beyond it.
-    package var requestLineBytes = 4096
     /// The first line and the fields, all line ends included: 431 beyond it. Trailers count as well.
     package var headBytes = 8192
     /// Number of fields: 431 beyond it.
@@ -13,6 +11,9 @@ package struct HTTPLimits: Sendable, Equatable {
 
     /// The defaults.
     package init() {}
+
+    /// The first line, its end included: 414 beyond it. What the fields of a browser need is left to them.
+    package var requestLineBytes: Int { headBytes - headBytes / 8 }
 
     /// Bytes that a chunked body may take on the wire, sizes and line ends included: 413 beyond it.
     package var chunkedBytes: Int { bodyBytes * 2 + headBytes }

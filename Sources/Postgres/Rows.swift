@@ -62,6 +62,28 @@ package final class Rows {
         withBytes(row, column, Self.decimal) ?? nil
     }
 
+    /// The value as whole numbers: an array's text (manual, 8.15.6) of one dimension and without NULLs.
+    package func integers(_ row: Int, _ column: Int) -> [Int64]? {
+        withBytes(row, column) { bytes -> [Int64]? in
+            guard bytes.count >= 2, bytes[0] == UInt8(ascii: "{"), bytes[bytes.count - 1] == UInt8(ascii: "}") else {
+                return nil
+            }
+            var numbers: [Int64] = []
+            guard bytes.count > 2 else { return numbers }
+            // A digit and what comes behind it.
+            numbers.reserveCapacity(bytes.count / 2)
+            var start = 1
+            for index in 1..<bytes.count where index == bytes.count - 1 || bytes[index] == UInt8(ascii: ",") {
+                guard let number = Self.decimal(UnsafeRawBufferPointer(rebasing: bytes[start..<index])) else {
+                    return nil
+                }
+                numbers.append(number)
+                start = index + 1
+            }
+            return numbers
+        } ?? nil
+    }
+
     /// The value as `t` or `f`.
     package func boolean(_ row: Int, _ column: Int) -> Bool? {
         withBytes(row, column) { bytes -> Bool? in

@@ -42,7 +42,7 @@ package enum CommonEvent {
             if text.hasPrefix(Self.subscribePrefix), body > Self.subscribePrefix.utf8CodeUnitCount {
                 let channel = text.part(Self.subscribePrefix.utf8CodeUnitCount..<body)
                 guard channel.count <= ChannelName.maximumBytes else { return nil }
-                for byte in channel { guard byte.isChannelCharacter else { return nil } }
+                guard channel.isName({ $0.isChannelCharacter }) else { return nil }
                 self = .subscribe(channel: channel)
             } else if text.hasPrefix(Self.signinPrefix), body > Self.signinPrefix.utf8CodeUnitCount {
                 guard let event = Self.signin(text.part(Self.signinPrefix.utf8CodeUnitCount..<body), limits) else {

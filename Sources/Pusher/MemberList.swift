@@ -14,6 +14,13 @@ package struct MemberList: Sendable, Equatable {
     /// Bytes of all of it.
     package var byteCount: Int { ids.count + infos.count }
 
+    /// Bytes that a member takes in a list.
+    package static func size(_ id: String, info: [UInt8]) -> Int {
+        var list = MemberList()
+        list.append(id, info: info)
+        return list.byteCount + 2
+    }
+
     /// Adds a member, who is not in it. `info`: the JSON text of the `user_info`, empty where there is none.
     package mutating func append(_ id: String, info: [UInt8]) {
         var writer = ByteWriter(capacity: id.utf8.count + info.count + info.count / 4 + 32)

@@ -49,26 +49,23 @@ package enum ServerEvent {
     }
 
     /// `pusher:subscription_error`. Only for what is final: pusher-js never asks again on this connection.
-    package static func subscriptionError(
-        channel: String, type: StaticString = "AuthError", error: StaticString, status: Int, to writer: inout ByteWriter
-    ) {
-        var channel = channel
-        channel.withUTF8 { channel in
-            subscriptionError(
-                channel: { $0.append(jsonEscaping: UnsafeRawBufferPointer(channel)) }, type: type, error: error,
-                status: status, to: &writer)
-        }
-    }
-
-    /// The same.
     ///
-    /// - Parameter channel: appends the channel's name as the inside of a JSON string.
+    /// - Parameters:
+    ///   - channel: appends the channel's name as the inside of a JSON string.
+    ///   - ending: what `subscriptionErrorEnding` has made.
     package static func subscriptionError(
-        channel: (inout ByteWriter) -> Void, type: StaticString, error: StaticString, status: Int,
-        to writer: inout ByteWriter
+        channel: (inout ByteWriter) -> Void, ending: SharedBytes, to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"pusher:subscription_error","channel":""#)
         channel(&writer)
+        writer.append(ending)
+    }
+
+    /// What stands behind the channel's name in `pusher:subscription_error`: the same each time for one reason.
+    package static func subscriptionErrorEnding(
+        type: StaticString, error: StaticString, status: Int
+    ) -> SharedBytes {
+        var writer = ByteWriter()
         writer.append(#"","data":"{\"type\":\""#)
         writer.append(jsonEscapingTwice: type.bytes)
         writer.append(#"\",\"error\":\""#)
@@ -76,6 +73,7 @@ package enum ServerEvent {
         writer.append(#"\",\"status\":"#)
         writer.append(decimal: status)
         writer.append(#"}"}"#)
+        return writer.finish()
     }
 
     /// `pusher:error` with a null code.

@@ -4,8 +4,9 @@ import Digests
 /// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
 ///
 /// While a secret is being replaced there are two: both are good for what others have signed. The hub signs by the new one
-/// what it verifies itself, and webhooks by the old one. They are kept as prepared hash states only; nothing here can print them.
-package struct AppCredentials: Sendable {
+/// what it verifies itself, and webhooks by the old one. They are kept as prepared hash states only; nothing here can print
+/// them. Half a kilobyte of them: a class, so that who uses them copies a reference.
+package final class AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
@@ -54,11 +55,15 @@ package struct AppCredentials: Sendable {
         _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
     ) -> Bool {
         verify(auth) { secret in
-            var hash = secret.begin()
-            socketID.withText { hash.update($0) }
-            hash.update(("::user::" as StaticString).bytes)
-            hash.update(userData)
-            return secret.finish(hash)
+            socketID.withText { id in
+                let separator = ("::user::" as StaticString).bytes
+                return secret.authenticationCode(of: id.count + separator.count + userData.count) { room in
+                    room.copyMemory(from: id)
+                    UnsafeMutableRawBufferPointer(rebasing: room[id.count...]).copyMemory(from: separator)
+                    UnsafeMutableRawBufferPointer(rebasing: room[(id.count + separator.count)...])
+                        .copyMemory(from: userData)
+                }
+            }
         }
     }
 

@@ -2,18 +2,19 @@ import Bytes
 
 /// A connection's id on the wire: `123.456`, digits on both sides (server libraries check `^\d+\.\d+$`).
 ///
-/// Unguessable and unique over nodes because the caller draws both halves at random: 106 bits in all,
-/// and each half stays below 2^53, so that clients may take them for numbers.
+/// Unguessable and unique over nodes because the caller draws it at random, 64 bits: that two of a
+/// million are alike has a chance of 3 in 10^8. No longer, for it stands in every text that is signed, which is hashed 64 bytes at a time; and
+/// each half of an id, ours or not, stays below 2^53, so that clients may take them for numbers.
 package struct SocketID: Hashable, Sendable {
     /// The number before the dot, below 2^53.
     package let high: UInt64
     /// The number behind the dot, below 2^53.
     package let low: UInt64
 
-    /// An id of two random words, of which 53 bits each are used.
-    package init(random high: UInt64, _ low: UInt64) {
-        self.high = high >> 11
-        self.low = low >> 11
+    /// An id of 64 random bits, half of them on each side of the dot.
+    package init(random: UInt64) {
+        high = random >> 32
+        low = random & 0xFFFF_FFFF
     }
 
     /// Reads an id as `append` writes it; nil for leading zeros, other characters and numbers from 2^53 on.

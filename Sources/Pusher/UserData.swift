@@ -49,6 +49,14 @@ package struct UserData: Equatable, Sendable {
     package init(
         _ text: UnsafeRawBufferPointer, times: Times, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
+        if let id = Self.idAlone(text, limits) {
+            self.id = id
+            info = nil
+            watchlist = nil
+            issuedAt = nil
+            expiresAt = nil
+            return
+        }
         var id: JSONValue?
         var info: JSONValue?
         var watchlist: JSONValue?
@@ -116,6 +124,17 @@ package struct UserData: Equatable, Sendable {
             writer.append(decimal: expiresAt)
         }
         writer.append("}")
+    }
+
+    /// The id in the text of a `user_data` that holds nothing else, written as `append` does and without an escape: that of
+    /// most backends. Only a quicker way to the same end; nil for whatever is otherwise.
+    private static func idAlone(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> String? {
+        let (prefix, ending): (StaticString, StaticString) = (#"{"id":""#, #""}"#)
+        let (start, end) = (prefix.utf8CodeUnitCount, text.count &- ending.utf8CodeUnitCount)
+        guard end > start, end &- start <= limits.userIDBytes, limits.depth > 0, text.hasPrefix(prefix),
+            text.part(end..<text.count).equals(ending), JSONEscape.endOfPlain(text, from: start) == end
+        else { return nil }
+        return text.part(start..<end).string
     }
 
     /// Takes a member that may come once: two would let two readers see two users.

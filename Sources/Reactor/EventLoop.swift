@@ -35,10 +35,16 @@ public final class EventLoop {
     /// A running loop with nothing to do begins a tick this often nevertheless, to show that it is not stuck.
     package static let pulse = Duration.milliseconds(500)
     /// Events taken from the kernel at a time.
-    private static let eventsPerWait = 512
+    public static let eventsPerWait = 512
+    /// Whether more may have been ready than the last tick has taken from the kernel.
+    public private(set) var isCrowded = false
+    /// Called at the end of such a tick: for what must not stand behind all that is ready before it.
+    public var overtake: (() -> Void)?
 
     /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
-    public init(handle: LoopHandle) throws(ReactorError) {
+    ///
+    /// - Parameter eventsPerWait: events taken from the kernel at a time.
+    public init(handle: LoopHandle, eventsPerWait: Int = eventsPerWait) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
         guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {
@@ -49,7 +55,7 @@ public final class EventLoop {
         self.handle = handle
         self.epoll = epoll
         now = Instant.read()
-        events = .allocate(capacity: Self.eventsPerWait)
+        events = .allocate(capacity: eventsPerWait)
     }
 
     /// A loop with a handle of its own.
@@ -75,7 +81,7 @@ public final class EventLoop {
 
     /// One tick. For loops that are driven from outside, such as tests'.
     public func tick(waitingAtMost limit: Duration?) {
-        let count = epoll_wait(epoll, events.baseAddress, Int32(Self.eventsPerWait), timeout(limit))
+        let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), timeout(limit))
         now = Instant.read()
         handle.ticks(at: now)
         isTicking = true
@@ -83,6 +89,12 @@ public final class EventLoop {
             for index in 0..<Int(count) {
                 dispatch(events[index])
             }
+        }
+        isCrowded = count == events.count
+        if isCrowded {
+            // The kernel reports in the order in which things became ready, and the mailboxes' eventfd in its turn.
+            if handle.waker.isPending { takeMail() }
+            overtake?()
         }
         while let source = deadlines.popDue(now) {
             source._withUnsafeGuaranteedRef { $0.deadlineReached() }
@@ -177,6 +189,14 @@ public final class EventLoop {
         source.descriptor = -1
     }
 
+    /// Watches the source's descriptor no more; its deadline, and calls at the ends of ticks, go on.
+    public func unwatch(_ source: EventSource) {
+        guard source.isAdded, source.descriptor >= 0 else { return }
+        _ = cl_epoll_remove(epoll, source.descriptor)
+        source.descriptor = -1
+        source.interest = []
+    }
+
     /// Lets go of the source: no call comes to it after this one. Call before closing its descriptor.
     public func remove(_ source: EventSource) {
         guard source.isAdded else { return }
@@ -231,15 +251,18 @@ public final class EventLoop {
         var event = event
         let token = cl_event_token(&event)
         if token == Self.wakerToken {
-            handle.waker.acknowledge()
-            for mailbox in mailboxes { mailbox() }
-            return
+            return takeMail()
         }
         // A source removed earlier in this batch, its slot perhaps taken again, fails the generation.
         let slot = UInt32(truncatingIfNeeded: token)
         let generation = UInt32(truncatingIfNeeded: token >> 32)
         guard let source = unretainedSource(slot: slot, generation: generation) else { return }
         source._withUnsafeGuaranteedRef { $0.ready(Readiness(epoll: event.events)) }
+    }
+
+    private func takeMail() {
+        handle.waker.acknowledge()
+        for mailbox in mailboxes { mailbox() }
     }
 
     private func endTick() {

@@ -26,12 +26,13 @@ open class EventSource {
     /// How often the slot has been taken, so that no later source is mistaken for this one.
     public internal(set) final var generation: UInt32 = 0
     final var descriptor: Int32 = -1
-    /// What the descriptor is watched for.
-    public internal(set) final var interest: Readiness = []
-    @usableFromInline final var isDirty = false
     /// The place in the loop's heap of deadlines, or -1.
     final var deadlineIndex: Int32 = -1
     final var deadline = Instant(nanoseconds: 0)
+    // Last, so that a subclass's small ones lie beside them.
+    /// What the descriptor is watched for.
+    public internal(set) final var interest: Readiness = []
+    @usableFromInline final var isDirty = false
 
     /// A source that no loop looks after yet.
     public init() {}

@@ -29,6 +29,9 @@ package final class Waker: Sendable {
         _ = write(descriptor, &one, 8)
     }
 
+    /// Whether the loop has been woken and has not looked.
+    var isPending: Bool { pending.load(ordering: .sequentiallyConsistent) }
+
     /// The loop has woken and is about to look.
     func acknowledge() {
         var count: UInt64 = 0

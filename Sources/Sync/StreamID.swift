@@ -53,6 +53,11 @@ public struct StreamID: Hashable, @unchecked Sendable {
         }
     }
 
+    /// Whether both are of one topic.
+    package func hasSameTopic(as other: StreamID) -> Bool {
+        withTopic { topic in other.withTopic { $0.equals(topic) } }
+    }
+
     /// Whether `user` is the stream's user, byte for byte.
     package func belongs(to user: String) -> Bool {
         var user = user
@@ -108,19 +113,5 @@ public struct StreamID: Hashable, @unchecked Sendable {
             UnsafeMutableRawBufferPointer(rebasing: target[user.count...]).copyMemory(from: topic)
         }
         return unsafeDowncast(buffer, to: StreamText.self)
-    }
-}
-
-/// A place in a stream. Offsets of different epochs cannot be compared.
-package struct StreamPosition: Hashable, Sendable {
-    /// Which life of the stream the offset belongs to.
-    package let epoch: String
-    /// Number of the last event, 0 before the first.
-    package let offset: Int64
-
-    /// The place behind event `offset` of `epoch`.
-    package init(epoch: String, offset: Int64) {
-        self.epoch = epoch
-        self.offset = offset
     }
 }

@@ -39,10 +39,11 @@ public struct StreamName: Hashable, Sendable {
     /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
     package static let maximumBytes = 200
 
-    /// Which form it is.
-    public let form: StreamForm
+    // In this order, for it is kept with others that fill the gap behind it.
     /// The stream.
     public let stream: StreamID
+    /// Which form it is.
+    public let form: StreamForm
 
     /// The name of `stream` in `form`; `format()` tells whether it can be written.
     package init(form: StreamForm, stream: StreamID) {
@@ -50,26 +51,59 @@ public struct StreamName: Hashable, Sendable {
         self.stream = stream
     }
 
+    /// A channel's name that is a stream's, as it lies in a message: valid while that does.
+    package struct Text {
+        /// Which form it is.
+        package let form: StreamForm
+        /// The whole name.
+        package let bytes: UnsafeRawBufferPointer
+        fileprivate let user: UnsafeRawBufferPointer
+        fileprivate let topic: UnsafeRawBufferPointer
+        /// The user's id, where the name has escapes.
+        fileprivate let unescaped: String?
+
+        /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
+        package init?(_ name: UnsafeRawBufferPointer) throws(StreamNameError) {
+            if name.hasPrefix(StreamForm.user.prefix) {
+                form = .user
+            } else if name.hasPrefix(StreamForm.privateUser.prefix) {
+                form = .privateUser
+            } else {
+                return nil
+            }
+            guard name.count <= maximumBytes else { throw .tooLong }
+            let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
+            guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
+            topic = rest.part(dot + 1..<rest.count)
+            guard isTopic(topic) else { throw .invalidTopic }
+            guard dot > 0 else { throw .emptyUser }
+            user = rest.part(0..<dot)
+            // Without an escape it is ASCII, and what it stands for: nearly always.
+            unescaped = user.isName(isUnreserved) ? nil : try unescape(user)
+            bytes = name
+        }
+
+        /// Whether it is a stream of the user `id`, byte for byte.
+        package func belongs(to id: String) -> Bool {
+            if let unescaped { return unescaped.hasSameBytes(as: id) }
+            var id = id
+            return id.withUTF8 { user.equals(UnsafeRawBufferPointer($0)) }
+        }
+    }
+
+    /// What `text` stands for.
+    package init(_ text: Text) {
+        form = text.form
+        if let user = text.unescaped {
+            stream = StreamID(user: user, topic: text.topic.string)
+        } else {
+            stream = StreamID(user: text.user, topic: text.topic)
+        }
+    }
+
     /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
     package static func parse(_ name: UnsafeRawBufferPointer) throws(StreamNameError) -> StreamName? {
-        let form: StreamForm
-        if name.hasPrefix(StreamForm.user.prefix) {
-            form = .user
-        } else if name.hasPrefix(StreamForm.privateUser.prefix) {
-            form = .privateUser
-        } else {
-            return nil
-        }
-        guard name.count <= maximumBytes else { throw .tooLong }
-        let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
-        guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
-        let topic = rest.part(dot + 1..<rest.count)
-        guard isTopic(topic) else { throw .invalidTopic }
-        guard dot > 0 else { throw .emptyUser }
-        let user = rest.part(0..<dot)
-        // Without an escape it is ASCII, and what it stands for: nearly always.
-        if user.allSatisfy(isUnreserved) { return StreamName(form: form, stream: StreamID(user: user, topic: topic)) }
-        return StreamName(form: form, stream: StreamID(user: try unescape(user), topic: topic.string))
+        try Text(name).map { StreamName($0) }
     }
 
     /// Reads a channel's name, as above.
@@ -134,7 +168,7 @@ public struct StreamName: Hashable, Sendable {
 
     /// The same of its UTF-8.
     package static func append(escaping user: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
-        guard !user.allSatisfy(isUnreserved) else { return writer.append(user) }
+        guard !user.isName(isUnreserved) else { return writer.append(user) }
         for byte in user {
             if isUnreserved(byte) {
                 writer.append(byte)

@@ -1,4 +1,5 @@
 import API
+import CLinux
 import Channels
 import Courier
 import Feed
@@ -33,6 +34,7 @@ enum HubProcess {
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
         onListening: (HubAddresses) throws -> Void = { _ in }, onReady: (HubAddresses) throws -> Void
     ) throws {
+        cl_map_large_blocks()
         let health = Health()
         let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
         let operations = try OperationsServer(settings.operations, health, metrics, logger)

@@ -8,7 +8,9 @@ import Sync
 /// itself, and what a home decides while something is performed is done after that.
 final class ChannelWorld {
     enum Message {
-        case request(ChannelRequest, from: Int), answer(ChannelAnswer)
+        case request(ChannelRequest, from: Int)
+        /// With how many events of the channel its home had handed on before.
+        case answer(ChannelAnswer, after: Int)
         case publish(ChannelKey, SharedBytes, except: Exclusion?)
         case publication(Publication)
     }
@@ -29,6 +31,8 @@ final class ChannelWorld {
         let hub: Hub
         var home: ChannelHome
         var effects = ChannelHome.Effects()
+        /// Of each effect that is an answer, how many events of its channel came before it.
+        var eventsBefore: [Int] = []
         var isPerforming = false
         var mailbox: [Message] = []
         var nextMessage = 0
@@ -56,6 +60,11 @@ final class ChannelWorld {
     var webhooks: [WebhookEvent] = []
     /// Called when a home hands on an event of a backend or a client.
     var published: (ChannelKey, String, SocketID?) -> Void = { _, _, _ in }
+    /// How many events of the channel were handed on so far.
+    private var eventCounts: [ChannelKey: Int] = [:]
+    /// Called when a connection hears that it is in a channel: which of the things it has heard that is, and how many events
+    /// of the channel its home had handed on before it said so.
+    var heardAnswer: (Wire, ChannelKey, Int, Int) -> Void = { _, _, _, _ in }
 
     init(
         loops count: Int, limits: HomeLimits = HomeLimits(), appLimits: AppLimits = AppLimits(),
@@ -113,7 +122,7 @@ final class ChannelWorld {
         lastGeneration += 1
         let session = Session(
             id: SessionID(slot: lastGeneration - 1, generation: lastGeneration), app: app,
-            socketID: SocketID(random: UInt64(lastGeneration) << 11, 7 << 11))
+            socketID: SocketID(random: UInt64(lastGeneration) << 32 | 7))
         loops[loop].hub.opened(session)
         let wire = Wire(loop: loop, session: session)
         wires[session.id] = wire
@@ -165,6 +174,7 @@ final class ChannelWorld {
         for effect in effects {
             switch effect {
             case .send(let frame), .queue(let frame): wire.heard += payloads(of: frame)
+            case .share(let frame): wire.heard += payloads(of: frame.bytes)
             case .request(let request):
                 post(.request(request, from: wire.loop), to: request.key.home(of: loops.count), from: wire.loop)
             default: break
@@ -226,21 +236,24 @@ final class ChannelWorld {
         switch message {
         case .request(let request, let from):
             if case .relay(let relay) = request {
+                eventCounts[relay.key, default: 0] += 1
                 published(relay.key, payload(of: relay.frame), wires[relay.sender]?.session.socketID)
             }
             atHome(loop) { [now] home, effects in home.received(request, from: from, now: now, &effects) }
         case .publication(let publication):
-            published(
-                ChannelKey(app.index, publication.channel), String(decoding: publication.data, as: UTF8.self),
-                publication.except)
+            let key = ChannelKey(app.index, publication.channel)
+            eventCounts[key, default: 0] += 1
+            published(key, String(decoding: publication.data, as: UTF8.self), publication.except)
             atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
-        case .answer(.entered(let entered)):
+        case .answer(.entered(let entered), let eventsBefore):
             if let wire = wires[entered.session] {
+                let place = wire.heard.count
                 engage(wire) { $0.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
+                if wire.heard.count > place { heardAnswer(wire, entered.key, place, eventsBefore) }
             } else if let exit = entered.exit(hasEnded: true) {
                 post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
             }
-        case .answer(.refused(let id, let serial, let refusal)):
+        case .answer(.refused(let id, let serial, let refusal), _):
             guard let wire = wires[id] else { return }
             engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let frame, let except):
@@ -256,13 +269,19 @@ final class ChannelWorld {
     private func atHome(_ number: Int, _ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {
         let loop = loops[number]
         input(&loop.home, &loop.effects)
+        for effect in loop.effects[loop.eventsBefore.count...] {
+            var key: ChannelKey?
+            if case .answer(_, .entered(let entered)) = effect { key = entered.key }
+            loop.eventsBefore.append(key.flatMap { eventCounts[$0] } ?? 0)
+        }
         guard !loop.isPerforming else { return }
         loop.isPerforming = true
         var next = 0
         while next < loop.effects.count {
             switch loop.effects[next] {
-            case .answer(let target, let answer): post(.answer(answer), to: target, from: number)
-            case .broadcast(let targets, let key, let frame, let except):
+            case .answer(let target, let answer):
+                post(.answer(answer, after: loop.eventsBefore[next]), to: target, from: number)
+            case .broadcast(let targets, let key, let frame, let except, _):
                 for target in loops.indices where targets.contains(loop: target) {
                     post(.publish(key, frame, except: except), to: target, from: number)
                 }
@@ -271,6 +290,7 @@ final class ChannelWorld {
             next += 1
         }
         loop.effects = []
+        loop.eventsBefore = []
         loop.isPerforming = false
     }
 }

@@ -49,7 +49,7 @@ struct EngineFixture {
     func session(_ slot: UInt32, generation: UInt32 = 1, app: App? = nil) -> Session {
         let session = Session(
             id: SessionID(slot: slot, generation: generation), app: app ?? self.app,
-            socketID: SocketID(random: UInt64(slot + 1) << 11, 7 << 11))
+            socketID: SocketID(random: UInt64(slot + 1) << 32 | 7))
         hub.opened(session)
         return session
     }
@@ -174,6 +174,7 @@ enum Heard: Equatable, CustomStringConvertible {
     static func all(_ effect: Effect) -> [Heard] {
         switch effect {
         case .send(let frame), .queue(let frame): payloads(of: frame).map(Heard.text)
+        case .share(let frame): payloads(of: frame.bytes).map(Heard.text)
         case .verify(let token): [.verify(token)]
         case .watchIdentity(let wait): [.watchIdentity(wait)]
         case .close(let code): [.close(code.rawValue)]

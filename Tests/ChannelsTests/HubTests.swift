@@ -55,7 +55,7 @@ import Testing
         let session = engine.session(0)
         let channel = try #require(ChannelName(name))
         #expect(isRefused(try engine.subscribe(name, from: session), name, status: 401))
-        let other = SocketID(random: 9 << 11, 9 << 11)
+        let other = SocketID(random: 9 << 32 | 9)
         let stale = engine.app.credentials.sign(.channel(channel, channelData: nil), socketID: other)
         #expect(isRefused(try engine.subscribe(name, auth: stale, from: session), name, status: 401))
         #expect(engine.subscribers(name).isEmpty)

@@ -116,6 +116,7 @@ final class LoopWorld {
         for effect in effects {
             switch effect {
             case .send(let frame), .queue(let frame): queue(frame, wire)
+            case .share(let frame): queue(frame.bytes, wire)
             case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
             case .forget(let name):
                 toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)

@@ -94,7 +94,7 @@ final class ModelFeed {
         readCount += 1
         let log = logs[read.stream, default: Log()]
         if failing { return .unreadable(read, .busy) }
-        if read.epoch != log.epoch { return .unreadable(read, .otherEpoch) }
+        if read.epoch.string != log.epoch { return .unreadable(read, .otherEpoch) }
         if read.after >= read.upTo {
             confirmationCount += 1
             return log.top < read.after ? .unreadable(read, .ahead) : .page(read, [])

@@ -330,6 +330,74 @@ import Testing
         #expect(wire.heard[0].contains("succeeded") && wire.heard[1].contains(#"\"status\":413"#))
     }
 
+    /// Whoever is told of all members must be able to take the list.
+    @Test func theListOfMembersIsBoundedInBytes() throws {
+        let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
+        let size = MemberList.size("a", info: Array(info.utf8))
+        for (bytesMax, last) in [(3 * size, "c"), (3 * size - 1, "b")] {
+            var limits = HomeLimits()
+            limits.membersBytesMax = bytesMax
+            let world = ChannelWorld(loops: 1, limits: limits)
+            let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
+            for (user, wire) in wires { try world.subscribe("presence-x", user: user, info: info, wire) }
+            let isIn = last == "c"
+            #expect(wires[2].1.heard.count == 1)
+            #expect(wires[2].1.heard[0].contains("subscription_succeeded") == isIn)
+            #expect(wires[2].1.heard[0].contains(#"\"status\":403"#) != isIn)
+            #expect(wires[2].1.heard[0].utf8.count <= bytesMax + 200)
+            // Another connection of who is in needs no room.
+            let further = world.connect(0)
+            try world.subscribe("presence-x", user: "a", info: info, further)
+            #expect(further.heard.count == 1 && further.heard[0].contains("subscription_succeeded"))
+            // Who has left gives way, one or several.
+            world.disconnect(wires[1].1)
+            let late = world.connect(0)
+            try world.subscribe("presence-x", user: "d", info: info, late)
+            #expect(late.heard.count == 1 && late.heard[0].contains("subscription_succeeded"))
+            #expect(world.users("presence-x") == (isIn ? ["a", "c", "d"] : ["a", "d"]))
+        }
+    }
+
+    /// Nobody is thrown out for a newcomer who is refused nevertheless.
+    @Test func whoHasLeftStaysWhereThatIsNotEnough() throws {
+        let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
+        var limits = HomeLimits()
+        limits.membersBytesMax = 2 * MemberList.size("a", info: Array(info.utf8))
+        let world = ChannelWorld(loops: 1, limits: limits)
+        let (stays, leaves, wants) = (world.connect(0), world.connect(0), world.connect(0))
+        try world.subscribe("presence-x", user: "a", info: info, stays)
+        try world.subscribe("presence-x", user: "b", info: info, leaves)
+        world.disconnect(leaves)
+        stays.heard = []
+        let longer = #"{"n":"\#(String(repeating: "x", count: 101))"}"#
+        try world.subscribe("presence-x", user: "c", info: longer, wants)
+        #expect(wants.heard.count == 1 && wants.heard[0].contains(#"\"status\":403"#))
+        #expect(stays.heard.isEmpty && world.users("presence-x") == ["a", "b"])
+        world.advance(.seconds(3))
+        #expect(stays.heard == [removed("presence-x", "b")])
+    }
+
+    /// Who comes and goes again and again leaves nothing behind by which he would be found.
+    @Test func theFirstToLeaveIsFoundAmongManyWhoCameBack() throws {
+        var limits = AppLimits()
+        limits.presenceMembersMax = 3
+        let world = ChannelWorld(loops: 1, appLimits: limits)
+        let keeper = world.connect(0)
+        try world.subscribe("presence-x", user: "k", keeper)
+        for _ in 0..<100 {
+            for user in ["a", "b"] {
+                let wire = world.connect(0)
+                try world.subscribe("presence-x", user: user, wire)
+                world.disconnect(wire)
+            }
+        }
+        let back = world.connect(0)
+        try world.subscribe("presence-x", user: "a", back)
+        let new = world.connect(0)
+        try world.subscribe("presence-x", user: "c", new)
+        #expect(world.users("presence-x") == ["a", "c", "k"])
+    }
+
     @Test func departuresAreBounded() throws {
         var limits = HomeLimits()
         limits.departuresMax = 2

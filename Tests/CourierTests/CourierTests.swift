@@ -13,10 +13,10 @@ import Testing
 
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct CourierTests {
-    private let metrics = CourierMetrics()
+    let metrics = CourierMetrics()
 
     /// A courier that may reach this machine, and comes to the end of its patience soon where a test waits for that.
-    private func courier(
+    func courier(
         _ apps: [WebhookApp], logger: Logger = Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() },
         _ change: (inout CourierConfiguration) -> Void = { _ in }
     ) throws -> Courier {
@@ -28,7 +28,7 @@ struct CourierTests {
         return try Courier(configuration, apps: apps, metrics: metrics, logger: logger)
     }
 
-    private func expectSigned(_ request: Receiver.Request) {
+    func expectSigned(_ request: Receiver.Request) {
         let signature = Array(request.body.utf8).withUnsafeBytes { signer.code(ofText: $0) }
         #expect(request.field("x-pusher-signature") == signature)
     }
@@ -187,16 +187,62 @@ struct CourierTests {
         #expect(receiver.connectionCount == 1 + aborts)
     }
 
+    /// libcurl itself ends a head of 300 KB, with another code.
     @Test func aHeadWithoutEndIsCutOff() throws {
         let receiver = try Receiver { _ in .unending(Array("HTTP/1.1 500 X\r\n".utf8), Array("A: b\r\n".utf8)) }
-        let courier = try courier([WebhookApp([receiver.url()])]) {
+        let request = try SingleRequest(receiver.url()) {
             $0.limits.responseBytesMax = 1_000
             // Only the bound ends it before the test's patience does.
             $0.limits.requestTimeout = .seconds(600)
         }
+        let (code, result) = try request.make()
+        #expect(code == CURLE_WRITE_ERROR)
+        #expect(result == .failed(.status5xx))
+    }
+
+    /// Whoever takes the connection, and then says nothing in the TLS handshake.
+    @Test func connectingHasAnEndOfItsOwn() throws {
+        let silent = try Receiver { _ in .silence }
+        let url = silent.url().replacing("http:", with: "https:")
+        let courier = try courier([WebhookApp([url])]) {
+            ($0.limits.connectTimeout, $0.limits.requestTimeout) = (.milliseconds(50), .seconds(600))
+        }
         defer { courier.stop(within: .milliseconds(100)) }
         courier.post(.channelVacated(channel("a")), of: app())
-        #expect(eventually { metrics.requestCount("5xx") >= 1 })
+        #expect(eventually { metrics.requestCount("timeout") >= 2 })
+        #expect(eventually { silent.connectionCount >= 2 })
+    }
+
+    /// An address is no name: nothing lingers of it.
+    @Test func whoDoesNotAnswerIsNotAName() throws {
+        let silent = try Receiver { _ in .silence }
+        let request = try SingleRequest(silent.url()) { $0.limits.requestTimeout = .milliseconds(50) }
+        let transfer = try request.transfer()
+        let code = try request.run(transfer)
+        #expect(code == CURLE_OPERATION_TIMEDOUT && !transfer.wasResolving(code))
+    }
+
+    @Test func namesThatAreGivenUpAreBoundedForEachApp() {
+        var limits = CourierLimits()
+        (limits.lingeringResolvesMax, limits.lingeringResolve) = (6, .seconds(60))
+        var resolves = LingeringResolves(limits)
+        func mayBegin(_ app: String, of apps: Int, at second: Double) -> Bool {
+            resolves.mayBegin(app, of: apps, at: .second(second))
+        }
+        for second in 0..<3 {
+            #expect(mayBegin("1", of: 2, at: Double(second)))
+            resolves.add("1", at: .second(Double(second)))
+        }
+        #expect(!mayBegin("1", of: 2, at: 3), "half of the six")
+        #expect(mayBegin("2", of: 2, at: 3))
+        #expect(!mayBegin("1", of: 2, at: 59.9))
+        #expect(mayBegin("1", of: 2, at: 60))
+        resolves.add("1", at: .second(60))
+        #expect(!mayBegin("1", of: 2, at: 60))
+        #expect(mayBegin("2", of: 1_000, at: 60), "one at least")
+        resolves.add("2", at: .second(60))
+        #expect(!mayBegin("2", of: 1_000, at: 60))
+        #expect(CourierLimits().descriptorsMax == 3 * 128 + 2 * 64 + 16)
     }
 
     // MARK: Addresses
@@ -228,52 +274,9 @@ struct CourierTests {
     func otherProtocolsAreNotSpoken(_ url: String) throws {
         let folder = try CertificateFolder()
         let url = url == "file" ? "file://\(try folder.write(Array("x".utf8), to: "file"))" : url
-        let world = PlanWorld(CourierLimits(), metrics, [WebhookApp([url])])
-        world.post(["x"], at: 0)
-        var configuration = CourierConfiguration()
-        configuration.allowsPrivate = true
-        let departure = try #require(world.depart(at: 0).only)
-        let transfer = try #require(Transfer(departure, configuration, at: .read()))
-        let multi = try CurlMulti(connections: 1)
-        #expect(multi.add(transfer))
-        var end: CURLcode?
-        while end == nil {
-            multi.perform { end = $1 }
-            if end == nil { multi.wait(milliseconds: 100) }
-        }
-        #expect(end == CURLE_UNSUPPORTED_PROTOCOL)
-        #expect(transfer.result(CURLE_UNSUPPORTED_PROTOCOL) == .failed(.broken))
-        multi.remove(transfer)
-    }
-
-    // MARK: TLS
-
-    private func secured(_ folder: CertificateFolder, host: String) throws -> (Receiver, CertificateFolder.Pair) {
-        let pair = try folder.make("receiver", hosts: [host])
-        let files = TLSCertificateFiles(certificate: pair.certificate, key: pair.key)
-        return (try Receiver(tls: TLSServer(.init(certificates: [files]))), pair)
-    }
-
-    @Test func certificatesAreJudged() throws {
-        let folder = try CertificateFolder()
-        let (receiver, pair) = try secured(folder, host: "localhost")
-        do {
-            let courier = try courier([WebhookApp([receiver.url(host: "localhost")])]) { $0.caFile = pair.certificate }
-            courier.post(.channelVacated(channel("a")), of: app())
-            #expect(eventually { metrics.deliveredCount == 1 })
-            expectSigned(try #require(receiver.seen.only))
-            courier.stop(within: .milliseconds(100))
-        }
-        // Another name, and roots that are not its own.
-        for (host, file) in [("127.0.0.1", pair.certificate), ("localhost", nil)] as [(String, String?)] {
-            let before = metrics.requestCount("tls")
-            let courier = try courier([WebhookApp([receiver.url(host: host)])]) { $0.caFile = file }
-            courier.post(.channelVacated(channel("a")), of: app())
-            #expect(eventually { metrics.requestCount("tls") >= before + 2 })
-            courier.stop(within: .milliseconds(100))
-        }
-        #expect(metrics.deliveredCount == 1)
-        #expect(receiver.seen.count == 1)
+        let (code, result) = try SingleRequest(url).make()
+        #expect(code == CURLE_UNSUPPORTED_PROTOCOL)
+        #expect(result == .failed(.broken))
     }
 
     // MARK: Its life

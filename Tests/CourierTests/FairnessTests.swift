@@ -33,13 +33,64 @@ struct FairnessTests {
         #expect(slow.count == 6)
         world.post(.channelOccupied(channel("x")), of: "2", at: 0)
         let quick = world.depart(at: 0)
-        #expect(quick.map(\.endpoint.app.id) == ["2", "2"])
-        // Whoever waits and has less than a quarter goes first.
+        #expect(quick.map(\.endpoint.app.id) == ["2"], "of the last two places each app may have one")
+        // Then whoever has fewer goes first.
         _ = world.finish(slow[0], .delivered, at: 1)
-        _ = world.finish(quick[0], .delivered, at: 1)
-        #expect(world.depart(at: 1).map(\.endpoint.app.id) == ["2"])
-        _ = world.finish(slow[1], .delivered, at: 1)
-        #expect(world.depart(at: 1).isEmpty, "the one has more than a quarter, the other has it")
+        #expect(world.depart(at: 1).isEmpty)
+        for place in 1...2 {
+            _ = world.finish(slow[place], .delivered, at: 1)
+            #expect(world.depart(at: 1).map(\.endpoint.app.id) == ["2"])
+        }
+        #expect(world.plan.underWay == 6)
+    }
+
+    /// Sixteen apps whose endpoints take eight seconds for an answer, two that wait for it in vain, and one that is quick:
+    /// what that one is to be told leaves at once, all the time.
+    @Test func whoIsQuickWaitsForNobodyHoweverManyAreSlow() throws {
+        let limits = CourierLimits()
+        let names = (0..<16).map { "slow\($0)" } + ["dead0", "dead1"]
+        let world = PlanWorld(
+            limits, metrics, (names + ["quick"]).map { WebhookApp(["http://\($0)/"], id: $0) })
+        for name in names {
+            for number in 0..<400 { world.post(.channelOccupied(channel("c\(number)")), of: name, at: 0) }
+        }
+        var underWay: [(departure: Departure, end: Double)] = []
+        var most: [String: Int] = [:]
+        for tick in 0..<600 {
+            let now = Double(tick) / 10
+            for one in underWay where one.end <= now {
+                let isDead = one.departure.endpoint.app.id.hasPrefix("dead")
+                _ = world.finish(one.departure, isDead ? .failed(.timeout) : .delivered, at: now)
+            }
+            underWay.removeAll { $0.end <= now }
+            world.post(.channelOccupied(channel("x")), of: "quick", at: now)
+            let departures = world.depart(at: now)
+            let quick = try #require(departures.filter { $0.endpoint.app.id == "quick" }.only, "at \(now)")
+            _ = world.finish(quick, .delivered, at: now)
+            for one in departures where one.endpoint.app.id != "quick" {
+                underWay.append((one, now + (one.endpoint.app.id.hasPrefix("dead") ? 10 : 8)))
+            }
+            #expect(underWay.count <= limits.requestsMax)
+            for (id, count) in Dictionary(grouping: underWay, by: \.departure.endpoint.app.id).mapValues(\.count) {
+                most[id] = max(most[id] ?? 0, count)
+            }
+        }
+        for name in names { #expect((5...8).contains(most[name] ?? 0), "\(name): \(most[name] ?? 0)") }
+    }
+
+    /// With more apps that are slow than there are places, each new one finds one of the last quarter's.
+    @Test func theLastQuarterIsForAppsThatHaveNothing() {
+        var limits = CourierLimits()
+        (limits.requestsMax, limits.linesPerEndpoint) = (16, 8)
+        let world = PlanWorld(limits, metrics, (0..<16).map { WebhookApp(["http://a\($0)/"], id: "\($0)") })
+        func post(_ app: Int) -> Int {
+            for number in 0..<20 { world.post(.channelOccupied(channel("c\(number)")), of: "\(app)", at: 0) }
+            return world.depart(at: 0).count
+        }
+        #expect(post(0) == 8, "its lines")
+        #expect(post(1) == 4, "three quarters are taken")
+        for app in 2..<6 { #expect(post(app) == 1) }
+        #expect(post(6) == 0)
     }
 
     @Test func whoHasNoEndpointsIsLeftNothing() {

@@ -75,11 +75,47 @@ import Testing
     {
         let hmac = key.withUnsafeBytes { HMACSHA256(key: $0) }
         #expect(message.withUnsafeBytes { hmac.authenticationCode(for: $0).hex } == code)
+        let short = message.withUnsafeBytes { message in
+            hmac.authenticationCode(of: message.count) { $0.copyMemory(from: message) }
+        }
+        #expect(short.hex == code)
         for split in 0...message.count {
             var hash = hmac.begin()
             Array(message[..<split]).withUnsafeBytes { hash.update($0) }
             Array(message[split...]).withUnsafeBytes { hash.update($0) }
             #expect(hmac.finish(hash).hex == code)
+        }
+    }
+
+    /// Around the ends of blocks, the two ways to a code are one.
+    @Test func shortMessagesFillTheirBlocks() {
+        let hmac = HMACSHA256(key: "key")
+        for count in 0...200 {
+            let message = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            message.withUnsafeBytes { message in
+                let short = hmac.authenticationCode(of: count) { $0.copyMemory(from: message) }
+                #expect(short.hex == hmac.authenticationCode(for: message).hex, "\(count) bytes")
+            }
+        }
+    }
+
+    /// By `openssl sha1` of so many letters a: around the ends of blocks.
+    @Test(arguments: [
+        (0, "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        (55, "c1c8bbdc22796e28c0e15163d20899b65621d65a"),
+        (56, "c2db330f6083854c99d4b5bfb6e8f29f201be699"),
+        (63, "03f09f5b158a7a8cdad920bddc29b81c18a551f5"),
+        (64, "0098ba824b5c16427bd7a1122a5a442a25ec644d"),
+        (119, "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56"),
+        (120, "f34c1488385346a55709ba056ddd08280dd4c6d6"),
+    ])
+    func sha1FillsItsBlocks(_ count: Int, _ digits: String) {
+        let message = [UInt8](repeating: UInt8(ascii: "a"), count: count)
+        message.withUnsafeBytes { message in
+            for split in [0, count / 2, count] {
+                let digest = SHA1(.init(rebasing: message[..<split]), .init(rebasing: message[split...]))
+                #expect(digest.withUnsafeBytes { Hex.encode($0) } == digits)
+            }
         }
     }
 

@@ -220,7 +220,7 @@ extension FeedTests {
         let recorder = try record()
         let ann = recorder.watch("ann")
         let read = recorder.post(
-            StreamRead(stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: "none", after: 0, upTo: 3))
+            StreamRead(stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: Epoch("none"), after: 0, upTo: 3))
         try recorder.waitForPosition(ann)
         try recorder.wait("all") { recorder.unlockedKnownWhenCurrent == 2_500 }
         #expect(try recorder.failure(read) == .otherEpoch)
@@ -330,7 +330,7 @@ extension FeedTests {
         #expect(position.epoch != lost.epoch)
         // A page of the life that is over is refused, though its numbers exist.
         let read = StreamRead(
-            stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.epoch, after: 3, upTo: 5)
+            stream: ann, watch: recorder.stream(ann)?.serial ?? 0, epoch: lost.life, after: 3, upTo: 5)
         #expect(try recorder.failure(recorder.post(read)) == .otherEpoch)
         recorder.stop()
     }

@@ -7,7 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct ReadQueueTests {
     private func read(_ number: Int) -> StreamRead {
         StreamRead(
-            stream: StreamID(user: "u\(number)", topic: "t"), watch: 1, epoch: "e", after: Int64(number), upTo: 1_000)
+            stream: StreamID(user: "u\(number)", topic: "t"), watch: 1, epoch: Epoch("e"), after: Int64(number),
+            upTo: 1_000)
     }
 
     private func numbers(_ turns: [ReadQueue.Turn]) -> [Int64] { turns.map(\.read.after) }

@@ -81,7 +81,7 @@ final class Recorder: @unchecked Sendable {
     /// Asks for a page of a stream that has its position.
     func read(_ id: StreamID, after: Int64, upTo: Int64) -> StreamRead {
         let (serial, epoch) = locked { (streams[id]?.serial ?? 0, streams[id]?.start?.epoch ?? "") }
-        return post(StreamRead(stream: id, watch: serial, epoch: epoch, after: after, upTo: upTo))
+        return post(StreamRead(stream: id, watch: serial, epoch: Epoch(epoch), after: after, upTo: upTo))
     }
 
     /// Asks for that very page.

@@ -1,6 +1,7 @@
 import Bytes
 import Feed
 import Sync
+import TestSupport
 import Testing
 
 /// The position check, step by step: no alarm for what is only late, and nothing missed for good.
@@ -68,8 +69,8 @@ import Testing
         _ = tail.nextQuery(.tail)
         try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", epoch: "e1", &outputs)
         tail.checkDue()
-        #expect(tail.nextQuery(.tail) == .check([Ticket(a, 1), Ticket(b, 1)]))
-        try tail.positionsReceived([position(1), position(3)], &outputs)
+        #expect(tail.nextQuery(.tail) == .check([Ticket(b, 1), Ticket(a, 1)]))
+        try tail.positionsReceived([position(3), position(1)], &outputs)
         #expect(tail.nextQuery(.tail) == .tail(previous: "s0", after: .init(stream: b, offset: 3)))
         try tail.tailReceived(page(), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
@@ -174,7 +175,7 @@ import Testing
             try tail.positionsReceived(tickets.map { _ in position(0) }, &outputs)
         }
         #expect(tail.checkLots == 3)
-        // A third of the watches end: their tickets cost no turn.
+        // A third of the watches end: they cost no turn.
         for number in 0..<800 { tail.unwatch(StreamID(user: "\(number)", topic: "t")) }
         #expect(tail.checkLots == 2)
         var seen: [StreamID] = []
@@ -194,6 +195,45 @@ import Testing
         #expect(seen.count == 2_000)
     }
 
+    /// Others end and come between its lots, and take one another's places.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func aRoundAsksAboutAllWhoStay(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var tail = Tail()
+        var outputs: [FeedOutput] = []
+        tail.connected(snapshot: "s0", epoch: "e1")
+        func stream(_ number: Int) -> StreamID { StreamID(user: "\(number)", topic: "t") }
+        func settle() throws {
+            while case .positions(let tickets)? = tail.nextQuery([]) {
+                try tail.positionsReceived(tickets.map { _ in position(0) }, &outputs)
+            }
+        }
+        var watched = Set(0..<3 * FeedLimits.positionsPerQuery)
+        for number in watched.sorted() { tail.watch(stream(number), serial: 1, &outputs) }
+        try settle()
+        var staying = watched
+        var asked: Set<StreamID> = []
+        var last = watched.count
+        for _ in 0..<4 {
+            for number in watched.sorted() where Int.random(in: 0..<5, using: &random) == 0 {
+                tail.unwatch(stream(number))
+                watched.remove(number)
+                staying.remove(number)
+            }
+            for _ in 0..<Int.random(in: 0..<200, using: &random) {
+                tail.watch(stream(last), serial: 1, &outputs)
+                watched.insert(last)
+                last += 1
+            }
+            try settle()
+            tail.checkDue()
+            guard case .check(let lot)? = tail.nextQuery([]) else { return #expect(Bool(false), "no check") }
+            asked.formUnion(lot.map(\.stream))
+            try tail.positionsReceived(lot.map { _ in position(0) }, &outputs)
+        }
+        #expect(asked.isSuperset(of: staying.map(stream)), "seed \(seed)")
+    }
+
     @Test func fewStreamsAmongEndedWatchesAreAskedOnce() throws {
         var tail = try live(at: 0, a, b)
         var outputs: [FeedOutput] = []
@@ -209,16 +249,16 @@ import Testing
     @Test func whatTheLogShowedFirstIsAskedAtOnce() throws {
         var tail = try live(at: 3, a)
         var outputs: [FeedOutput] = []
-        tail.suspected(a, otherThan: "old")
-        tail.suspected(b, otherThan: "e")
+        tail.suspected(a, otherThan: Epoch("old"))
+        tail.suspected(b, otherThan: Epoch("e"))
         #expect(tail.nextQuery([]) == nil)
-        tail.suspected(a, otherThan: "e")
-        tail.suspected(a, otherThan: "e")
+        tail.suspected(a, otherThan: Epoch("e"))
+        tail.suspected(a, otherThan: Epoch("e"))
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)
         #expect(outputs == [.reset(a, position(3, epoch: "f"))])
         // And where it was wrong nothing comes of it.
-        tail.suspected(a, otherThan: "f")
+        tail.suspected(a, otherThan: Epoch("f"))
         #expect(tail.nextQuery([]) == .positions([Ticket(a, 1)]))
         try tail.positionsReceived([position(3, epoch: "f")], &outputs)
         #expect(outputs.count == 1)

@@ -222,25 +222,6 @@ import WebSocket
         try await lives(other)
     }
 
-    /// Answers are not made for whoever does not read them; and none is lost when they are read after all.
-    @Test func requestsWaitForTheirAnswersToBeRead() async throws {
-        let fixture = try await GatewayFixture(loops: 1) {
-            $0.limits.answerBytesMax = 1_000
-            // A queue that does not stay small ends the connection.
-            $0.limits.sendQueueBytesMax = 20_000
-        }
-        // Not less: where a window is smaller than a segment, the kernel's own pauses are what is measured.
-        let client = try TestClient(port: fixture.port, receiveBuffer: 65_536)
-        let all = String(repeating: Self.request, count: 10_000)
-        let sending = Task { try await client.sendRaw(all) }
-        let (other, _) = try await TestClient.opened(port: fixture.port)
-        for _ in 0..<20 { try await lives(other) }
-        let (head, body) = try await client.response()
-        try await client.discard(9_998 * (head + body).utf8.count)
-        #expect(try await client.response().head == head)
-        try await sending.value
-    }
-
     @Test(arguments: [
         (String(repeating: "A: b\r\n", count: 65), 431, "limits.headBytes"),
         ("Content-Length: 99999999\r\n", 413, "bodyBytes"),

@@ -74,6 +74,26 @@ extension GatewayFixture {
     }
 }
 
+extension GatewayFixture {
+    /// What `body` finds on the first loop.
+    func inLoop<Result: Sendable>(_ body: @escaping @Sendable (ClientLoop) -> Result) async -> Result {
+        await withCheckedContinuation { continuation in
+            gateway.context.mailboxes[0].post(.ask { continuation.resume(returning: body($0)) })
+        }
+    }
+}
+
+extension ClientLoop {
+    /// All that are open or were until now.
+    var connections: [Connection] {
+        var found: [Connection] = []
+        loop.forEachSource { source in
+            if let connection = source as? Connection { found.append(connection) }
+        }
+        return found
+    }
+}
+
 extension TestClient {
     /// Opens a connection and reads its first message.
     static func opened(_ fixture: GatewayFixture, _ app: TestApp) async throws -> (TestClient, socketID: String) {

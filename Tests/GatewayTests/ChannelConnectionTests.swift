@@ -187,21 +187,21 @@ import Testing
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
             $0.apps = [app]
-            $0.limits.publishesUnderWayMax = 2
+            $0.limits.publishesUnderWayMax = 4
         }
         let (one, oneID) = try await TestClient.opened(port: fixture.port)
         let (two, twoID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("private-a", one, oneID, app)
         try await subscribe("private-a", two, twoID, app)
         for wanted in 1...3 {
-            metrics.publishes.add()
-            #expect(await fixture.ask { loop, _ in loop.isOverloaded } == (wanted > 2))
+            metrics.publishes.add(of: app.index)
+            #expect(await fixture.ask { loop, _ in loop.isOverloaded(by: app) } == (wanted > 2))
             try await one.send(#"{"event":"client-e","channel":"private-a","data":\#(wanted)}"#)
             // Behind it.
             try await one.send(#"{"event":"pusher:ping","data":{}}"#)
             guard case .text = try await one.next() else { throw TestClient.Failure(reason: "no pong") }
         }
-        metrics.publishes.subtract()
+        metrics.publishes.subtract(of: app.index)
         try await one.send(#"{"event":"client-e","channel":"private-a","data":4}"#)
         for heard in [1, 2, 4] {
             #expect(

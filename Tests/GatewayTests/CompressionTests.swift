@@ -1,6 +1,8 @@
 import Bytes
+import Channels
 import Feed
 import Metrics
+import Pusher
 import Sync
 import TestSupport
 import Testing
@@ -257,5 +259,28 @@ import WebSocket
         let text = String(decoding: exposition.bytes, as: UTF8.self)
         #expect(text.contains("compressions_total{result=\"smaller\"} 2\n"), "\(text)")
         #expect(text.contains("compressions_total{result=\"unchanged\"} 1\n"))
+    }
+
+    /// Thousands may come to a cache channel one after the other.
+    @Test func aKeptEventIsCompressedOnce() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics)
+        let channel = try #require(ChannelName("cache-x"))
+        let event = Publication(
+            channel: channel, event: "e", data: [UInt8](repeating: UInt8(ascii: "x"), count: 2_000))
+        let isPublished = await fixture.inLoop { loop in
+            loop.app(id: "1").map { loop.publish([event], of: $0) { _ in } } != nil
+        }
+        #expect(isPublished)
+        for fields in [Self.chrome, Self.narrow, Self.chrome, Self.chrome, Self.narrow] {
+            let client = try TestClient(port: fixture.port)
+            try await client.upgrade(fields: fields)
+            _ = try await client.next()
+            try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"cache-x"}}"#)
+            #expect(try await client.text().contains("subscription_succeeded"))
+            #expect(try await client.text().contains("xxxxxx"))
+            #expect(await client.compressedCount == 1)
+        }
+        #expect(count(#"compressions_total{result="smaller"}"#, metrics) == 2, "for each window once")
     }
 }

@@ -111,7 +111,7 @@ import Testing
         ("NONSENSE\r\n\r\n", 400), ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/3.0\r\nHost: h\r\n\r\n", 505),
         ("BREW / HTTP/1.1\r\nHost: h\r\n\r\n", 501),
         ("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1073741824\r\n\r\n", 413),
-        ("GET /" + String(repeating: "a", count: 5_000) + " HTTP/1.1\r\nHost: h\r\n\r\n", 414),
+        ("GET /" + String(repeating: "a", count: 8_000) + " HTTP/1.1\r\nHost: h\r\n\r\n", 414),
         ("GET / HTTP/1.1\r\nHost: h\r\nX: " + String(repeating: "a", count: 9_000) + "\r\n\r\n", 431),
         ("GET /app/key HTTP/1.1\r\nHost: h\r\n\r\n", 426),
     ])

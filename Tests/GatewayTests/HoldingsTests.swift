@@ -1,8 +1,11 @@
+import Channels
 import HTTP
 import Reactor
+import Store
 import TestSupport
 import Testing
 
+@testable import API
 @testable import Gateway
 
 /// What all connections together may make a hub hold.
@@ -26,13 +29,37 @@ import Testing
         #expect(holding.excess(of: [(bytes: 101 as UInt32, holder: "a")]).map(\.holder) == ["a"], "and no more")
     }
 
+    /// As of what the engine keeps (`IdleSizeTests`).
+    @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: Connection.self) <= 168) }
+
     /// Of many loops, each has room for what one connection may have queued, and no less than its share.
     @Test(arguments: [(1, 256), (8, 32), (32, 8), (33, 8), (64, 8)])
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
         var configuration = GatewayConfiguration()
         configuration.loops = loops
-        let holdings = Holdings(on: try EventLoop(), configuration, GatewayMetrics())
-        #expect(holdings.queued.bytesMax == megabytes << 20)
+        configuration.limits.longestAnswerBytes = (8 << 20) - configuration.limits.answerBytesMax
+        #expect(try bytesMax(configuration) == megabytes << 20)
+        configuration.limits.longestAnswerBytes += 1
+        #expect(try bytesMax(configuration) == max(megabytes << 20, (8 << 20) + 1), "and for the longest answer")
+    }
+
+    private func bytesMax(_ configuration: GatewayConfiguration) throws -> Int {
+        Holdings(on: try EventLoop(), configuration, GatewayMetrics()).queued.bytesMax
+    }
+
+    /// The longest list of channels, and the longest answer of the store.
+    @Test func noAnswerIsLongerThanTheLongest() throws {
+        var facts: [String: ChannelFacts] = [:]
+        var channel = ChannelFacts()
+        (channel.subscriptionCount, channel.userCount) = (10_000_000, 10_000_000)
+        for number in 0..<APILimits.channelsNamed {
+            let digits = "\(number)"
+            facts["presence-" + String(repeating: "x", count: 191 - digits.count) + digits] = channel
+        }
+        let list = ChannelAnswers.channels(facts, [.userCount, .subscriptionCount])
+        #expect(list.status == .ok && list.body.count > 200 * APILimits.channelsNamed)
+        let longest = GatewayLimits().longestAnswerBytes
+        #expect(list.body.count + 1_000 <= longest && StoreLimits.snapshotBytesMax + 1_000 <= longest)
     }
 
     /// A client's text frame that is longer than what comes of it.

@@ -117,6 +117,8 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         set { state.withLock { $0.isOverloaded = newValue } }
     }
 
+    func isOverloaded(by app: App) -> Bool { isOverloaded }
+
     /// From here on answers are held.
     func hold() {
         state.withLock { $0.holds = true }

@@ -37,6 +37,18 @@ import Testing
         #expect(backend.directory.published.count == 3)
     }
 
+    /// The deprecated way, too.
+    @Test func aRepeatToTheChannelItselfGetsTheFirstAnswer() async throws {
+        let backend = try await PusherBackend()
+        let caller = backend.caller
+        for data in ["1", "1", "2"] {
+            let answer = try await backend.ask(
+                caller.call("POST", "/channels/x/events", [("name", "old")], body: data, fields: Self.key("k")))
+            #expect(answer.status == (data == "1" ? 202 : 422))
+        }
+        #expect(backend.directory.published == ["x old 1"])
+    }
+
     @Test func anotherCallUnderTheKeyIsRefused() async throws {
         let apps = [App(id: "2", credentials: AppCredentials(key: "other", secret: "s"), index: 1, ownsDatabase: false)]
         let backend = try await PusherBackend(apps: apps)
@@ -320,6 +332,20 @@ import Testing
         #expect(answers.size.keys == 50 - 16)
         for number in 0..<3 { #expect(Self.isNew(Self.kept(answers, "new \(number)", at: 61))) }
         #expect(answers.size.keys == 4)
+    }
+
+    /// Where there is no room, one call looks for such keys in two of the other apps, and in others the next time.
+    @Test func keysOfOthersWhoseTimeIsOverGoLittleByLittle() {
+        let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
+        for app in 0..<5 {
+            for number in 0..<20 { #expect(Self.keep(answers, "\(number)", of: app)) }
+        }
+        #expect(Self.isNew(Self.kept(answers, "new", of: 9, at: 61)))
+        #expect(answers.size.keys == 100 - 2 * 16 + 1)
+        for number in 0..<31 { #expect(Self.isNew(Self.kept(answers, "\(number)", of: 10 + number, at: 61))) }
+        #expect(answers.size.keys == 100)
+        #expect(Self.isNew(Self.kept(answers, "last", of: 99, at: 61)))
+        #expect(answers.size.keys < 100)
     }
 
     @Test func anAppThatCallsWithoutEndLeavesRoomForOthers() throws {

@@ -98,6 +98,32 @@ import Testing
         #expect(backend.directory.published.count == 1)
     }
 
+    /// All loops look through all that the app has: for one list at a time.
+    @Test func oneListAtATimeForEachApp() async throws {
+        let apps = [App(id: "2", credentials: AppCredentials(key: "other", secret: "s"), index: 1, ownsDatabase: false)]
+        let backend = try await PusherBackend(apps: apps)
+        backend.directory.hold()
+        try await backend.send(backend.caller.get("/channels"))
+        await backend.directory.untilHeld()
+        let second = try backend.connection()
+        try await second.sendRaw(backend.caller.get("/channels"))
+        let refused = try await second.response()
+        #expect(refused.head.hasPrefix("HTTP/1.1 429 ") && refused.head.contains("Retry-After: 1\r\n"))
+        #expect(refused.body.hasSuffix("\"code\":429}\n"))
+        // The other app's, and what asks for less, is not concerned.
+        var other = backend.caller
+        (other.app, other.credentials) = ("2", apps[0].credentials)
+        try await second.sendRaw(other.get("/channels") + backend.caller.get("/channels/a"))
+        backend.directory.release()
+        #expect(try await backend.answer().status == 200)
+        for _ in 0..<2 { #expect(try await second.response().head.hasPrefix("HTTP/1.1 200 ")) }
+        // Now it is over, and one that is answered at once, or refused, leaves nothing behind.
+        for _ in 0..<2 {
+            #expect(try await backend.ask(backend.caller.get("/channels")).status == 200)
+            #expect(try await backend.ask(backend.caller.get("/channels", [("info", "cache")])).status == 400)
+        }
+    }
+
     @Test func answersThatComeLaterAreGivenInOrder() async throws {
         let backend = try await PusherBackend()
         backend.directory.hold()

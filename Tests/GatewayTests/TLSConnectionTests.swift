@@ -136,8 +136,9 @@ import WebSocket
         }
     }
 
-    /// The answer is longer than the socket takes at once, and the client has said that it sends no more.
-    @Test func aLongAnswerBehindAFarewellArrives() async throws {
+    /// The answer is longer than the socket takes at once, and the client has said that it sends no more: with its request, or
+    /// when the answer has begun to come.
+    @Test(arguments: [false, true]) func aLongAnswerBehindAFarewellArrives(_ isBegun: Bool) async throws {
         let count = 8 << 20
         let hub = try await hub(loops: 1, routes: LongAnswer(count: count)) {
             $0.timeouts.close = .seconds(60)
@@ -147,8 +148,14 @@ import WebSocket
         let client = try client(hub, receiveBuffer: 65_536)
         #expect(try client.handshake())
         #expect(Array("GET /long HTTP/1.1\r\nHost: h\r\n\r\n".utf8).withUnsafeBytes { client.tls.seal($0) })
-        client.tls.finishSending(client.descriptor)
-        #expect(try client.head().hasPrefix("HTTP/1.1 200 "))
+        if isBegun {
+            #expect(client.tls.send(client.descriptor) == .all)
+            #expect(try client.head().hasPrefix("HTTP/1.1 200 "))
+            client.tls.finishSending(client.descriptor)
+        } else {
+            client.tls.finishSending(client.descriptor)
+            #expect(try client.head().hasPrefix("HTTP/1.1 200 "))
+        }
         #expect(try client.read(count).count == count)
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }

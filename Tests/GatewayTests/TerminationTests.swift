@@ -61,6 +61,25 @@ import Testing
         #expect(try await late.text().hasPrefix(#"{"event":"sync:auth_ok""#))
     }
 
+    /// However many users another app has closed, who signs in to this one is let in.
+    @Test func otherAppsTerminationsDisturbNobody() async throws {
+        let app = TestApp { $0.ownsDatabase = true }
+        let other = TestApp(1)
+        let toll = Toll()
+        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true, toll: toll) {
+            $0.apps = [app.app, other.app]
+        }
+        defer { toll.open() }
+        let token = try await GatewayFixture.token("u")
+        let (client, _) = try await TestClient.opened(fixture, app)
+        toll.close()
+        try await client.send(auth(token))
+        toll.awaitSomebody()
+        for number in 0...Verifications.terminatedMax { await fixture.terminate("u\(number)", of: other.app) }
+        toll.open()
+        #expect(try await client.text().hasPrefix(#"{"event":"sync:auth_ok""#))
+    }
+
     @Test func anUpgradeUnderWayDoesNotSlipThrough() async throws {
         let app = TestApp { $0.ownsDatabase = true }
         let toll = Toll()
@@ -131,6 +150,22 @@ import Testing
             let (client, _) = try await TestClient.opened(fixture, strict)
             #expect(try await client.next() == .close(4100))
         }
+    }
+
+    /// Thousands whose time is over at once are closed in turns.
+    @Test func soManyAreClosedInOneTurn() async throws {
+        let strict = TestApp { $0.features.authorizationDeadline = .seconds(3_600) }
+        let fixture = try await GatewayFixture(loops: 1) { $0.apps = [strict.app] }
+        let count = ClientLoop.looksPerTurn + 50
+        var clients: [TestClient] = []
+        for _ in 0..<count { clients.append(try await TestClient.opened(fixture, strict).0) }
+        let left = await fixture.inLoop { loop in
+            for connection in loop.connections { loop.watchIdentity(of: connection, after: .zero) }
+            loop.identitiesDue()
+            return loop.connections.count { $0.isEstablished }
+        }
+        #expect(left == 50)
+        for client in clients { #expect(try await client.next() == .close(4100)) }
     }
 
     /// The app asks for it from now on: of those who have shown who they are nothing is asked.

@@ -113,6 +113,9 @@ actor TestClient {
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &abrupt, socklen_t(MemoryLayout<linger>.size))
     }
 
+    /// Says that it sends no more.
+    nonisolated func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
     func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
 
     func sendRaw(_ bytes: [UInt8]) async throws {

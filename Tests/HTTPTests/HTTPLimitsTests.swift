@@ -9,10 +9,17 @@ import Testing
     }
 
     @Test func requestLine() {
-        #expect(failure(target(4096) + "Host: h\r\n\r\n") == nil)
-        #expect(failure(target(4097) + "Host: h\r\n\r\n") == .targetTooLong)
-        #expect(failure(String(repeating: "a", count: 4095)) == nil)
-        #expect(failure(String(repeating: "a", count: 4096)) == .targetTooLong)
+        #expect(failure(target(7168) + "Host: h\r\n\r\n") == nil)
+        #expect(failure(target(7169) + "Host: h\r\n\r\n") == .targetTooLong)
+        #expect(failure(String(repeating: "a", count: 7167)) == nil)
+        #expect(failure(String(repeating: "a", count: 7168)) == .targetTooLong)
+    }
+
+    @Test func theRequestLineGrowsWithTheHead() {
+        var limits = HTTPLimits()
+        limits.headBytes = 16_384
+        #expect(failure(target(14_336) + "Host: h\r\n\r\n", limits: limits) == nil)
+        #expect(failure(target(14_337) + "Host: h\r\n\r\n", limits: limits) == .targetTooLong)
     }
 
     @Test func head() {

@@ -21,6 +21,24 @@ import Testing
         #expect(client.connection.isIdle)
     }
 
+    @Test func arraysOfNumbers() throws {
+        let client = try Client()
+        var rows: Rows?
+        client.connection.query(
+            """
+            SELECT '{}'::bigint[], '{7}'::bigint[], '{1,-2,9223372036854775807,-9223372036854775808}'::bigint[], \
+            '{1,NULL}'::bigint[], '{{1},{2}}'::bigint[], NULL::bigint[], '', '{', '}', '{1,}', '{,}', '{9223372036854775808}'
+            """
+        ) { rows = try? $0.get() }
+        try client.run { rows != nil }
+        let answer = try #require(rows)
+        #expect(answer.integers(0, 0) == [])
+        #expect(answer.integers(0, 1) == [7])
+        #expect(answer.integers(0, 2) == [1, -2, .max, .min])
+        for column in 3...12 { #expect(answer.integers(0, column) == nil, "column \(column)") }
+        #expect(answer.integers(1, 0) == nil)
+    }
+
     @Test func bigAnswersAndBigParametersPass() throws {
         let client = try Client()
         let text = String(repeating: "x", count: 3_000_000)

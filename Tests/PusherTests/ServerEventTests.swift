@@ -33,7 +33,11 @@ import Testing
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{\"sync\":{\"epoch\":\"e1\",\"offset\":1288}}"}"#
         )
         #expect(
-            write { ServerEvent.subscriptionError(channel: "x\"y", error: "No", status: 401, to: &$0) }
+            write {
+                let ending = ServerEvent.subscriptionErrorEnding(type: "AuthError", error: "No", status: 401)
+                ServerEvent.subscriptionError(
+                    channel: { $0.append(jsonEscaping: ("x\"y" as StaticString).bytes) }, ending: ending, to: &$0)
+            }
                 == #"{"event":"pusher:subscription_error","channel":"x\"y","data":"{\"type\":\"AuthError\",\"error\":\"No\",\"status\":401}"}"#
         )
         #expect(

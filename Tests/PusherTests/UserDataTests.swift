@@ -19,6 +19,20 @@ import Testing
         #expect(try read(text).info == info.map { Array($0.utf8) })
     }
 
+    /// With a blank, which sends it the long way, the text says the same.
+    @Test(arguments: [
+        "u", "load-1-2", #"\""#, #"a\u0041"#, "é", "\u{7F}", "\t", "", "\\", #"u","id":"v"#, #"u","user_info":"v"#,
+        String(repeating: "u", count: 128), String(repeating: "u", count: 129), String(repeating: "é", count: 64),
+    ]) func anIDAloneIsReadTheSameWay(id: String) {
+        let short = Result { try UserData(#"{"id":"\#(id)"}"#, times: .each) }
+        let long = Result { try UserData(#" {"id":"\#(id)"}"#, times: .each) }
+        switch (short, long) {
+        case (.success(let short), .success(let long)): #expect(short == long)
+        case (.failure, .failure): break
+        default: Issue.record("\(short) is not \(long)")
+        }
+    }
+
     @Test(
         arguments: [
             (#","issuedAt":5,"expiresAt":9"#, 5, 9), (#","expiresAt":9"#, nil, nil), (#","issuedAt":5"#, nil, nil),

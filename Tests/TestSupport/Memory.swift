@@ -1,3 +1,13 @@
+import Glibc
+
+/// Bytes of each instance, as the Swift runtime knows them; glibc's allocator gives a block of the next 16 n + 8.
+package func instanceBytes(of type: AnyClass) -> Int {
+    typealias Size = @convention(c) (UnsafeRawPointer) -> Int
+    // Swift._class_getInstancePositiveExtentSize, which the standard library does not declare to others.
+    guard let symbol = dlsym(nil, "$ss36_class_getInstancePositiveExtentSizeySiyXlXpF") else { return .max }
+    return unsafeBitCast(symbol, to: Size.self)(unsafeBitCast(type, to: UnsafeRawPointer.self))
+}
+
 /// Calls `body` with the UTF-8 of `text`, in memory of exactly that size.
 package func withBytes<Result, Failure: Error>(
     _ text: String, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result

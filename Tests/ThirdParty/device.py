@@ -167,7 +167,8 @@ class Device:
         return self.close_code
 
     def answered(self):
-        """A round trip: whatever was sent before has been dealt with, as messages of one connection are in order."""
+        """A round trip: whatever was sent before has been dealt with by the connection's loop, as messages of one connection
+        are in order. What goes by a channel's home may still be under way: `Member.caught_up`."""
         start = self.count()
         self.send("pusher:ping")
         return self.wait_for_event("pusher:pong", start=start)

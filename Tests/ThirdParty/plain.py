@@ -6,6 +6,7 @@ import hmac
 import http.client
 import json
 import pathlib
+import random
 import signal
 import socket
 import tempfile
@@ -40,6 +41,9 @@ class Application:
                              port=hub.port if hub else 1, ssl=False, timeout=PATIENCE,
                              encryption_master_key_base64=MASTER_KEY)
 
+
+#: The channel of one signed-in user begins so.
+SERVER_TO_USER = "#server-to-user-"
 
 #: The app of tests that need no other.
 APP = Application(**EVERYTHING)
@@ -97,6 +101,7 @@ class Member(Device):
     def __init__(self, hub, app=None, **options):
         self.app = app or hub.apps[0]
         self.backend = self.app.backend()
+        self._hub = hub
         super().__init__(hub, key=self.app.key, **options)
 
     def ask_for(self, channel, user=None, info=None):
@@ -139,6 +144,16 @@ class Member(Device):
         """What came so far."""
         return [frame for frame in list(self.frames)
                 if frame.event == event and (channel is None or frame.channel == channel)]
+
+    def caught_up(self, channel):
+        """Whatever went into the channel before has come: it goes by the channel's home, and so does what is published
+        there now, behind it."""
+        marker, backend = f"marker-{random.SystemRandom().randrange(1 << 40):x}", self.app.backend(self._hub)
+        if channel.startswith(SERVER_TO_USER):
+            backend.send_to_user(channel.removeprefix(SERVER_TO_USER), marker, {})
+        else:
+            backend.trigger(channel, marker, {})
+        return self.wait_for_event(marker, channel)
 
     def eventually_heard(self, event, channel, count):
         return eventually(lambda: len(found := self.heard(event, channel)) >= count and found,

@@ -21,12 +21,15 @@ def test_apps_share_nothing():
         ONE.backend(hub).trigger(["news", "private-news", "cache-news"], "e", {"of": 1})
         for channel in ("news", "private-news", "cache-news"):
             ada.wait_for_event("e", channel)
-        bob.answered()
+        for channel in ("news", "private-news"):
+            bob.caught_up(channel)
         assert not bob.heard("e")
         assert facts(hub, "news", "subscription_count", app=ONE)["subscription_count"] == 1
         with Member(hub, TWO) as late:
             late.join("cache-news")
             late.wait_for_event("pusher:cache_miss", "cache-news")
+        bob.caught_up("cache-news")
+        assert not bob.heard("e")
         # Neither's secret is good for the other.
         with pytest.raises(pusher.errors.PusherBadAuth):
             Application("2", "key-2", ONE.secret).backend(hub).trigger("news", "e", {})
@@ -51,7 +54,7 @@ def test_an_excluded_connection_of_the_other_app_is_nobody():
         bob.join("news")
         TWO.backend(hub).trigger("news", "e", {}, ada.socket_id)
         bob.wait_for_event("e", "news")
-        ada.answered()
+        ada.caught_up("news")
         assert not ada.heard("e")
 
 

@@ -38,7 +38,7 @@ def test_all_others_get_it_once_and_the_sender_does_not(plain, kind):
             assert json.loads(frame.text) == expected
             assert isinstance(frame.raw_data, str) and frame.data == {"on": True, "text": "ä\n\"q\""}
         for member in crowd:
-            member.answered()
+            member.caught_up(channel)
             assert len(member.heard("client-typing")) == (0 if member is crowd[0] else 1)
 
 
@@ -84,7 +84,7 @@ def test_not_on_channels_of_other_kinds(plain, kind):
         sender.trigger(channel, "client-e", {})
         assert sender.complaint(start=seen).data["message"]
         sender.answered()
-        receiver.answered()
+        receiver.caught_up(channel)
         assert not receiver.heard("client-e") and sender.is_open
 
 
@@ -96,7 +96,7 @@ def test_not_where_it_is_switched_off(plain):
         seen = sender.count()
         sender.trigger(channel, "client-e", {})
         sender.complaint(start=seen)
-        receiver.answered()
+        receiver.caught_up(channel)
         assert not receiver.heard("client-e")
 
 
@@ -109,7 +109,7 @@ def test_not_from_outside(plain):
             seen = stranger.count()
             stranger.trigger(channel, "client-e", {})
             stranger.complaint(start=seen)
-        receiver.answered()
+        receiver.caught_up(channel)
         assert not receiver.heard("client-e")
 
 
@@ -123,7 +123,7 @@ def test_only_names_that_begin_with_client(plain, event):
         seen = sender.count()
         sender.trigger(channel, event, {})
         sender.complaint(start=seen)
-        receiver.answered()
+        receiver.caught_up(channel)
         assert not receiver.heard(event) and sender.is_open
 
 
@@ -136,7 +136,7 @@ def test_too_many_are_refused_and_the_connection_stays(plain):
             sender.trigger(channel, "client-e", {"n": number})
         sender.answered()
         refused = [frame for frame in sender.heard("pusher:error") if frame.data["code"] == 4301]
-        receiver.answered()
+        receiver.caught_up(channel)
         passed = [frame.data["n"] for frame in receiver.heard("client-e", channel)]
         # Ten a second; on a slow machine the sixty took longer than one.
         assert len(passed) >= 10 and passed == sorted(passed) and passed[:10] == list(range(10))
@@ -154,7 +154,7 @@ def test_data_at_the_bound_and_one_past_it(plain):
         seen = sender.count()
         sender.trigger(channel, "client-large", "x" * 10_241)
         sender.complaint(start=seen)
-        receiver.answered()
+        receiver.caught_up(channel)
         assert len(receiver.heard("client-large")) == 1
 
 

@@ -55,12 +55,12 @@ def test_every_connection_of_the_user_and_nobody_else(plain, user):
             frame = member.wait_for_event("note", own(user))
             assert json.loads(frame.text) == {"event": "note", "channel": own(user), "data": '{"n": 1}'}
         for member in (*crowd, other, elsewhere):
-            member.answered()
+            member.caught_up(own(user + "x" if member is other else user))
             assert len(member.heard("note")) == (1 if member in crowd else 0)
 
 
 def test_only_the_signed_in_user(plain, user):
-    with members(plain, 2) as (stranger, other):
+    with members(plain, 3) as (stranger, other, witness):
         stranger.subscribe(own(user))
         stranger.answered()
         other.sign_in_as(user + "x")
@@ -69,9 +69,13 @@ def test_only_the_signed_in_user(plain, user):
         # A signature of the backend's for the name is not the way.
         stranger.ask_with(own(user), '{"user_id":"' + user + '"}')
         stranger.answered()
+        signed_in(witness, user)
         APP.backend(plain).send_to_user(user, "note", {})
+        witness.wait_for_event("note", own(user))
         for member in (stranger, other):
-            member.answered()
+            # It would have come to its loop before this does.
+            member.join(f"behind-{user}")
+            member.caught_up(f"behind-{user}")
             assert not member.heard("note")
             assert not any(frame.channel == own(user) and "succeeded" in frame.event for frame in member.frames)
 

@@ -25,6 +25,10 @@ static inline void cl_prefetch(const void *address) {
     __builtin_prefetch((const char *)address + 64, 1);
 }
 
+/// Blocks of 128 KiB and more are mapped each by itself, as glibc begins, and go back to the kernel when they are freed. It
+/// would raise that bound to 32 MiB with use: of a table that has doubled, the former halves would stay as holes.
+void cl_map_large_blocks(void);
+
 /// accept4(2) with SOCK_NONBLOCK | SOCK_CLOEXEC.
 int cl_accept(int fd, struct sockaddr_storage *address);
 /// send(2) and sendmsg(2), but no points at which a thread may be cancelled, which none of ours ever is: glibc's

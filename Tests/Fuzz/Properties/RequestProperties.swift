@@ -9,7 +9,6 @@ import HTTP
 enum RequestProperties {
     static func check(_ bytes: [UInt8]) throws(Violation) {
         var small = HTTPLimits()
-        small.requestLineBytes = 40
         small.headBytes = 120
         small.fieldCount = 4
         small.bodyBytes = 16
@@ -109,7 +108,6 @@ enum RequestProperties {
         // With what is added the head may grow beyond its limit, as it did not when it came.
         var limits = HTTPLimits()
         limits.headBytes *= 2
-        limits.requestLineBytes *= 2
         let withLength = head + [UInt8]("content-LENGTH: \(request.body.count)\r\n\r\n".utf8) + request.body
         try hold(try read(withLength, [], limits).requests == [request], "written with a length")
         guard request.minorVersion > 0 else { return }

@@ -1,0 +1,52 @@
+/// The characters that nearly all names are made of, looked for eight at a time: a name is checked against its alphabet
+/// several times on its way, and a check of each byte costs ten instructions.
+extension UnsafeRawBufferPointer {
+    /// Where the first byte lies, from `start` on, that is no letter of ASCII, digit, hyphen, dot or underscore; the count
+    /// where there is none.
+    @inlinable public func endOfPlainName(from start: Int) -> Int {
+        guard let base = baseAddress, start >= 0 else { return count }
+        var at = start
+        while at &+ 8 <= count {
+            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+            let others = PlainName.others(word)
+            if others != 0 { return at &+ others.trailingZeroBitCount / 8 }
+            at &+= 8
+        }
+        guard at < count else { return count }
+        guard count >= 8 else {
+            while at < count, PlainName.others(UInt64(self[at]) | 0x2D2D_2D2D_2D2D_2D00) == 0 { at &+= 1 }
+            return at
+        }
+        // The last word, without the bytes that were looked at before.
+        let last = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+        let others = PlainName.others(last) >> UInt64((at &+ 8 &- count) &* 8)
+        return others == 0 ? count : at &+ others.trailingZeroBitCount / 8
+    }
+
+    /// True when every byte is in an alphabet that has all of the plain ones; `isAllowed` is asked about the others.
+    @inlinable @inline(__always) public func isName(_ isAllowed: (UInt8) -> Bool) -> Bool {
+        var at = endOfPlainName(from: 0)
+        while at < count {
+            guard isAllowed(self[at]) else { return false }
+            at = endOfPlainName(from: at &+ 1)
+        }
+        return true
+    }
+}
+
+/// See `UnsafeRawBufferPointer.endOfPlainName`.
+@usableFromInline enum PlainName {
+    /// The high bit set in each byte that is no plain character. No sum of two bytes here carries into the next.
+    @inlinable @inline(__always) static func others(_ word: UInt64) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let highBits: UInt64 = 0x8080_8080_8080_8080
+        let ascii = word & ~highBits
+        let lower = ascii | 0x20 &* ones
+        // Each is a range: at or above its first character, and not above its last.
+        let letters = (lower &+ 0x1F &* ones) & ~(lower &+ 0x05 &* ones)
+        let digits = (ascii &+ 0x50 &* ones) & ~(ascii &+ 0x46 &* ones)
+        let hyphenAndDot = (ascii &+ 0x53 &* ones) & ~(ascii &+ 0x51 &* ones)
+        let underscore = (ascii &+ 0x21 &* ones) & ~(ascii &+ 0x20 &* ones)
+        return (~(letters | digits | hyphenAndDot | underscore) | word) & highBits
+    }
+}

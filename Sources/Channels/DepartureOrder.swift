@@ -1,0 +1,86 @@
+/// What is about to be gone from a home: a user without a connection, or one of whom only the app's backend still has to
+/// hear that he is gone, or a channel without anybody. Stands for nothing once somebody has come back.
+struct Departure {
+    let key: ChannelKey
+    /// Nil for the channel itself.
+    let user: String?
+    let number: UInt64
+    /// Monotonic, in nanoseconds.
+    let due: UInt64
+
+    func stands(in channel: HomeChannel?) -> Bool {
+        guard let channel else { return false }
+        guard let user else { return channel.vacating == number }
+        return channel.members.awaits(number, of: user)
+    }
+}
+
+/// The departures of a home of one kind, users' or channels', in the order in which they are due, and how many are whose.
+///
+/// Beyond the bound the app that has most loses its oldest: no app's clients end the grace of another's, which has fewer.
+struct DepartureOrder {
+    private struct AppShare {
+        var entries = LazyQueue<Departure>()
+        var count = 0
+    }
+
+    private let countMax: Int
+    /// Of all apps, the oldest first.
+    private var entries = LazyQueue<Departure>()
+    /// By the app's index.
+    private var shares: ContiguousArray<AppShare> = []
+    /// Those that stand for something.
+    private(set) var count = 0
+
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// Places of both orders, those that stand for nothing included.
+    var entryCount: Int { shares.reduce(entries.count) { $0 + $1.entries.count } }
+
+    /// When the oldest is due; nil where there is none.
+    var nextDue: UInt64? { entries.first?.due }
+
+    mutating func append(_ departure: Departure) {
+        let app = departure.key.app
+        while shares.count <= app { shares.append(AppShare()) }
+        shares[app].count += 1
+        count += 1
+        entries.append(departure)
+        shares[app].entries.append(departure)
+    }
+
+    /// One of the app's is over, or stands for nothing from here on; its entry stays.
+    mutating func end(of app: Int) {
+        shares[app].count -= 1
+        count -= 1
+        if shares[app].count == 0 { shares[app].entries = LazyQueue() }
+    }
+
+    /// The oldest of all, if its time is over. It may stand for nothing.
+    mutating func popFirst(dueBy now: UInt64) -> Departure? {
+        guard let due = nextDue, due <= now else { return nil }
+        return entries.popFirst()
+    }
+
+    /// Whose turn it is to be gone, for there are too many; nil where there are not. It may stand for nothing: then there is
+    /// another.
+    mutating func popExcess() -> Departure? {
+        guard count > countMax, let largest = shares.indices.max(by: { shares[$0].count < shares[$1].count })
+        else { return nil }
+        return shares[largest].entries.popFirst()
+    }
+
+    /// Whether most entries of all, or of the app's, stand for nothing.
+    func needsSweep(of app: Int) -> Bool {
+        guard app < shares.count else { return false }
+        return entries.needsSweep(live: count) || shares[app].entries.needsSweep(live: shares[app].count)
+    }
+
+    /// Drops those.
+    mutating func sweep(of app: Int, keeping isLive: (Departure) -> Bool) {
+        if entries.needsSweep(live: count) { entries.sweep(keeping: isLive) }
+        if shares[app].entries.needsSweep(live: shares[app].count) { shares[app].entries.sweep(keeping: isLive) }
+    }
+}

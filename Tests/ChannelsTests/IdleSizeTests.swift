@@ -1,0 +1,76 @@
+import Bytes
+import Pusher
+import Sync
+import TestSupport
+import Testing
+
+@testable import Channels
+
+/// What is kept for each idle connection, its session, its streams and its user: these are most of what it weighs. The
+/// numbers are those up to which the allocator gives a block of 16 bytes less.
+@Suite struct IdleSizeTests {
+    @Test func sessionsAndChannelsStaySmall() {
+        #expect(instanceBytes(of: Session.self) <= 152)
+        #expect(instanceBytes(of: Channel.self) <= 72)
+    }
+
+    @Test func entriesOfTablesStaySmall() {
+        #expect(MemoryLayout<StreamHome.Stream>.stride <= 48)
+        #expect(MemoryLayout<Subscription?>.stride <= 16)
+        #expect(MemoryLayout<UserKey>.stride <= 16)
+        #expect(MemoryLayout<Identity?>.stride <= 24)
+    }
+
+    /// Stock clients subscribe before they sign in: what waited is of no use afterwards.
+    @Test func whatWaitedForTheIdentityIsLetGo() throws {
+        let engine = EngineFixture()
+        let session = engine.session(1)
+        _ = try engine.subscribe("user.u1.reminders", from: session)
+        #expect(session.detail != nil)
+        _ = try engine.signin("u1", from: session)
+        #expect(session.detail == nil)
+        #expect(session.subscriptions.count == 1)
+    }
+
+    @Test(arguments: 1...50 as ClosedRange<UInt64>)
+    func aSubscriptionListIsAnArray(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var list = SubscriptionList()
+        var model: [UInt32] = []
+        for step in 1...60 as ClosedRange<UInt32> {
+            switch Int.random(in: 0..<5, using: &random) {
+            case 0...2:
+                let channel = Channel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
+                list.append(Subscription(joining: channel, serial: step))
+                model.append(step)
+            case 3:
+                guard let place = model.indices.randomElement(using: &random) else { continue }
+                #expect(list.remove(at: place).serial == model.remove(at: place))
+            default:
+                #expect(list.popLast()?.serial == model.popLast())
+            }
+            if let place = model.indices.randomElement(using: &random) {
+                list[place].serial = step + 100
+                model[place] = step + 100
+            }
+            #expect(list.map(\.serial) == model, "seed \(seed)")
+        }
+    }
+
+    @Test func aSubscriptionKeepsItsChannelAndSerial() {
+        let channel = Channel(.stream(StreamName(form: .user, stream: StreamID(user: "u", topic: "t"))))
+        var subscription = Subscription(joining: channel, serial: 7)
+        for step in 0..<3 as Range<UInt32> {
+            switch step {
+            case 0: subscription.standing = .live(3)
+            case 1:
+                let replay = Replay(channel, cursor: StreamPosition(epoch: "e", offset: 1), isResume: true)
+                subscription.standing = .behind(replay)
+            default: subscription.standing = .joining
+            }
+            #expect(subscription.channel === channel)
+            #expect(subscription.serial == 7 + step)
+            subscription.serial += 1
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Channels
+import Pusher
+import Testing
+
+/// The grace of those who have left: how many may have one, and whose ends first.
+@Suite struct LeaveGraceTests {
+    /// A home that several apps share, whose connections come and go.
+    private struct SharedHome {
+        var home: ChannelHome
+        private let apps: [App]
+        private var effects = ChannelHome.Effects()
+        private var now: UInt64 = 1
+
+        init(apps count: Int, departuresMax: Int) {
+            var limits = HomeLimits()
+            limits.departuresMax = departuresMax
+            home = ChannelHome(loops: 1, limits: limits)
+            var features = AppFeatures()
+            features.webhooks = [.channelExistence, .presence]
+            apps = (0..<count).map {
+                App(
+                    id: "\($0 + 1)", credentials: AppCredentials(key: "k\($0)", secret: "s"), index: $0,
+                    ownsDatabase: false, features: features)
+            }
+        }
+
+        private func key(_ name: String, of app: Int) throws -> ChannelKey {
+            ChannelKey(app, try #require(ChannelName(name)))
+        }
+
+        /// A connection comes, as that user where there is one, and ends.
+        mutating func passBy(_ name: String, user: String? = nil, of app: Int) throws {
+            try come(name, user: user, of: app)
+            now += 1
+            let exit = ChannelExit(key: try key(name, of: app), userID: user, hasEnded: true)
+            home.received(.exit(exit), from: 0, now: now, &effects)
+        }
+
+        mutating func come(_ name: String, user: String? = nil, of app: Int) throws {
+            now += 1
+            let entry = ChannelEntry(
+                app: apps[app], key: try key(name, of: app), session: SessionID(slot: 0, generation: 1), serial: 1,
+                member: user.map { PresenceMember(id: $0, info: []) })
+            home.received(.enter(entry), from: 0, now: now, &effects)
+        }
+
+        func users(_ name: String, of app: Int) throws -> [String] {
+            home.users(in: try key(name, of: app)).sorted()
+        }
+
+        /// Channels of the app of which its backend has heard that they are vacated.
+        func vacated(of app: Int) -> [String] {
+            effects.compactMap { effect in
+                guard case .webhook(let of, .channelVacated(let name)) = effect, of.index == app else { return nil }
+                return name.string
+            }
+        }
+
+        mutating func end() {
+            while home.nextDue != nil { home.tick(now: now + 3_000_000_000, &effects) }
+        }
+    }
+
+    /// Whoever wants comes to a public channel and goes, thousands of times.
+    @Test func strangersOfOneAppEndNoGraceOfAnothers() throws {
+        var shared = SharedHome(apps: 2, departuresMax: 4)
+        try shared.come("presence-x", user: "w", of: 0)
+        for user in ["a", "b"] { try shared.passBy("presence-x", user: user, of: 0) }
+        try shared.passBy("room", of: 0)
+        for number in 0..<100 { try shared.passBy("stranger-\(number)", of: 1) }
+        #expect(try shared.users("presence-x", of: 0) == ["a", "b", "w"])
+        #expect(shared.vacated(of: 0).isEmpty, "an app's channel is not pushed out by another's that has more")
+        #expect(shared.vacated(of: 1) == (0..<97).map { "stranger-\($0)" })
+        for number in 0..<100 { try shared.passBy("presence-y", user: "\(number)", of: 1) }
+        #expect(try shared.users("presence-x", of: 0) == ["a", "b", "w"], "nor are its users")
+        #expect(try shared.users("presence-y", of: 1) == ["98", "99"])
+        shared.end()
+        #expect(try shared.users("presence-x", of: 0) == ["w"])
+        #expect(shared.home.nextDue == nil && shared.home.channelCount == 1)
+    }
+
+    /// At the bound all stay, alone or with others; one past it the oldest goes of the app that has most.
+    @Test func theAppWithMostLosesItsOldest() throws {
+        var shared = SharedHome(apps: 3, departuresMax: 4)
+        for user in ["a", "b", "c"] { try shared.passBy("presence-x", user: user, of: 2) }
+        try shared.passBy("presence-x", user: "d", of: 1)
+        #expect(try shared.users("presence-x", of: 2) == ["a", "b", "c"])
+        try shared.passBy("presence-x", user: "e", of: 0)
+        #expect(try shared.users("presence-x", of: 2) == ["b", "c"])
+        #expect(try shared.users("presence-x", of: 1) == ["d"] && shared.users("presence-x", of: 0) == ["e"])
+        // Who comes back takes no place.
+        try shared.come("presence-x", user: "b", of: 2)
+        try shared.passBy("presence-x", user: "f", of: 0)
+        #expect(try shared.users("presence-x", of: 2) == ["b", "c"])
+        #expect(try shared.users("presence-x", of: 0) == ["e", "f"])
+    }
+
+    /// What has come back takes no room in the orders either.
+    @Test func theOrdersAreSwept() throws {
+        var shared = SharedHome(apps: 2, departuresMax: 100)
+        try shared.passBy("presence-x", user: "a", of: 0)
+        for _ in 0..<10_000 { try shared.passBy("presence-x", user: "b", of: 1) }
+        #expect(shared.home.departureEntryCount < 8_400)
+    }
+}

@@ -1,0 +1,42 @@
+import CCurl
+import Channels
+import Testing
+
+@testable import Courier
+
+/// A request that is made on the test's thread, as often as it likes.
+final class SingleRequest {
+    private let world: PlanWorld
+    private let departure: Departure
+    private let multi: CurlMulti
+    private var configuration = CourierConfiguration()
+
+    init(_ url: String, _ change: (inout CourierConfiguration) -> Void = { _ in }) throws {
+        world = PlanWorld(CourierLimits(), CourierMetrics(), [WebhookApp([url])])
+        world.post(["x"], at: 0)
+        departure = try #require(world.depart(at: 0).only)
+        multi = try CurlMulti(connections: 1)
+        configuration.allowsPrivate = true
+        change(&configuration)
+    }
+
+    func transfer() throws -> Transfer { try #require(Transfer(departure, configuration, at: .read())) }
+
+    /// What libcurl says of it in the end.
+    func run(_ transfer: Transfer) throws -> CURLcode {
+        try #require(multi.add(transfer))
+        defer { multi.remove(transfer) }
+        var end: CURLcode?
+        while true {
+            multi.perform { end = $1 }
+            if let end { return end }
+            multi.wait(milliseconds: 100)
+        }
+    }
+
+    func make() throws -> (CURLcode, DeliveryResult) {
+        let transfer = try transfer()
+        let code = try run(transfer)
+        return (code, transfer.result(code))
+    }
+}

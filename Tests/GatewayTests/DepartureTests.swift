@@ -1,0 +1,241 @@
+import Channels
+import Pusher
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Connections whose peers have gone: marked at once, closed in turns, and in nobody's way meanwhile.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct DepartureTests {
+    private static let channels = ["news", "presence-room"]
+
+    private func members(_ change: (inout AppLimits) -> Void) -> AppLimits {
+        var limits = AppLimits()
+        change(&limits)
+        return limits
+    }
+
+    /// One departure a turn, so that there is a list to look at.
+    private func hub(
+        loops: Int = 1, features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(),
+        change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws -> DrivenHub {
+        try await DrivenHub(loops: loops, features: features, limits: limits) {
+            $0.limits.departuresPerTurnMax = 1
+            change(&$0)
+        }
+    }
+
+    private func end(_ hub: DrivenHub) throws {
+        try hub.turn { !hub.census.hasDepartures }
+    }
+
+    @Test(arguments: channels, [true, false])
+    func newcomersAreServedBeforeTheDeadAreClosed(_ channel: String, byReset: Bool) async throws {
+        for loops in 1...2 {
+            let hub = try await hub(loops: loops)
+            let dead = try (0..<80).map { try hub.subscribed(to: channel, as: channel == "news" ? nil : "d\($0)") }
+            for peer in dead { peer.go(byReset: byReset) }
+            try hub.turnUntilMarked(left: 0)
+            let newcomer = try hub.subscribed(to: channel, as: channel == "news" ? nil : "new")
+            #expect(hub.census.hasDepartures, "it was not behind them")
+            #expect(hub.facts(channel).subscriptionCount > 1)
+            try end(hub)
+            #expect(hub.facts(channel).subscriptionCount == 1)
+            #expect(hub.census.total == 1)
+            #expect(hub.metrics.connections.level == 1)
+            #expect(hub.context.firstApps.connections[0].count == 1)
+            #expect(newcomer.closeCode == nil)
+        }
+    }
+
+    /// Where more is ready than a turn takes, whoever comes is not served behind all of it.
+    @Test(arguments: 1...2) func newcomersAreServedBeforeTheDeadAreMarked(_ loops: Int) async throws {
+        let hub = try await DrivenHub(loops: loops, eventsPerWait: 8)
+        let dead = try (0..<320).map { _ in try hub.subscribed(to: "news") }
+        for peer in dead { peer.go() }
+        let newcomers = try (0..<3).map { _ in try hub.subscribed(to: "news") }
+        #expect(hub.connections.count { !$0.hasEnded } > newcomers.count, "they were not behind them")
+        try hub.turnUntilMarked(left: newcomers.count)
+        try end(hub)
+        #expect(hub.facts("news").subscriptionCount == newcomers.count)
+    }
+
+    @Test(arguments: [(128, 0), (129, 1)]) func soManyNewcomersOvertake(_ count: Int, first: Int) async throws {
+        let hub = try await DrivenHub(eventsPerWait: 1)
+        let peers = try (0..<count).map { _ in try hub.open() }
+        let connections = hub.connections
+        peers[0].send(#"{"event":"pusher:ping","data":{}}"#)
+        try hub.turn { hub.loops[0].isCrowded }
+        for connection in connections { hub.clients[0].came(connection) }
+        #expect(Array(hub.clients[0].newcomers) == connections[first...].map(\.sessionID), "the latest")
+        try hub.turn { !hub.loops[0].isCrowded }
+        hub.clients[0].came(connections[0])
+        #expect(hub.clients[0].newcomers.isEmpty)
+    }
+
+    @Test(arguments: [(4, 0), (5, 1)])
+    func aTurnClosesSoMany(_ dead: Int, left: Int) async throws {
+        let hub = try await hub { $0.limits.departuresPerTurnMax = 4 }
+        let peers = try (0..<dead).map { _ in try hub.subscribed(to: "news") }
+        for connection in hub.connections { connection.depart() }
+        #expect(hub.census.total == dead, "none is closed at once")
+        hub.turn()
+        #expect(hub.census.total == left)
+        try end(hub)
+        #expect(hub.facts("news").subscriptionCount == 0)
+        #expect(peers.allSatisfy { $0.closeCode == nil })
+    }
+
+    @Test func whatComesForAMarkedOneIsForgotten() async throws {
+        let hub = try await hub()
+        let (dead, alive) = (try hub.subscribed(to: "news"), try hub.subscribed(to: "news"))
+        let marked = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
+        marked.depart()
+        let name = try #require(ChannelName("news"))
+        _ = hub.clients[0].publish([Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app) { _ in
+        }
+        #expect(!marked.output.isEmpty, "it is a subscriber still")
+        for loop in hub.loops { loop.tick(waitingAtMost: .zero) }
+        #expect(marked.output.isEmpty)
+        try end(hub)
+        try hub.turn { try alive.texts().contains { $0.contains(#""event":"e""#) } }
+        #expect(try !dead.texts().contains { $0.contains(#""event":"e""#) })
+        #expect(hub.facts("news").subscriptionCount == 1)
+    }
+
+    /// Whatever else would end it, or tell it something, meets it before its turn.
+    enum Event: CaseIterable {
+        case terminated, deadlinePassed, activityEnded, tooSlow, appRemoved, hubEnds
+    }
+
+    @Test(arguments: Event.allCases) func anotherEndMeetsAMarkedOne(_ event: Event) async throws {
+        var features = AppFeatures()
+        if event == .deadlinePassed { features.authorizationDeadline = .milliseconds(1) }
+        let hub = try await hub(features: features)
+        let dead = try hub.open()
+        try hub.turn { hub.connections.contains { $0.phase == .open } }
+        let marked = try #require(hub.connections.first)
+        let id = try #require(try dead.socketID())
+        if event != .deadlinePassed {
+            let data = #"{"id":"u1"}"#
+            let auth = hub.credentials.sign(.user(userData: data), socketID: id)
+            dead.send(#"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"{\"id\":\"u1\"}"}}"#)
+            try hub.turn { try dead.texts().contains { $0.contains("signin_success") } }
+            try hub.ask(dead, for: "presence-room", as: "u1")
+            try hub.turn { hub.facts("presence-room").userCount == 1 }
+        }
+        let clients = hub.clients[0]
+        marked.depart()
+        switch event {
+        case .terminated: clients.terminate(UserKey("u1", of: 0))
+        case .deadlinePassed: clients.lookAtIdentity(of: marked)
+        case .activityEnded: marked.deadlineReached()
+        case .tooSlow: marked.slow()
+        case .appRemoved:
+            clients.serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
+        case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
+        }
+        #expect(marked.output.isEmpty, "no close frame")
+        #expect(marked.phase == (event == .tooSlow ? .gone : .departed))
+        try end(hub)
+        #expect(marked.phase == .gone)
+        #expect(hub.census.total == 0)
+        #expect(hub.metrics.connections.level == 0)
+        #expect(hub.metrics.webSockets.level == 0)
+        #expect(hub.context.firstApps.connections[0].count == 0)
+        #expect(hub.metrics.text.contains(#"disconnects_total{code="1006"} 1"#))
+        #expect(hub.facts("presence-room").subscriptionCount == 0)
+        if event == .hubEnds { try hub.turn { hub.loops[0].sourceCount == 0 } }
+    }
+
+    /// The user's new connection comes before the turn of the old one, on another loop or the same: nobody hears of it.
+    @Test(arguments: 1...3) func aUserWhoseOldConnectionIsMarkedWasNeverGone(_ loops: Int) async throws {
+        let hub = try await hub(loops: loops) { $0.channelLimits.homes.leaveGrace = .zero }
+        let watcher = try hub.subscribed(to: "presence-room", as: "w")
+        let old = try hub.subscribed(to: "presence-room", as: "u")
+        let others = try (0..<60).map { _ in try hub.subscribed(to: "news") }
+        for peer in others + [old] { peer.go() }
+        try hub.turnUntilMarked(left: 1)
+        let new = try hub.subscribed(to: "presence-room", as: "u")
+        #expect(hub.users("presence-room") == ["u", "w"])
+        try end(hub)
+        #expect(hub.users("presence-room") == ["u", "w"])
+        #expect(hub.facts("presence-room").subscriptionCount == 2)
+        let heard = try watcher.texts()
+        #expect(heard.count { $0.contains("member_added") } == 1)
+        #expect(!heard.contains { $0.contains("member_removed") })
+        new.go()
+        try hub.turn { try watcher.texts().contains { $0.contains("member_removed") } }
+        #expect(hub.users("presence-room") == ["w"])
+    }
+
+    /// Members who are marked, on whatever loops, do not keep a newcomer out; members who are there do.
+    @Test(arguments: 1...3) func aChannelIsNotFullOfTheDead(_ loops: Int) async throws {
+        let hub = try await hub(loops: loops, limits: members { $0.presenceMembersMax = 6 })
+        let others = try (0..<90).map { _ in try hub.subscribed(to: "news") }
+        let dead = try (0..<6).map { try hub.subscribed(to: "presence-room", as: "d\($0)") }
+        for peer in others + dead { peer.go() }
+        try hub.turnUntilMarked(left: 0)
+        let newcomers = try (0..<6).map { try hub.subscribed(to: "presence-room", as: "n\($0)") }
+        #expect(hub.census.hasDepartures)
+        let late = try hub.open()
+        try hub.ask(late, for: "presence-room", as: "late")
+        try hub.turn { try late.texts().contains { $0.contains("subscription_error") } }
+        try end(hub)
+        #expect(hub.facts("presence-room").subscriptionCount == 6)
+        #expect(hub.users("presence-room") == (0..<6).map { "n\($0)" })
+        #expect(newcomers.count == 6)
+    }
+
+    @Test func neitherTheHubNorAnAddressNorAnAppIsFullOfTheDead() async throws {
+        for change: @Sendable (inout GatewayConfiguration, inout AppLimits) -> Void in [
+            { configuration, _ in
+                configuration.limits.connectionsMax = 20
+                configuration.limits.refusalsMax = 0
+            },
+            { configuration, _ in configuration.limits.connectionsPerAddressMax = 20 },
+            { _, limits in limits.connectionsMax = 20 },
+        ] {
+            var limits = AppLimits()
+            var configuration = GatewayConfiguration()
+            change(&configuration, &limits)
+            let bounds = configuration.limits
+            let hub = try await hub(limits: limits) {
+                $0.limits.connectionsMax = bounds.connectionsMax
+                $0.limits.refusalsMax = bounds.refusalsMax
+                $0.limits.connectionsPerAddressMax = bounds.connectionsPerAddressMax
+            }
+            let dead = try (0..<20).map { _ in try hub.subscribed(to: "news") }
+            for peer in dead { peer.go() }
+            try hub.turnUntilMarked(left: 0)
+            let newcomers = try (0..<20).map { _ in try hub.subscribed(to: "news") }
+            #expect(hub.census.total >= 20)
+            #expect(newcomers.allSatisfy { $0.closeCode == nil })
+            #expect(!hub.metrics.text.contains("refused") || newcomers.count == 20)
+        }
+    }
+
+    /// What came before the end counts, also where the end is first met by what is sent.
+    @Test(arguments: [true, false]) func whatWasSaidBeforeTheEndCounts(_ metBySending: Bool) async throws {
+        var features = AppFeatures()
+        features.clientEvents = true
+        let hub = try await hub(features: features)
+        let (dead, alive) = (try hub.subscribed(to: "private-a"), try hub.subscribed(to: "private-a"))
+        let connection = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
+        // Without a turn of the hub between this and what it sends to that socket.
+        for number in 0..<3 {
+            dead.send(#"{"event":"client-last","channel":"private-a","data":{"n":\#(number)}}"#)
+        }
+        dead.go()
+        if metBySending {
+            connection.queue(ServerEvent.pongFrame)
+            connection.tickEnded()
+        }
+        try hub.turnUntilMarked(left: 1)
+        try end(hub)
+        try hub.turn { try alive.texts().count { $0.contains("client-last") } == 3 }
+        #expect(hub.facts("private-a").subscriptionCount == 1)
+    }
+}

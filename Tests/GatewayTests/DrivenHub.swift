@@ -1,0 +1,221 @@
+import API
+import Bytes
+import Channels
+import Glibc
+import Identity
+import Logging
+import Pusher
+import Reactor
+import WebSocket
+
+@testable import Gateway
+
+/// A hub without threads: its loops turn when a test says so, and tests look into them between two turns.
+final class DrivenHub {
+    let loops: [EventLoop]
+    let clients: [ClientLoop]
+    let context: HubContext
+    let metrics = GatewayMetrics()
+    let credentials = AppCredentials(key: "key", secret: "secret")
+    private let socket: ListeningSocket
+
+    var census: ConnectionCensus { context.census }
+    var app: App { context.firstApps.table.apps[0] }
+
+    init(
+        loops count: Int = 1, eventsPerWait: Int = EventLoop.eventsPerWait, features: AppFeatures = AppFeatures(),
+        limits: AppLimits = AppLimits(), change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws {
+        var configuration = GatewayConfiguration()
+        configuration.loops = count
+        configuration.apps = [
+            App(
+                id: "1", credentials: credentials, index: 0, ownsDatabase: false, features: features, limits: limits)
+        ]
+        configuration.limits.addressConnectsPerSecond = 0
+        configuration.timeouts.handshake = .seconds(600)
+        change(&configuration)
+        let handles = try (0..<count).map { _ in try LoopHandle() }
+        var policy = TokenPolicy()
+        policy.secret = GatewayFixture.tokenSecret
+        let verifier = try await TokenVerifier(
+            policy: policy, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let context = HubContext(
+            configuration, apps: ServedApps(try AppTable(configuration.apps)), mailboxes: handles.map { Mailbox($0) },
+            feed: nil, store: nil, verifier: verifier,
+            routes: HubRoutes(pusher: PusherRoutes(), users: nil, origins: configuration.origins), webhooks: nil,
+            metrics: metrics)
+        let loops = try handles.map { try EventLoop(handle: $0, eventsPerWait: eventsPerWait) }
+        self.context = context
+        self.loops = loops
+        clients = loops.enumerated().map { ClientLoop($0, on: $1, context) }
+        socket = try ListeningSocket(host: "127.0.0.1", port: 0)
+        try clients[0].listen(on: socket, usesTLS: false)
+    }
+
+    deinit {
+        // Sources keep their loop.
+        for loop in loops { loop.forEachSource { loop.remove($0) } }
+    }
+
+    /// One turn of each loop, which waits for nothing.
+    func turn() {
+        for loop in loops { loop.tick(waitingAtMost: .zero) }
+    }
+
+    /// Turns until that is so.
+    func turn(until condition: () throws -> Bool) throws {
+        let patience = Instant.read().advanced(by: .seconds(60))
+        while try !condition() {
+            guard Instant.read() < patience else { throw TestClient.Failure(reason: "it never came") }
+            turn()
+        }
+    }
+
+    /// Open connections of the hub, on all loops.
+    var connections: [Connection] {
+        var found: [Connection] = []
+        for loop in loops { loop.forEachSource { if let connection = $0 as? Connection { found.append(connection) } } }
+        return found
+    }
+
+    /// Turns until all of these peers' connections are marked, or closed already.
+    func turnUntilMarked(left open: Int) throws {
+        try turn { connections.count { !$0.hasEnded } == open }
+    }
+
+    /// A WebSocket, its greeting read.
+    func open() throws -> DrivenPeer {
+        let peer = try DrivenPeer(port: socket.port)
+        try turn { try peer.socketID() != nil }
+        return peer
+    }
+
+    /// Sends a subscribe; of a presence channel, as that user.
+    func ask(_ peer: DrivenPeer, for channel: String, as user: String? = nil) throws {
+        guard let name = ChannelName(channel), let id = try peer.socketID() else {
+            throw TestClient.Failure(reason: "no channel, or no greeting")
+        }
+        let data = user.map { #"{"user_id":"\#($0)"}"# }
+        let auth =
+            name.kind.needsAuthentication ? credentials.sign(.channel(name, channelData: data), socketID: id) : ""
+        let members = data.map { #","channel_data":"\#($0.replacing("\"", with: "\\\""))""# } ?? ""
+        peer.send(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)","auth":"\#(auth)"\#(members)}}"#)
+    }
+
+    /// A WebSocket in the channel.
+    func subscribed(to channel: String, as user: String? = nil) throws -> DrivenPeer {
+        let peer = try open()
+        try ask(peer, for: channel, as: user)
+        try turn { try peer.texts().contains { $0.contains("subscription_succeeded") } }
+        return peer
+    }
+
+    /// What the channel's home knows of it.
+    func facts(_ channel: String) -> ChannelFacts {
+        guard let name = ChannelName(channel) else { return ChannelFacts() }
+        let key = ChannelKey(0, name)
+        return clients[context.home(of: key)].channelHome.facts(of: key, now: loops[0].now.nanoseconds)
+    }
+
+    func users(_ channel: String) -> [String] {
+        guard let name = ChannelName(channel) else { return [] }
+        let key = ChannelKey(0, name)
+        return clients[context.home(of: key)].channelHome.users(in: key).sorted()
+    }
+}
+
+/// A client of a `DrivenHub`: nothing here waits.
+final class DrivenPeer {
+    private var descriptor: Int32
+    private var buffer: [UInt8] = []
+    private var reader = MessageReader(role: .client)
+    private var isUpgraded = false
+    private var heard: [String] = []
+    /// The code of the hub's close frame, once it has come.
+    private(set) var closeCode: UInt16?
+
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw TestClient.Failure(reason: "connect: \(errno)") }
+        write(
+            Array(
+                ("GET /app/key?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").utf8))
+    }
+
+    deinit {
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Goes without a word: by a reset, or by the end of what it sends.
+    func go(byReset: Bool = true) {
+        if byReset {
+            var abrupt = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &abrupt, socklen_t(MemoryLayout<linger>.size))
+        }
+        close(descriptor)
+        descriptor = -1
+    }
+
+    func send(_ text: String) {
+        var writer = ByteWriter()
+        Array(text.utf8).withUnsafeBytes {
+            FrameWriter.append(masked: Opcode.text, $0, mask: 0x1234_5678, to: &writer)
+        }
+        write(writer.array)
+    }
+
+    private func write(_ bytes: [UInt8]) {
+        _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+    }
+
+    /// All messages that have come so far.
+    func texts() throws -> [String] {
+        try read()
+        return heard
+    }
+
+    func socketID() throws -> SocketID? {
+        guard let hello = try texts().first, let start = hello.firstRange(of: #"\"socket_id\":\""#)?.upperBound else {
+            return nil
+        }
+        return Array(hello[start...].prefix { $0 != "\\" }.utf8).withUnsafeBytes { SocketID($0) }
+    }
+
+    private func read() throws {
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while descriptor >= 0 {
+            let count = recv(descriptor, &chunk, chunk.count, Int32(MSG_DONTWAIT))
+            guard count > 0 else { break }
+            buffer += chunk[..<count]
+        }
+        if !isUpgraded {
+            let end = Array("\r\n\r\n".utf8)
+            guard let head = buffer.firstRange(of: end) else { return }
+            buffer.removeFirst(head.upperBound)
+            isUpgraded = true
+        }
+        var consumed = 0
+        try buffer.withUnsafeMutableBytes { bytes in
+            while let event = try reader.read(bytes, consumed: &consumed, limits: MessageLimits()) {
+                switch event {
+                case .text(let payload):
+                    heard.append(payload.withUnsafeBytes(in: bytes) { String(decoding: $0, as: UTF8.self) })
+                case .close(let code): closeCode = code?.rawValue ?? 1005
+                case .binary, .ping, .pong: break
+                }
+            }
+        }
+        buffer.removeFirst(consumed)
+    }
+}
