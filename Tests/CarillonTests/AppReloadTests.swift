@@ -38,7 +38,7 @@ struct AppReloadTests {
         let hub = try RunningCommand(
             ["serve", "--config", file], isMixed: true,
             environment: ["http_proxy": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1"])
-        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let port = try #require(hub.line(containing: #""listening""#)?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         let one = try device(port, "one")
         #expect(try isEstablished(one))
         try subscribe(one, "before")
@@ -87,7 +87,7 @@ struct AppReloadTests {
         let hub = try RunningCommand(
             ["serve", "--config", file], isMixed: true,
             environment: ["CARILLON_APPS": #"[{"id": "1", "key": "one", "secret": "s"}]"#])
-        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let port = try #require(hub.line(containing: #""listening""#)?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         #expect(hub.line(containing: "ready") != nil)
         hub.signal(SIGHUP)
         let said = try #require(hub.line(containing: "SIGHUP"))
@@ -110,7 +110,7 @@ struct AppReloadTests {
         }
         try write("1", one)
         let hub = try RunningCommand(["serve", "--config", file], isMixed: true)
-        let port = try #require(hub.line(containing: "listening")?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
+        let port = try #require(hub.line(containing: #""listening""#)?.firstMatch(of: /127\.0\.0\.1:(\d+)/)?.1)
         let device = try device(port, "one")
         #expect(try isEstablished(device))
 

@@ -331,7 +331,7 @@ struct SettingsTests {
             ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
             (
                 [], ["CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"},]"#],
-                ["environment CARILLON_APPS", "not JSON: line 1, column 35: a comma that no member"]
+                ["environment CARILLON_APPS", "not JSON: line 1, column 36: a comma that no member"]
             ),
             (
                 [], ["CARILLON_APPS": #"[{"id":"7","key":"k","secret":"s","enabled":1}]"#],
@@ -378,7 +378,8 @@ struct SettingsTests {
     ])
     func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {
         try withFile(text) { path in
-            #expect(refusal(["--config", path])?.description.contains(shown) == true)
+            let failure = try #require(refusal(["--config", path]))
+            #expect(failure.description.contains(shown), "\(failure)")
         }
     }
 

@@ -85,7 +85,7 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.checkDue()
         _ = tail.nextQuery([])
-        try tail.positionsReceived([position(0), position(4)], &outputs)
+        try tail.positionsReceived([position(4), position(0)], &outputs)
         _ = tail.nextQuery(.tail)
         try tail.tailReceived(page((b, 1), (b, 2), (b, 3)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(tail.gapCount == 0)
