@@ -378,7 +378,7 @@ struct SettingsTests {
     ])
     func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {
         try withFile(text) { path in
-            #expect(try #require(refusal(["--config", path])).description.contains(shown))
+            #expect(refusal(["--config", path])?.description.contains(shown) == true)
         }
     }
 

@@ -65,10 +65,18 @@ final class DrivenHub {
 
     /// Turns until that is so.
     func turn(until condition: () throws -> Bool) throws {
-        let patience = Instant.read().advanced(by: .seconds(60))
-        while try !condition() {
-            guard Instant.read() < patience else { throw TestClient.Failure(reason: "it never came") }
+        try wait {
+            if try condition() { return true }
             turn()
+            return false
+        }
+    }
+
+    /// Does that until it says that all is done.
+    func wait(_ step: () throws -> Bool) throws {
+        let patience = Instant.read().advanced(by: .seconds(60))
+        while try !step() {
+            guard Instant.read() < patience else { throw TestClient.Failure(reason: "it never came") }
         }
     }
 
@@ -84,9 +92,12 @@ final class DrivenHub {
         try turn { connections.count { !$0.hasEnded } == open }
     }
 
+    /// A client that has asked for a WebSocket.
+    func newPeer() throws -> DrivenPeer { try DrivenPeer(port: socket.port) }
+
     /// A WebSocket, its greeting read.
     func open() throws -> DrivenPeer {
-        let peer = try DrivenPeer(port: socket.port)
+        let peer = try newPeer()
         try turn { try peer.socketID() != nil }
         return peer
     }
@@ -147,6 +158,9 @@ final class DrivenPeer {
             }
         }
         guard code == 0 else { throw TestClient.Failure(reason: "connect: \(errno)") }
+        // What is sent is on its way when the peer goes, a reset or not.
+        var on: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
         write(
             Array(
                 ("GET /app/key?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

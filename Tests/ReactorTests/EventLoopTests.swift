@@ -40,6 +40,58 @@ private final class Owner: EventSource {
         return (ends[0], ends[1])
     }
 
+    /// What stands behind all that is ready is looked at by who asked for that, and the mail is taken.
+    @Test func tellsWhenMoreMayBeReadyThanWasTaken() throws {
+        let handle = try LoopHandle()
+        let loop = try EventLoop(handle: handle, eventsPerWait: 2)
+        let mailbox = Mailbox<Int>(handle)
+        var mail: [Int] = []
+        loop.attach(mailbox) { mail.append($0) }
+        var calls = 0
+        loop.overtake = { calls += 1 }
+        loop.tick(waitingAtMost: .zero)
+        #expect(calls == 0 && !loop.isCrowded, "one was ready, the mail")
+        let pairs = (0..<3).map { _ in makePair() }
+        defer {
+            for (ours, theirs) in pairs {
+                close(ours)
+                close(theirs)
+            }
+        }
+        let witnesses = pairs.map { _ in Witness() }
+        for (witness, pair) in zip(witnesses, pairs) {
+            try loop.add(witness, descriptor: pair.0, interest: .readable)
+            _ = write(pair.1, "x", 1)
+        }
+        mailbox.post(1)
+        loop.tick(waitingAtMost: .seconds(5))
+        #expect(calls == 1 && loop.isCrowded)
+        #expect(mail == [1])
+        #expect(witnesses.contains { $0.seen.isEmpty })
+        for witness in witnesses.dropFirst() { loop.setInterest(witness, []) }
+        loop.tick(waitingAtMost: .zero)
+        #expect(calls == 1 && !loop.isCrowded)
+    }
+
+    @Test func anUnwatchedSourceIsStillItsLoops() throws {
+        let loop = try EventLoop()
+        let (ours, theirs) = makePair()
+        defer { close(ours) }
+        let witness = Witness()
+        try loop.add(witness, descriptor: ours, interest: .readable)
+        close(theirs)
+        loop.unwatch(witness)
+        loop.unwatch(witness)
+        loop.setInterest(witness, .readable)
+        loop.setDeadline(witness, Instant.read())
+        loop.markDirty(witness)
+        loop.tick(waitingAtMost: .zero)
+        #expect(witness.seen.sorted() == ["deadline", "tick"])
+        #expect(witness.isAdded && loop.sourceCount == 1)
+        loop.remove(witness)
+        #expect(loop.sourceCount == 0)
+    }
+
     @Test func reportsReadinessUntilRemoved() throws {
         let loop = try EventLoop()
         let (ours, theirs) = makePair()
