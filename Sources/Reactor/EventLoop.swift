@@ -35,7 +35,7 @@ public final class EventLoop {
     /// A running loop with nothing to do begins a tick this often nevertheless, to show that it is not stuck.
     package static let pulse = Duration.milliseconds(500)
     /// Events taken from the kernel at a time.
-    public static let eventsPerWait = 512
+    public static let eventsPerWait = 128
     /// Whether more may have been ready than the last tick has taken from the kernel.
     public private(set) var isCrowded = false
     /// Called at the end of such a tick: for what must not stand behind all that is ready before it.
