@@ -361,14 +361,14 @@ def test_codes_of_the_handshake(strict, path, code):
 
 def test_channels_beyond_the_limit(hub):
     with Device(hub) as device:
-        for number in range(101):
+        for number in range(1_001):
             device.subscribe(f"news-{number}")
-        device.subscribed("news-99")
-        assert device.refused("news-100").data["status"] == 403
+        device.subscribed("news-999")
+        assert device.refused("news-1000").data["status"] == 403
         device.unsubscribe("news-0")
         start = device.count()
-        device.subscribe("news-100")
-        device.subscribed("news-100", start=start)
+        device.subscribe("news-1000")
+        device.subscribed("news-1000", start=start)
 
 
 def test_parked_subscribes(hub, user):
