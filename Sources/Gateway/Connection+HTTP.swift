@@ -227,8 +227,9 @@ extension Connection {
         if phase == .http { resume() }
     }
 
-    func answer(_ response: HTTPResponse, keepsAlive: Bool) {
+    func answer(_ given: HTTPResponse, keepsAlive: Bool) {
         guard let conversation else { return drop() }
+        let response = fits(given) ? given : .tooLong
         owner.metrics.answered(response.status.code)
         let keepsAlive = keepsAlive && !owner.isStopping
         var writer = ByteWriter(capacity: response.body.count + 256)
@@ -245,6 +246,11 @@ extension Connection {
         conversation.hasAnswered = true
         phase = .http
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.keepAlive))
+    }
+
+    /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
+    private func fits(_ response: HTTPResponse) -> Bool {
+        output.byteCount + response.body.count + HTTPResponse.headBytesMax <= owner.holdings.queued.bytesMax
     }
 
     // MARK: The upgrade

@@ -72,9 +72,6 @@ package struct GatewayLimits: Sendable {
     package var requestsPerTurnMax = 16
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.
     package var answerBytesMax = 65_536
-    /// Bytes of the longest answer of a route, with its head: the list of an app's channels (`APILimits.channelsNamed`).
-    /// Every loop has room for one.
-    package var longestAnswerBytes = 26 << 20
     /// Connections closed in one turn whose peers have gone; the others wait for the next.
     package var departuresPerTurnMax = 16
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
@@ -92,7 +89,7 @@ package struct GatewayLimits: Sendable {
     /// A frame for many counts for each of them, though it is held once: so the bound tells the most that the queues can
     /// hold, and what is still to be sent, rather than what they do hold. Divided among the loops, and looked at when a
     /// tick ends, as the bounds of one connection are; the kernel's buffers are none of it. Each loop has room for one
-    /// connection's queue and for the longest answer.
+    /// connection's queue; an answer of HTTP for which a loop has none is not given, but 503.
     package var sendQueuesBytesMax = 256 << 20
     /// Bytes held of messages and requests that have not come to their end, of all connections together; above it those
     /// with the most are closed with 4100, and requests answered with 503. Divided among the loops, of which each has

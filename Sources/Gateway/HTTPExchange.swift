@@ -89,6 +89,14 @@ extension ActionAnswer {
 }
 
 extension HTTPResponse {
+    /// Bytes of an answer's head, or more than that.
+    static let headBytesMax = 1_024
+
+    /// In place of an answer that is longer than a loop may hold.
+    static let tooLong = problem(
+        .serviceUnavailable,
+        "The answer is longer than limits.sendQueuesBytes leaves a loop. Ask for less (filter_by_prefix) or raise it.")
+
     /// An error for people and programs: `{"error":"…","code":401}`.
     package static func problem(_ status: Status, _ message: StaticString) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)

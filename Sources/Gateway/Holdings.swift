@@ -60,13 +60,10 @@ final class Holdings: EventSource {
         self.loop = loop
         self.metrics = metrics
         let limits = configuration.limits
-        // Of many loops, each has room for one connection's queue nevertheless, be it frames or answers, of which the last is
-        // queued beside as many bytes as may still wait then; and for one message: or one that may be queued would never be
-        // sent, and none would come that comes in pieces.
-        queued = Holding(
-            bytesMax: max(
-                limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax,
-                limits.answerBytesMax + limits.longestAnswerBytes))
+        // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be
+        // queued would never be sent, and none would come that comes in pieces. An answer of HTTP that is longer than that is
+        // refused (`Connection.answer`).
+        queued = Holding(bytesMax: max(limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax))
         let record = configuration.tls == nil ? 0 : TLSSession.heldBytesMax
         unfinished = Holding(
             bytesMax: max(

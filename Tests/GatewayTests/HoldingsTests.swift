@@ -1,11 +1,8 @@
-import Channels
 import HTTP
 import Reactor
-import Store
 import TestSupport
 import Testing
 
-@testable import API
 @testable import Gateway
 
 /// What all connections together may make a hub hold.
@@ -37,29 +34,36 @@ import Testing
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {
         var configuration = GatewayConfiguration()
         configuration.loops = loops
-        configuration.limits.longestAnswerBytes = (8 << 20) - configuration.limits.answerBytesMax
-        #expect(try bytesMax(configuration) == megabytes << 20)
-        configuration.limits.longestAnswerBytes += 1
-        #expect(try bytesMax(configuration) == max(megabytes << 20, (8 << 20) + 1), "and for the longest answer")
+        let holdings = Holdings(on: try EventLoop(), configuration, GatewayMetrics())
+        #expect(holdings.queued.bytesMax == megabytes << 20)
     }
 
-    private func bytesMax(_ configuration: GatewayConfiguration) throws -> Int {
-        Holdings(on: try EventLoop(), configuration, GatewayMetrics()).queued.bytesMax
-    }
+    private struct Answer: HTTPRoutes {
+        let byteCount: Int
 
-    /// The longest list of channels, and the longest answer of the store.
-    @Test func noAnswerIsLongerThanTheLongest() throws {
-        var facts: [String: ChannelFacts] = [:]
-        var channel = ChannelFacts()
-        (channel.subscriptionCount, channel.userCount) = (10_000_000, 10_000_000)
-        for number in 0..<APILimits.channelsNamed {
-            let digits = "\(number)"
-            facts["presence-" + String(repeating: "x", count: 191 - digits.count) + digits] = channel
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            HTTPResponse(.ok, body: [UInt8](repeating: UInt8(ascii: "x"), count: byteCount))
         }
-        let list = ChannelAnswers.channels(facts, [.userCount, .subscriptionCount])
-        #expect(list.status == .ok && list.body.count > 200 * APILimits.channelsNamed)
-        let longest = GatewayLimits().longestAnswerBytes
-        #expect(list.body.count + 1_000 <= longest && StoreLimits.snapshotBytesMax + 1_000 <= longest)
+    }
+
+    /// An answer that is longer than its loop may hold is not begun: a list of channels would never arrive, and nobody would
+    /// know why.
+    @Test(arguments: [false, true]) func anAnswerBeyondTheBoundIsRefused(_ isBeyond: Bool) async throws {
+        let bound = 4 << 20
+        let byteCount = bound - HTTPResponse.headBytesMax + (isBeyond ? 1 : 0)
+        let fixture = try await GatewayFixture(loops: 2, routes: Answer(byteCount: byteCount)) {
+            $0.limits.sendQueuesBytesMax = 2 * bound
+            $0.limits.sendQueueBytesMax = 1_000
+        }
+        let client = try TestClient(port: fixture.port, receiveBuffer: 65_536)
+        for _ in 0..<2 {
+            try await client.sendRaw("GET /long HTTP/1.1\r\nHost: h\r\n\r\n")
+            let (head, body) = try await client.response()
+            #expect(head.hasPrefix(isBeyond ? "HTTP/1.1 503 " : "HTTP/1.1 200 "))
+            #expect(isBeyond ? body.contains("limits.sendQueuesBytes") : body.utf8.count == byteCount)
+        }
     }
 
     /// A client's text frame that is longer than what comes of it.

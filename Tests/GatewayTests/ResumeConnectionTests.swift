@@ -223,7 +223,6 @@ import Testing
         let fixture = try await fixture(metrics) {
             $0.limits.connectionsPerAddressMax = nil
             $0.limits.sendQueuesBytesMax = 2 * bound
-            $0.limits.longestAnswerBytes = 0
             $0.timeouts.stalled = .seconds(600)
             $0.timeouts.activity = .seconds(600)
         }
