@@ -6,6 +6,7 @@ import Identity
 import Logging
 import Pusher
 import Reactor
+import TestSupport
 import WebSocket
 
 @testable import Gateway
@@ -147,17 +148,10 @@ final class DrivenPeer {
     private(set) var closeCode: UInt16?
 
     init(port: UInt16) throws {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        let code = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
+        guard let connected = Loopback.connection(to: port) else {
+            throw TestClient.Failure(reason: "connect: \(errno)")
         }
-        guard code == 0 else { throw TestClient.Failure(reason: "connect: \(errno)") }
+        descriptor = connected
         // What is sent is on its way when the peer goes, a reset or not.
         var on: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)

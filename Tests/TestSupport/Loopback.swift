@@ -16,4 +16,24 @@ public enum Loopback {
             }
         } == 0
     }()
+
+    /// A blocking socket connected to the port on 127.0.0.1, for the caller to close; nil where nobody listens, and `errno`
+    /// says why.
+    public static func connection(to port: UInt16) -> Int32? {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        if code == 0 { return descriptor }
+        let reason = errno
+        close(descriptor)
+        errno = reason
+        return nil
+    }
 }

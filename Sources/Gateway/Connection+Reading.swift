@@ -1,0 +1,100 @@
+import Glibc
+import Reactor
+
+/// The way of bytes in: from the socket into the loop's buffer, and on to who understands them.
+extension Connection {
+    /// Reads once, and says whether something had come.
+    @discardableResult func readable() -> Bool {
+        if phase == .securing, !mayHandshake() { return false }
+        let buffer = owner.readBuffer
+        let held = leftover.count
+        guard held < buffer.count else {
+            drop()
+            return false
+        }
+        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
+        let result = receive(into: room)
+        if phase == .securing, !handshakeAdvanced(result) { return false }
+        switch result {
+        case .bytes(let count):
+            lastInbound = owner.loop.now
+            if awaitsPong { alive() }
+            consume(held: held, received: count)
+            if let tls, tls.hasEnded { farewell() }
+            return true
+        case .wouldBlock:
+            // Part of a record may have come.
+            if tls != nil { accountUnfinished() }
+        // What was said before still goes out; a peer that is gone altogether refuses it.
+        case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
+        // Who asks no more (`nc -N`) still reads his answers.
+        case .endOfStream where phase == .http && hasUnsent: finish()
+        case .endOfStream: depart()
+        case .failed(let code):
+            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
+            depart()
+        }
+        return false
+    }
+
+    /// The pause is over: goes on with what had been read.
+    func resume() {
+        updateInterest()
+        let held = leftover.count
+        if held > 0 { consume(held: held, received: 0) }
+        if let tls, tls.hasEnded { farewell() }
+    }
+
+    /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
+    private func consume(held: Int, received: Int) {
+        if held > 0, phase == .http {
+            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.readBuffer[held..<held + received]))
+        } else {
+            let buffer = owner.readBuffer
+            if held > 0 {
+                leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
+                leftover = []
+            }
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
+            let consumed = process(bytes)
+            if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
+        }
+        if unfinished?.isFinished == true { unfinished = nil }
+        if phase == .open { watchMessage() }
+        accountUnfinished()
+    }
+
+    /// What is held of a request grows where it lies: copied at each read, a request that comes byte by byte would cost the
+    /// square of its length.
+    private func consumeRequest(_ received: UnsafeRawBufferPointer) {
+        var bytes = exchange(&leftover, with: [])
+        bytes.append(contentsOf: received)
+        let consumed = bytes.withUnsafeMutableBytes { process($0) }
+        guard consumed < bytes.count, mayGoOn else { return }
+        if consumed > 0 { bytes = Array(bytes[consumed...]) }
+        leftover = bytes
+    }
+
+    /// Whether what is left of the input will be looked at.
+    private var mayGoOn: Bool { !hasEnded && phase != .finishing }
+
+    /// Consumes what it can, and says how much that was.
+    private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+        var consumed = 0
+        var requests = 0
+        while consumed < bytes.count {
+            if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
+            requests += 1
+            let before = consumed
+            let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
+            switch phase {
+            case .http: consumed += readRequest(rest)
+            case .open, .closing: consumed += readMessages(rest)
+            case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
+            case .finishing, .departed, .gone: return bytes.count
+            }
+            if consumed == before { return consumed }
+        }
+        return consumed
+    }
+}
