@@ -44,6 +44,8 @@ class Route(Plan):
     epochs: int = 2
     deletions: int = 3
     herds: int = 6
+    #: Days that each phone shows.
+    days: int = 2
     #: Mean seconds between two faults of a link.
     every: float = 10
     calm: float = 60
@@ -55,7 +57,7 @@ class Route(Plan):
         return cls(
             users=max(2, devices // 5), phones=5, kills=max(2, round(8 * part)), stops=max(1, round(4 * part)),
             terminations=max(1, round(4 * part)), freezes=round(3 * part), epochs=max(1, round(2 * part)),
-            deletions=max(1, round(6 * part)), herds=max(3, round(20 * part)), seconds=seconds, limit=seconds + 120)
+            deletions=max(3, round(6 * part)), herds=max(3, round(20 * part)), seconds=seconds, limit=seconds + 120)
 
 
 #: What the hub counted, as reports call it.
@@ -157,7 +159,7 @@ class Journey(Storm):
                 "select distinct local_date::text from care.dose_occurrence where user_id = %s order by 1",
                 [person.user])]
             for phone in person.phones:
-                phone.dates = phone.dice.sample(dates, 2)
+                phone.dates = phone.dice.sample(dates, min(self.plan.days, len(dates)))
 
     def _weather(self):
         return Season(self)

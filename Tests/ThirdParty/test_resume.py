@@ -8,10 +8,12 @@ from names import stream
 from resume import SETTINGS, Journey, Route
 from stage import Stage
 from storm import new_seed
+from waiting import PATIENCE
 
-#: Nothing falls but the log and its epochs: seconds.
-SHORT = Route(users=3, phones=4, kills=0, stops=0, terminations=0, epochs=1, deletions=3, herds=2, every=3, seconds=10,
-              calm=10, limit=60)
+#: Nothing falls but the log and its epochs: seconds. Many snapshots of many days: only an event that comes just then, of
+#: a day that is shown, tells of a wrong position.
+SHORT = Route(users=3, phones=4, kills=0, stops=0, terminations=0, epochs=4, deletions=3, herds=2, every=3, seconds=10,
+              calm=10, limit=60, days=8)
 
 
 def test_every_device_arrives(record_property):
@@ -34,10 +36,14 @@ def renewed(stage, mutant):
 
 
 def test_a_journey_notices_snapshots_that_do_not_fit_their_positions(record_property):
-    with Stage(settings=SETTINGS) as stage:
-        renewed(stage, mutants.POSITION_AFTER_THE_SNAPSHOT)
-        journey = Journey(stage, new_seed(), SHORT)
-        report = journey.run()
+    # A matter of chance: of three journeys one.
+    for _ in range(3):
+        with Stage(settings=SETTINGS) as stage:
+            renewed(stage, mutants.POSITION_AFTER_THE_SNAPSHOT)
+            journey = Journey(stage, new_seed(), SHORT)
+            report = journey.run()
+        if journey.ledger.faults:
+            break
     assert journey.ledger.faults, report
     record_property("report", f"{len(journey.ledger.faults)} faults: {journey.ledger.faults[0][:100]}")
 
@@ -49,8 +55,8 @@ def joined(hub, stage, user):
     return device
 
 
-def late_commit_is_heard(stage, hub, name):
-    """A transaction begins first and commits last; between, the tail goes past it. Whether its event comes."""
+def late_commit_is_heard(stage, hub, name, timeout=PATIENCE):
+    """A transaction begins first and commits last; between, the tail goes past it. Whether its event comes in time."""
     early, late = f"{name}.early", f"{name}.late"
     insert = "insert into care.dose_occurrence (user_id, product_id, scheduled_at) values (%s, 'zinc', now())"
     with joined(hub, stage, early) as first, joined(hub, stage, late) as last:
@@ -61,7 +67,7 @@ def late_commit_is_heard(stage, hub, name):
                 stage.query(insert, [early])
                 first.wait_for_event("adherence.summary_updated", start=mark)
         try:
-            last.wait_for_event("adherence.summary_updated", timeout=4)
+            last.wait_for_event("adherence.summary_updated", timeout=timeout)
         except AssertionError:
             return False
         return True
@@ -74,4 +80,7 @@ def test_what_commits_late_comes_or_is_found(interval):
         hub, = stage.hubs
         assert late_commit_is_heard(stage, hub, "truth")
         renewed(stage, mutants.ID_BEYOND_THE_CURSOR)
-        assert late_commit_is_heard(stage, hub, "mutant") == (interval == "1s")
+        if interval == "1s":
+            assert late_commit_is_heard(stage, hub, "mutant")
+        else:
+            assert not late_commit_is_heard(stage, hub, "mutant", timeout=4)

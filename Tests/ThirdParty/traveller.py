@@ -200,7 +200,7 @@ class Traveller(Phone):
         elif frame.channel:
             self._event(frame)
         elif frame.event == "sync:auth_expiring":
-            if self.dice.random() < 0.8:
+            if self.socket and self.dice.random() < 0.8:
                 self.ledger.counts["tokens renewed"] += 1
                 self._errand(self.socket.say("sync:auth", {"token": self.storm.token(self.person.user)}))
         elif frame.event == "sync:status":
