@@ -4,17 +4,19 @@
 class Follower:
     """Knows the position, and what to ask for. The owner sends, fetches, applies, and calls in from one thread.
 
-    `send(event, data)` returns whether there is a connection to send it on; `fetch(done)` gets a snapshot, shows it and
-    calls `done(position)`, at any time; `apply(frame)` is told each event once, in order.
+    `send(event, data)` returns whether there is a connection to send it on; `fetch(done)` gets a snapshot and calls
+    `done(position, snapshot)`, at any time; `show(snapshot)` puts it in place of what was there, and `apply(frame)` is
+    told each event once, in order.
     """
 
-    def __init__(self, channel, send, fetch, apply):
+    def __init__(self, channel, send, fetch, show, apply):
         self.channel = channel
         #: Epoch and offset of the last event applied; none until there is a snapshot.
         self.position = None
         self.is_resuming = False
         self._send = send
         self._fetch = fetch
+        self._show = show
         self._apply = apply
         #: Events that came while a snapshot was on its way.
         self._held = []
@@ -43,10 +45,12 @@ class Follower:
         turn = self._turn
         self.position, self.is_resuming, self._held = None, False, []
 
-        def done(position):
+        def done(position, snapshot):
+            # Another one was begun meanwhile: what this one shows is older than the position of that one.
             if turn != self._turn:
                 return
             self.position = position
+            self._show(snapshot)
             held, self._held = self._held, []
             for frame in held:
                 self.take(frame)

@@ -31,7 +31,7 @@ class App:
         #: Offsets applied since the last snapshot.
         self.offsets = []
         self.told = []
-        self.follower = Follower(channel, self._send, self._fetch, self._apply)
+        self.follower = Follower(channel, self._send, self._fetch, self._show, self._apply)
         self.date = str(hub.query("select min(local_date) from care.dose_occurrence where user_id = %s", [user])[0][0])
         place = collections.namedtuple("Place", "port")(port)
         self.client = Client(place, auto_sub=True, **options)
@@ -61,10 +61,13 @@ class App:
             headers={"Authorization": f"Bearer {self.hub.token(self.user)}"})
         with urllib.request.urlopen(request, timeout=10) as answer:
             epoch, _, offset = answer.headers["X-Sync-Position"].rpartition(":")
-            self.page = view.Page(self.date, json.load(answer), int(offset))
+            page = view.Page(self.date, json.load(answer), int(offset))
+        done({"epoch": epoch, "offset": int(offset)}, page)
+
+    def _show(self, page):
+        self.page = page
         self.snapshots += 1
         self.offsets = []
-        done({"epoch": epoch, "offset": int(offset)})
 
     def _apply(self, heard):
         self.offsets.append(heard.data["_sync"]["o"])
@@ -141,17 +144,18 @@ def test_what_happens_while_the_line_is_down_comes_afterwards(user, name, option
 
 def test_who_has_no_right_to_a_channel_stops_asking():
     sent, fetches = [], []
-    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, None)
+    shown = []
+    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, shown.append, None)
     follower.subscribed({"epoch": "e", "offset": 0})
-    fetches[0]({"epoch": "e", "offset": 7})
+    fetches[0]({"epoch": "e", "offset": 7}, "seven")
     follower.resume()
     follower.snapshot()
     follower.resumed({"epoch": "e", "offset": 7, "recovered": False, "reason": "forbidden"}, None)
     assert sent[1:] == [("pusher:unsubscribe", {"channel": "user.a.adherence"})]
     # The snapshot that was on its way, and the next connection.
-    fetches[1]({"epoch": "e", "offset": 8})
+    fetches[1]({"epoch": "e", "offset": 8}, "eight")
     follower.resume()
-    assert (len(sent), len(fetches), follower.position) == (2, 2, None)
+    assert (len(sent), len(fetches), follower.position, shown) == (2, 2, None, ["seven"])
 
 
 def test_what_happens_while_no_hub_runs_comes_afterwards(user):
@@ -181,15 +185,32 @@ def test_what_happens_while_no_hub_runs_comes_afterwards(user):
 
 
 def test_a_snapshot_that_came_between_connected_and_subscribed_is_followed_up():
-    sent, fetches, applied = [], [], []
-    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, applied.append)
+    sent, fetches = [], []
+    follower = Follower("user.a.adherence", lambda *said: sent.append(said) or True, fetches.append, lambda shown: None,
+                        None)
     follower.subscribed({"epoch": "e", "offset": 30})
     # The line is cut, and is back before the snapshot is.
     follower.resume()
     assert sent == []
-    fetches.pop()({"epoch": "e", "offset": 35})
+    fetches.pop()({"epoch": "e", "offset": 35}, None)
     follower.subscribed({"epoch": "e", "offset": 42})
     assert sent == [("sync:resume", {"v": 1, "channels": {"user.a.adherence": {"epoch": "e", "offset": 35}}})]
     follower.resumed({"epoch": "e", "offset": 42, "recovered": True, "replayed": 7}, None)
     follower.subscribed({"epoch": "e", "offset": 35})
     assert len(sent) == 1 and fetches == [], "where it is already"
+
+
+def test_a_snapshot_that_a_later_one_has_overtaken_is_not_shown():
+    """What came since the later one would be missing in it, and its offset would not tell."""
+    fetches, happened = [], []
+    follower = Follower("user.a.adherence", lambda *said: True, fetches.append, happened.append,
+                        lambda frame: happened.append(frame.data["_sync"]["o"]))
+    follower.subscribed({"epoch": "e", "offset": 30})
+    # The line is cut before the snapshot has come, and the next one's comes first.
+    follower.subscribed({"epoch": "e", "offset": 31})
+    fetches[1]({"epoch": "e", "offset": 31}, "31")
+    follower.take(Heard("occurrence.updated", {"_sync": {"o": 32}}))
+    fetches[0]({"epoch": "e", "offset": 30}, "30")
+    follower.take(Heard("occurrence.updated", {"_sync": {"o": 33}}))
+    assert happened == ["31", 32, 33]
+    assert follower.position == {"epoch": "e", "offset": 33}

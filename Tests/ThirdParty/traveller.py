@@ -29,7 +29,7 @@ class Traveller(Phone):
         #: The days that it shows.
         self.dates = []
         self.pages = []
-        self.follower = Follower(self.channel, self._ask, self._fetch, self._apply)
+        self.follower = Follower(self.channel, self._ask, self._fetch, self._show, self._apply)
         #: By offset, the event that was applied there last.
         self.applied = {}
         #: Where this connection's next event must be; none before the acknowledgement.
@@ -168,8 +168,10 @@ class Traveller(Phone):
             await asyncio.sleep(self.dice.uniform(0.2, 1))
         self.ledger.counts["snapshots"] += 1
         # Each page knows its own offset; what is between them comes again to the later ones.
+        done({"epoch": epochs.pop(), "offset": min(page.at for page in pages)}, pages)
+
+    def _show(self, pages):
         self.pages = pages
-        done({"epoch": epochs.pop(), "offset": min(page.at for page in pages)})
 
     def _apply(self, frame):
         self.ledger.counts["applied"] += 1
