@@ -7,11 +7,13 @@ import Postgres
 /// A folder of its own for a test, and the development cluster in it; both are gone when the test lets go of it.
 final class PrivateCluster {
     let directory: String
+    /// What of it was made here.
+    private let base: String
     private(set) var cluster: DevelopmentCluster?
 
     /// - Parameter depth: letters to put into the path, to make it long.
     init(depth: Int = 0) throws {
-        let base = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
+        base = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
         let deep = stride(from: 0, to: depth, by: 50).map { _ in "/" + String(repeating: "d", count: 49) }.joined()
         directory = base + deep
         try FileManager.default.createDirectory(
@@ -24,8 +26,7 @@ final class PrivateCluster {
             try? FileManager.default.removeItem(atPath: folders.socket)
             try? FileManager.default.removeItem(atPath: folders.base)
         }
-        let parts = directory.split(separator: "/").prefix(2)
-        try? FileManager.default.removeItem(atPath: "/" + parts.joined(separator: "/"))
+        try? FileManager.default.removeItem(atPath: base)
     }
 
     /// Takes the folder, and starts the server.
