@@ -1,11 +1,13 @@
 // A bare WebSocket sender, to hold the hub against: one thread, one prebuilt frame, one send(2) for each receiver.
 //
-//     limit FRAME_BYTES [cork]
+//     limit FRAME_BYTES [cork] [handover]
 //
 // Listens on a port of 127.0.0.1 that the kernel chooses, and prints it. A WebSocket to /receive/N is a receiver of channel
 // N. A connection that says CONTROL and a newline makes it send: each four bytes that follow (big-endian) are the number of
 // a channel, whose receivers get one frame each. With `cork`, what is due to a receiver at the end of a loop's turn leaves
-// by one call. No parsing, no names, no checks: what no real server can be faster than.
+// by one call. With `handover`, numbers are read by a second thread, which hands them over and wakes the sender by an
+// eventfd, as a hub's feed does: what a second thread costs. No parsing, no names, no checks: what no real server can be
+// faster than.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,11 +15,14 @@
 #include <netinet/tcp.h>
 #include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -42,6 +47,15 @@ static unsigned char frame[FRAME_MAX + 4], input[1 << 16];
 static unsigned char rest[4];  // of the one control connection's last read
 static size_t frame_bytes, rest_count;
 static int poll_set, is_corked;
+
+// What the second thread has read and the sender has not taken.
+static struct {
+    pthread_mutex_t lock;
+    uint32_t *numbers, *taken;
+    size_t count, room, taken_room;
+    atomic_int is_woken;
+    int poll_set, wake;
+} handover = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
 
 static void stop(const char *what) {
     perror(what);
@@ -140,6 +154,78 @@ static void upgrade(int fd, size_t count) {
     receive_on(number, fd);
 }
 
+static void queue(uint32_t number) {
+    if (handover.count == handover.room) {
+        handover.room = handover.room ? 2 * handover.room : 1024;
+        handover.numbers = realloc(handover.numbers, handover.room * sizeof *handover.numbers);
+        if (!handover.numbers) stop("realloc");
+    }
+    handover.numbers[handover.count++] = number;
+}
+
+// What is left of a number waits for the next read.
+static void hand_over(const unsigned char *bytes, size_t count) {
+    pthread_mutex_lock(&handover.lock);
+    for (size_t i = 0; i < count; i++) {
+        rest[rest_count++] = bytes[i];
+        if (rest_count < sizeof rest) continue;
+        uint32_t number;
+        memcpy(&number, rest, sizeof number);
+        rest_count = 0;
+        queue(ntohl(number));
+    }
+    pthread_mutex_unlock(&handover.lock);
+    uint64_t one = 1;
+    if (!atomic_exchange(&handover.is_woken, 1) && write(handover.wake, &one, sizeof one) < 0) stop("write");
+}
+
+// The second thread: reads what control connections say.
+static void *feed(void *unused) {
+    static unsigned char said[1 << 16];
+    struct epoll_event events[EVENTS_MAX];
+    for (;;) {
+        int ready = epoll_wait(handover.poll_set, events, EVENTS_MAX, -1);
+        for (int i = 0; i < ready; i++) {
+            int fd = events[i].data.fd;
+            ssize_t count = recv(fd, said, sizeof said, 0);
+            if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+            if (count <= 0) {
+                close(fd);
+                continue;
+            }
+            hand_over(said, (size_t)count);
+        }
+    }
+    return unused;
+}
+
+// The sender: takes what was handed over.
+static void take_over(void) {
+    atomic_store(&handover.is_woken, 0);
+    pthread_mutex_lock(&handover.lock);
+    uint32_t *numbers = handover.numbers;
+    size_t room = handover.room, due = handover.count;
+    handover.numbers = handover.taken;
+    handover.room = handover.taken_room;
+    handover.count = 0;
+    pthread_mutex_unlock(&handover.lock);
+    handover.taken = numbers;
+    handover.taken_room = room;
+    for (size_t i = 0; i < due; i++)
+        if (numbers[i] < CHANNELS_MAX) send_to(numbers[i]);
+    end_turn();
+}
+
+static void start_feed(void) {
+    pthread_t thread;
+    handover.poll_set = epoll_create1(EPOLL_CLOEXEC);
+    handover.wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    // Edge-triggered and never read: each write is told once.
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = handover.wake};
+    if (epoll_ctl(poll_set, EPOLL_CTL_ADD, handover.wake, &event) != 0) stop("epoll_ctl");
+    if (pthread_create(&thread, NULL, feed, NULL) != 0) stop("pthread_create");
+}
+
 // What is left of a number waits for the next read.
 static void command(const unsigned char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -165,7 +251,12 @@ static void readable(int fd) {
     if ((size_t)count < length || memcmp(input, greeting, length) != 0) return upgrade(fd, (size_t)count);
     connections[fd].is_open = connections[fd].is_control = 1;
     rest_count = 0;
-    command(input + length, (size_t)count - length);
+    if (handover.wake < 0) return command(input + length, (size_t)count - length);
+    // From here on it is the second thread's.
+    hand_over(input + length, (size_t)count - length);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    epoll_ctl(poll_set, EPOLL_CTL_DEL, fd, NULL);
+    if (epoll_ctl(handover.poll_set, EPOLL_CTL_ADD, fd, &event) != 0) stop("epoll_ctl");
 }
 
 static void accept_all(int listener) {
@@ -176,6 +267,8 @@ static void accept_all(int listener) {
             close(fd);
             continue;
         }
+        // The second thread closes control connections without a word to this one.
+        memset(&connections[fd], 0, sizeof connections[fd]);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
         if (epoll_ctl(poll_set, EPOLL_CTL_ADD, fd, &event) != 0) stop("epoll_ctl");
@@ -198,7 +291,11 @@ static void build_frame(size_t bytes) {
 
 int main(int count, char **arguments) {
     build_frame(count > 1 ? strtoul(arguments[1], NULL, 10) : 0);
-    is_corked = count > 2 && strcmp(arguments[2], "cork") == 0;
+    int hands_over = 0;
+    for (int i = 2; i < count; i++) {
+        if (strcmp(arguments[i], "cork") == 0) is_corked = 1;
+        if (strcmp(arguments[i], "handover") == 0) hands_over = 1;
+    }
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -208,6 +305,7 @@ int main(int count, char **arguments) {
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
     poll_set = epoll_create1(EPOLL_CLOEXEC);
+    if (hands_over) start_feed();
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[EVENTS_MAX];
     if (epoll_ctl(poll_set, EPOLL_CTL_ADD, listener, &event) != 0) stop("epoll_ctl");
     for (;;) {
@@ -216,6 +314,10 @@ int main(int count, char **arguments) {
             int fd = events[i].data.fd;
             if (fd == listener) {
                 accept_all(listener);
+                continue;
+            }
+            if (fd == handover.wake) {
+                take_over();
                 continue;
             }
             if (events[i].events & EPOLLOUT) {
