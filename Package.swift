@@ -63,7 +63,7 @@ let package = Package(
         // 3: the system, as values and callbacks
         layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
         layer(
-            "Postgres", ["CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
+            "Postgres", ["Bytes", "CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
         // 4: what the hub asks of others
@@ -74,7 +74,7 @@ let package = Package(
         layer(
             "Store",
             [
-                "Bytes", "JSON", "Metrics", "Sync", "Reactor", "Postgres",
+                "Bytes", "JSON", "Care", "Metrics", "Sync", "Reactor", "Postgres",
                 .product(name: "Logging", package: "swift-log"),
             ],
             settings: hubSettings),
@@ -202,8 +202,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "API", "Bytes", "CLockCount", "CZlib", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Identity",
-                "Metrics",
+                "API", "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Digests", "Feed", "Gateway", "HTTP",
+                "Identity", "Metrics",
                 "Postgres",
                 "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",

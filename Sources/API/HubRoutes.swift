@@ -56,8 +56,9 @@ package struct HubRoutes: HTTPRoutes {
                 .shared(with: request.origin)
         }
         guard request.body.count <= APILimits.userBodyBytes else {
-            return HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
-                .shared(with: request.origin)
+            var response = HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
+            response.limit = .userBodyBytes
+            return response.shared(with: request.origin)
         }
         guard let users else {
             let message: StaticString = "This hub has no database, so it knows no users; let your own backend sign."

@@ -8,19 +8,23 @@ package enum Base64 {
         writer.append(capacity: encodedCount(bytes.count)) { target in
             var input = 0
             var output = 0
-            while input < bytes.count {
-                let left = bytes.count &- input
-                let group =
-                    UInt32(bytes[input]) << 16 | (left > 1 ? UInt32(bytes[input &+ 1]) << 8 : 0)
-                    | (left > 2 ? UInt32(bytes[input &+ 2]) : 0)
+            while bytes.count &- input >= 3 {
+                let group = UInt32(bytes[input]) << 16 | UInt32(bytes[input &+ 1]) << 8 | UInt32(bytes[input &+ 2])
                 target[output] = character(group >> 18)
-                target[output &+ 1] = character(group >> 12 & 63)
-                target[output &+ 2] = left > 1 ? character(group >> 6 & 63) : padding
-                target[output &+ 3] = left > 2 ? character(group & 63) : padding
+                target[output &+ 1] = character(group >> 12)
+                target[output &+ 2] = character(group >> 6)
+                target[output &+ 3] = character(group)
                 input &+= 3
                 output &+= 4
             }
-            return output
+            let left = bytes.count &- input
+            guard left > 0 else { return output }
+            let group = UInt32(bytes[input]) << 16 | (left > 1 ? UInt32(bytes[input &+ 1]) << 8 : 0)
+            target[output] = character(group >> 18)
+            target[output &+ 1] = character(group >> 12)
+            target[output &+ 2] = left > 1 ? character(group >> 6) : padding
+            target[output &+ 3] = padding
+            return output &+ 4
         }
     }
 
@@ -77,7 +81,7 @@ package enum Base64 {
 
     private static let padding = UInt8(ascii: "=")
 
-    /// The character of a value below 64.
+    /// The character of the value of the lowest six bits.
     @inline(__always) private static func character(_ value: UInt32) -> UInt8 {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
         return alphabet.utf8Start[Int(value & 63)]

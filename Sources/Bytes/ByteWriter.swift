@@ -46,8 +46,8 @@ public struct ByteWriter: ~Copyable {
         used &+= bytes.count
     }
 
-    /// Appends the bytes of a literal.
-    @inlinable public mutating func append(_ literal: StaticString) {
+    /// Appends the bytes of a literal: in place, for so its length is known, and most of them are copied by a few moves.
+    @inlinable @inline(__always) public mutating func append(_ literal: StaticString) {
         append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
@@ -61,34 +61,17 @@ public struct ByteWriter: ~Copyable {
         append(UnsafeRawBufferPointer(start: bytes.baseAddress, count: bytes.count))
     }
 
-    /// Appends the UTF-8 of `string`.
-    package mutating func append(_ string: String) {
+    /// Appends the UTF-8 of `string`. Not plain `append`, which a literal would be taken to mean: as a `String` it costs three
+    /// times as much.
+    package mutating func append(utf8 string: String) {
         var string = string
         string.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
     /// Appends `number` in decimal.
     package mutating func append(decimal number: UInt64) {
-        let (upper, lower) = number.quotientAndRemainder(dividingBy: 100_000_000)
-        if upper > 0 { append(decimal: upper) }
-        let digits = ByteWriter.eightDigits(lower)
-        let zeros = upper > 0 ? 0 : Swift.min(digits.trailingZeroBitCount / 8, 7)
-        append(capacity: 8) { room in
-            let text = (digits | 0x3030_3030_3030_3030) >> UInt64(zeros &* 8)
-            room.storeBytes(of: text.littleEndian, as: UInt64.self)
-            return 8 &- zeros
-        }
-    }
-
-    /// The eight digits of a number below 10^8, one a byte, the first in the lowest: all are divided at once, first by
-    /// 10,000, then by 100, then by 10 (the factors are exact for numbers of so few digits).
-    private static func eightDigits(_ number: UInt64) -> UInt64 {
-        let (upper, lower) = number.quotientAndRemainder(dividingBy: 10_000)
-        let fours = lower << 32 | upper
-        let hundreds = (fours &* 10_486) >> 20 & 0x0000_007F_0000_007F
-        let pairs = (fours &- hundreds &* 100) << 16 | hundreds
-        let tens = (pairs &* 103) >> 10 & 0x000F_000F_000F_000F
-        return (pairs &- tens &* 10) << 8 | tens
+        reserve(Decimal.roomBytes)
+        used &+= Decimal.write(number, to: base + used)
     }
 
     /// Appends `number` in decimal, with a minus sign when negative.

@@ -42,11 +42,12 @@ extension UnsafeRawBufferPointer {
         let highBits: UInt64 = 0x8080_8080_8080_8080
         let ascii = word & ~highBits
         let lower = ascii | 0x20 &* ones
-        // Each is a range: at or above its first character, and not above its last.
-        let letters = (lower &+ 0x1F &* ones) & ~(lower &+ 0x05 &* ones)
-        let digits = (ascii &+ 0x50 &* ones) & ~(ascii &+ 0x46 &* ones)
-        let hyphenAndDot = (ascii &+ 0x53 &* ones) & ~(ascii &+ 0x51 &* ones)
-        let underscore = (ascii &+ 0x21 &* ones) & ~(ascii &+ 0x20 &* ones)
-        return (~(letters | digits | hyphenAndDot | underscore) | word) & highBits
+        // Each is a range: the high bits of two sums differ at or above its first character, and not above its last. No two
+        // ranges meet.
+        let letters = (lower &+ 0x1F &* ones) ^ (lower &+ 0x05 &* ones)
+        let digits = (ascii &+ 0x50 &* ones) ^ (ascii &+ 0x46 &* ones)
+        let hyphenAndDot = (ascii &+ 0x53 &* ones) ^ (ascii &+ 0x51 &* ones)
+        let underscore = (ascii &+ 0x21 &* ones) ^ (ascii &+ 0x20 &* ones)
+        return (~(letters ^ digits ^ hyphenAndDot ^ underscore) | word) & highBits
     }
 }

@@ -23,6 +23,12 @@ package struct UTF8Validator: Sendable, Equatable {
                 while at &+ 8 <= count,
                     base.loadUnaligned(fromByteOffset: at, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
                 { at &+= 8 }
+                // The last word, of which the first bytes have been looked at.
+                if count >= 8, count &- at < 8,
+                    base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
+                {
+                    return true
+                }
                 while at < count, bytes[at] < 0x80 { at &+= 1 }
                 if at == count { return true }
                 guard begin(bytes[at]) else { return false }

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <linux/sockios.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +48,11 @@ int cl_stream_socket(int family) { return socket(family, SOCK_STREAM | SOCK_NONB
 
 int cl_set_option(int fd, int level, int option, int value) {
     return setsockopt(fd, level, option, &value, sizeof value);
+}
+
+int cl_unacknowledged(int fd) {
+    int count = 0;
+    return ioctl(fd, SIOCOUTQ, &count) == 0 ? count : 0;
 }
 
 int cl_set_thread_name(const char *name) { return pthread_setname_np(pthread_self(), name); }

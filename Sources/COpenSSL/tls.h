@@ -20,6 +20,9 @@ typedef struct {
     unsigned char *outgoing;
     size_t outgoing_count;
     size_t outgoing_capacity;
+    /// New keys that the peer has asked for, of those that it may ask for.
+    size_t key_updates;
+    size_t key_updates_max;
 } carillon_tls_wire;
 
 static int carillon_wire_read(BIO *bio, char *bytes, int count) {
@@ -72,11 +75,25 @@ static inline BIO *carillon_wire_bio(const BIO_METHOD *method, carillon_tls_wire
     return bio;
 }
 
+/// libssl has read or written a message. It sets no bound to key updates (RFC 8446 §4.6.3), and takes all that are there
+/// within one SSL_read: beyond the bound it finds nothing more to read.
+static void carillon_wire_message(int is_written, int version, int type, const void *bytes, size_t count, SSL *ssl,
+                                  void *argument) {
+    (void)version, (void)ssl;
+    if (is_written || type != SSL3_RT_HANDSHAKE || count == 0 || *(const unsigned char *)bytes != SSL3_MT_KEY_UPDATE)
+        return;
+    carillon_tls_wire *wire = (carillon_tls_wire *)argument;
+    wire->key_updates += 1;
+    if (wire->key_updates > wire->key_updates_max) wire->incoming_count = 0;
+}
+
 /// Reads and writes through `bio`, of which the connection holds references from now on.
 static inline void carillon_tls_attach(SSL *ssl, BIO *bio) {
     // SSL_set_bio(3): of one BIO given twice it takes one reference, and makes the other itself.
     BIO_up_ref(bio);
     SSL_set_bio(ssl, bio, bio);
+    SSL_set_msg_callback(ssl, carillon_wire_message);
+    SSL_set_msg_callback_arg(ssl, BIO_get_data(bio));
 }
 
 static inline int carillon_tls_versions(SSL_CTX *context, int least, int most) {

@@ -156,7 +156,7 @@ extension JSONTree {
         switch self {
         case .null: writer.append("null")
         case .bool(let value): writer.append(value ? "true" : "false")
-        case .number(let text): writer.append(text)
+        case .number(let text): writer.append(utf8: text)
         case .string(let text): writer.append(jsonString: text)
         case .array(let elements):
             writer.append(UInt8(ascii: "["))

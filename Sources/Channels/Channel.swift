@@ -6,14 +6,12 @@ import Sync
 ///
 /// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
 package final class Channel {
-    package let label: ChannelLabel
-    // Beside the label, or it takes twice its bytes.
+    // Small, and in an order that leaves no gaps: a hub has one for each stream of each connection.
+    /// The loop's sessions that get this channel's events.
+    package internal(set) var subscribers = SubscriberList()
     /// Subscribes whose answer from the channel's home is still under way.
     var joining: UInt32 = 0
-    /// The loop's sessions that get this channel's events, in no order.
-    package internal(set) var subscribers = SubscriberList()
-    /// Of a stream: the loop's sessions that get pages until they have caught up, in no order.
-    var behind: ContiguousArray<SessionID> = []
+    package let label: ChannelLabel
     /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
     /// stands. Known while there is one.
     private var life: Epoch?
@@ -24,15 +22,13 @@ package final class Channel {
     }
 
     /// The user's stream, fed by the database, that it is; nil for an ordinary channel.
-    package var stream: StreamName? {
-        guard case .stream(let stream) = label else { return nil }
-        return stream
-    }
+    package var stream: StreamName? { label.stream }
 
-    var isStream: Bool { stream != nil }
+    /// Whether it is that stream, under that form of its name.
+    func isOf(_ name: StreamName) -> Bool { stream == name }
 
     /// Sessions that are to be told of events some way or other.
-    package var memberCount: Int { subscribers.count + behind.count }
+    package var memberCount: Int { subscribers.count + subscribers.behind.count }
 
     /// See above.
     var position: StreamPosition? {
@@ -48,22 +44,51 @@ package final class Channel {
         self.offset = offset
     }
 
-    var isEmpty: Bool { subscribers.isEmpty && joining == 0 && behind.isEmpty }
+    var isEmpty: Bool { subscribers.isEmpty && joining == 0 && subscribers.behind.isEmpty }
 }
 
 /// What a channel is called.
 package enum ChannelLabel: Hashable, Sendable {
     // Indirect, for a label of every user's stream takes the room of the largest.
     indirect case plain(ChannelName)
-    /// Likewise a name, kept as what it stands for.
-    case stream(StreamName)
+    // Likewise names, kept as what they stand for; a case for each form, or the form takes a word of its own.
+    case user(StreamID)
+    case privateUser(StreamID)
+
+    static func stream(_ name: StreamName) -> ChannelLabel {
+        switch name.form {
+        case .user: .user(name.stream)
+        case .privateUser: .privateUser(name.stream)
+        }
+    }
+
+    /// The stream's name that it is; nil for an ordinary channel's.
+    var stream: StreamName? {
+        switch self {
+        case .plain: nil
+        case .user(let stream): StreamName(form: .user, stream: stream)
+        case .privateUser(let stream): StreamName(form: .privateUser, stream: stream)
+        }
+    }
 
     /// Appends the name, no character of which needs an escape in JSON.
     func append(to writer: inout ByteWriter) {
         switch self {
-        case .plain(let name): writer.append(name.string)
+        case .plain(let name): writer.append(utf8: name.string)
         // One that was subscribed to can be written.
-        case .stream(let name): _ = name.append(to: &writer)
+        case .user, .privateUser: _ = stream?.append(to: &writer)
+        }
+    }
+}
+
+/// A stream's channel, in the hub's table of them.
+struct StreamChannel: TableEntry {
+    let channel: Channel
+
+    var key: StreamID {
+        switch channel.label {
+        case .user(let stream), .privateUser(let stream): stream
+        case .plain: preconditionFailure("an ordinary channel in a table of streams")
         }
     }
 }

@@ -42,7 +42,7 @@ extension ServerEvent {
         publication.data.withUnsafeBytes { data in
             FrameWriter.text(capacity: data.count + data.count / 4 + 320) {
                 event(
-                    publication.event, channel: { $0.append(publication.channel.string) }, data: data, to: &$0)
+                    publication.event, channel: { $0.append(utf8: publication.channel.string) }, data: data, to: &$0)
             }
         }
     }

@@ -55,7 +55,7 @@ package final class EngineMetrics: MetricSource {
     /// A session has come into a channel, or left one.
     func subscriptions(_ change: Int, _ channel: Channel) {
         switch channel.label {
-        case .stream: streams.add(change)
+        case .user, .privateUser: streams.add(change)
         case .plain(let name):
             switch name.kind {
             case .public, .cache: publicChannels.add(change)

@@ -30,7 +30,7 @@ extension ServerEvent {
     }
 
     static func refusedFrame(_ channel: ChannelName, _ refusal: SubscriptionRefusal) -> SharedBytes {
-        refusedFrame(refusal) { $0.append(channel.string) }
+        refusedFrame(refusal) { $0.append(utf8: channel.string) }
     }
 
     static func refusedFrame(_ stream: StreamName, _ refusal: SubscriptionRefusal) -> SharedBytes {
@@ -135,7 +135,7 @@ extension ServerEvent {
     static func resumedFrame(_ channel: ChannelLabel, at position: StreamPosition, lost: ResumeLoss) -> SharedBytes {
         resumedFrame(channel, at: position) { data in
             data.append(#","recovered":false,"reason":""#)
-            data.append(lost.rawValue)
+            data.append(utf8: lost.rawValue)
             data.append(UInt8(ascii: "\""))
         }
     }

@@ -25,6 +25,10 @@ extension Hub {
             metrics.authFailures["signin_signature"].add()
             return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
         }
+        // Nearly always: an id and nothing else, of which nothing is kept but the identity.
+        if session.detail == nil, let id = UserData.idAlone(in: userData) {
+            return signedIn(session, as: Identity(userID: id), saying: nil, userData, &effects)
+        }
         let user: UserData
         do throws(UserDataError) {
             let watchlistMax = session.app.features.watchlists ? session.app.limits.watchlistMax : nil
@@ -38,6 +42,14 @@ extension Hub {
         guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
             return complainOfRevocation(&effects)
         }
+        signedIn(session, as: identity, saying: user, userData, &effects)
+    }
+
+    /// - Parameter user: what `userData` says; nil where that is an id alone, of a session that has no detail either.
+    private func signedIn(
+        _ session: Session, as identity: Identity, saying user: UserData?, _ userData: UnsafeRawBufferPointer,
+        _ effects: inout Effects
+    ) {
         guard identify(session, as: identity, &effects) else { return }
         effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
         welcome(session, as: user, &effects)

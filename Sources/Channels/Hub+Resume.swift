@@ -72,8 +72,10 @@ extension Hub {
 
     /// Takes out the place that the client named for a stream it was not in.
     func takePlace(_ stream: StreamName, of session: Session) -> StreamPosition? {
-        guard let place = session.places.firstIndex(where: { $0.stream == stream }) else { return nil }
-        return session.places.remove(at: place).position
+        guard let detail = session.detail, let place = detail.places.firstIndex(where: { $0.stream == stream }) else {
+            return nil
+        }
+        return detail.places.remove(at: place).position
     }
 
     /// Has what lies behind `position` sent to a subscription that the home has answered, instead of what it was being
@@ -112,20 +114,14 @@ extension Hub {
     package func joined(
         _ joined: StreamJoined, _ session: Session, hasRoom: Bool, _ effects: inout Effects
     ) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == joined.serial }) else { return }
-        let channel = session.subscriptions[place].channel
-        guard let stream = channel.stream else { return }
+        guard let place = session.subscriptions.place(where: { $0.serial == joined.serial }) else { return }
         defer { session.tidy() }
-        switch (session.subscriptions[place].standing, joined.outcome) {
-        case (.joining, _):
-            channel.joining -= 1
-            effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
-            if let position = takePlace(stream, of: session) {
-                fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
-                if hasRoom { askResumes(of: session, &effects) }
-            } else {
-                goLive(place, of: session, at: joined.position)
-            }
+        if let channel = session.subscriptions[place].awaited {
+            return letIn(to: channel, joined, place, of: session, hasRoom, &effects)
+        }
+        let subscription = session.subscriptions[place]
+        let channel = subscription.channel
+        switch (subscription.standing, joined.outcome) {
         case (.behind(let replay), _) where replay.named != nil:
             replay.isAsking = false
             replay.cursor = replay.named ?? replay.cursor
@@ -144,8 +140,26 @@ extension Hub {
         case (.behind, .fresh):
             // The home has forgotten the stream meanwhile, which it does not while somebody is in it.
             lost(.storeUnavailable, place, of: session, at: joined.position, &effects)
-        case (.live, _):
+        case (.joining, _), (.live, _):
             break
+        }
+    }
+
+    /// The answer to a subscribe: the session is in the channel, from here on or from the place that its client named.
+    private func letIn(
+        to channel: Channel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
+        _ effects: inout Effects
+    ) {
+        guard let stream = channel.stream else { return }
+        channel.joining -= 1
+        effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
+        if let position = takePlace(stream, of: session) {
+            fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
+            if hasRoom { askResumes(of: session, &effects) }
+        } else {
+            channel.position = joined.position
+            let standing = channel.append(session.id)
+            session.subscriptions[place] = Subscription(of: channel, standing, serial: joined.serial)
         }
     }
 
@@ -162,17 +176,17 @@ extension Hub {
             replay.cursor = StreamPosition(in: position.life, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
-            goLive(place, of: session, at: position)
+            goLive(place, session.subscriptions[place], of: session, at: position)
         }
     }
 
     private func lost(
         _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
     ) {
-        let label = session.subscriptions[place].channel.label
+        let subscription = session.subscriptions[place]
         metrics.lost(loss)
-        effects.append(.send(ServerEvent.resumedFrame(label, at: position, lost: loss)))
-        goLive(place, of: session, at: position)
+        effects.append(.send(ServerEvent.resumedFrame(subscription.channel.label, at: position, lost: loss)))
+        goLive(place, subscription, of: session, at: position)
     }
 
     /// The connection has little left to send: places that were named are asked about, and the next of its streams that
@@ -198,7 +212,7 @@ extension Hub {
 
     /// A live subscriber takes what it is sent too slowly: it is fed by pages from here on. False where it is gone.
     package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
-        guard channel.isStream, let position = channel.position, let session = session(id),
+        guard channel.stream != nil, let position = channel.position, let session = session(id),
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
         else { return false }
         remove(index, from: channel)
@@ -209,13 +223,12 @@ extension Hub {
     /// The stream goes on at `position`, and what lies between is lost, for everybody who is in: all are live from there.
     /// The frame tells them; answers still under way to any of them are void.
     package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> SharedBytes {
-        for id in channel.behind {
+        for id in channel.subscribers.takeBehind() {
             guard let session = session(id), let place = session.place(of: channel) else { continue }
             session.subscriptions[place].serial = session.nextSerial()
             session.subscriptions[place].standing = channel.append(id)
             session.behindCount -= 1
         }
-        channel.behind = []
         channel.position = position
         metrics.resets.add(channel.memberCount)
         return ServerEvent.resumedFrame(channel.label, at: position, lost: loss)
@@ -223,19 +236,23 @@ extension Hub {
 
     private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {
         session.subscriptions[place].standing = .behind(replay)
-        replay.channel.behind.append(session.id)
+        replay.channel.subscribers.appendBehind(session.id)
         session.behindCount += 1
     }
 
     /// The home stands at `position`, and so does the session.
-    private func goLive(_ place: Int, of session: Session, at position: StreamPosition) {
-        let channel = session.subscriptions[place].channel
-        if case .behind = session.subscriptions[place].standing {
-            channel.behind.removeAll { $0 == session.id }
+    ///
+    /// - Parameter subscription: what stands at `place`.
+    private func goLive(
+        _ place: Int, _ subscription: Subscription, of session: Session, at position: StreamPosition
+    ) {
+        let channel = subscription.channel
+        if case .behind = subscription.standing {
+            channel.subscribers.removeBehind(session.id)
             session.behindCount -= 1
         }
         channel.position = position
-        session.subscriptions[place].standing = channel.append(session.id)
+        session.subscriptions[place] = subscription.with(channel.append(session.id))
     }
 
     private func ask(

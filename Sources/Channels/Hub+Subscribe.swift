@@ -41,11 +41,13 @@ extension Hub {
 
     /// `pusher:subscribe` to a user's stream, unsigned, when the session's user is known: what a signed-in client sends.
     /// False where it is anything else.
+    ///
+    /// - Parameter name: unchecked: what is read as a stream's name has characters of channels' names alone.
     func subscribe(unsigned name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
         guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
             let text = try? StreamName.Text(name), session.subscriptions.count < limits.subscriptionsPerSessionMax
         else { return false }
-        guard text.belongs(to: identity.userID) else {
+        guard identity.owns(text) else {
             // It is in no stream of another's, unless a backend has vouched for it.
             guard !session.isVouchedFor else { return false }
             metrics.otherUsers.add()
@@ -53,10 +55,12 @@ extension Hub {
             return true
         }
         let stream = StreamName(text)
-        if let place = session.place(of: stream) {
+        // A channel that somebody is in is in the table: where it is not, as nearly always, the session is not in it.
+        let channel = channel(stream)
+        if let channel, let place = session.place(of: channel) {
             repeated(place, session, &effects)
         } else {
-            enter(stream, session, &effects)
+            enter(channel ?? insert(stream), of: stream, session, &effects)
         }
         return true
     }
@@ -162,14 +166,15 @@ extension Hub {
         switch (channel.label, session.subscriptions[place].standing) {
         case (_, .joining):
             break
-        case (.stream(let stream), .behind(let replay)):
-            effects.append(.send(ServerEvent.succeededFrame(stream, at: replay.cursor)))
-        case (.stream(let stream), .live):
-            // Known wherever somebody is live.
-            guard let position = channel.position else { return }
-            effects.append(.send(ServerEvent.succeededFrame(stream, at: position)))
         case (.plain(let name), _):
             repeated(place, of: name, session, &effects)
+        case (_, .behind(let replay)):
+            guard let stream = channel.stream else { return }
+            effects.append(.send(ServerEvent.succeededFrame(stream, at: replay.cursor)))
+        case (_, .live):
+            // Known wherever somebody is live.
+            guard let stream = channel.stream, let position = channel.position else { return }
+            effects.append(.send(ServerEvent.succeededFrame(stream, at: position)))
         }
     }
 

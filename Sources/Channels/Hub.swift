@@ -33,8 +33,8 @@ package final class Hub {
     /// The ordinary channels.
     private var channels: [ChannelKey: Channel] = [:]
     /// The streams of the app that owns the database, by the forms of their names.
-    private var userStreams = StreamTable<Channel>()
-    private var privateStreams = StreamTable<Channel>()
+    private var userStreams = KeyedTable<StreamChannel>()
+    private var privateStreams = KeyedTable<StreamChannel>()
 
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
@@ -56,7 +56,7 @@ package final class Hub {
 
     /// The channel of that stream's name, likewise.
     package func channel(_ name: StreamName) -> Channel? {
-        name.form == .user ? userStreams[name.stream] : privateStreams[name.stream]
+        name.form == .user ? userStreams[name.stream]?.channel : privateStreams[name.stream]?.channel
     }
 
     /// That ordinary channel, likewise.
@@ -78,7 +78,7 @@ package final class Hub {
         for (form, table) in [(StreamForm.user, userStreams), (.privateUser, privateStreams)] {
             // Their names are written only where they may begin so.
             guard zip(form.prefix.bytes, wanted).allSatisfy(==) else { continue }
-            for channel in table.entries.lazy.map(\.value) where channel.memberCount > 0 {
+            for channel in table.entries.lazy.map(\.channel) where channel.memberCount > 0 {
                 name.truncate(to: 0)
                 guard channel.stream?.append(to: &name) == true, name.withUnsafeBytes({ $0.starts(with: wanted) })
                 else { continue }
@@ -180,7 +180,11 @@ package final class Hub {
 
     /// Makes the session one that awaits its stream's home.
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        let channel = channel(stream) ?? insert(stream)
+        enter(channel(stream) ?? insert(stream), of: stream, session, &effects)
+    }
+
+    /// The same of a stream whose channel is known.
+    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         channel.joining += 1
         session.subscribe(to: channel)
         metrics.subscriptions(1, channel)
@@ -197,12 +201,13 @@ package final class Hub {
         channels[key] = nil
     }
 
-    private func insert(_ name: StreamName) -> Channel {
+    /// The channel of a stream that has none here yet; somebody enters it next.
+    func insert(_ name: StreamName) -> Channel {
         let channel = Channel(.stream(name))
         if name.form == .user {
-            _ = userStreams.insert(channel, for: name.stream)
+            _ = userStreams.insert(StreamChannel(channel: channel))
         } else {
-            _ = privateStreams.insert(channel, for: name.stream)
+            _ = privateStreams.insert(StreamChannel(channel: channel))
         }
         return channel
     }
@@ -221,13 +226,14 @@ package final class Hub {
         case .live(let index): remove(index, from: channel)
         case .behind(let replay):
             isAwaitingHome = replay.isAsking
-            channel.behind.removeAll { $0 == session.id }
+            channel.subscribers.removeBehind(session.id)
             session.behindCount -= 1
         }
         switch channel.label {
         case .plain(let name):
             left(name, subscription, of: session, hasEnded: hasEnded, &effects)
-        case .stream(let name):
+        case .user, .privateUser:
+            guard let name = channel.stream else { return }
             if channel.isEmpty {
                 if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
                 effects.append(.leave(name))

@@ -15,6 +15,11 @@ package struct Identity: Sendable {
         self.init(of: .copy(userID), issuedAt: issuedAt, expiresAt: expiresAt)
     }
 
+    /// The same of the UTF-8 of an id that nobody set times for.
+    package init(userID: UnsafeRawBufferPointer) {
+        self.init(of: .copy(userID), issuedAt: nil, expiresAt: nil)
+    }
+
     private init(of user: SharedBytes, issuedAt: Int64?, expiresAt: Int64?) {
         self.user = user
         issue = issuedAt ?? Self.unsaid
@@ -38,6 +43,11 @@ package struct Identity: Sendable {
     /// Whether the stream is this user's, likewise.
     package func owns(_ stream: StreamID) -> Bool {
         stream.withUser { owner in user.withUnsafeBytes { $0.equals(owner) } }
+    }
+
+    /// Whether the stream of that name is this user's, likewise.
+    package func owns(_ name: StreamName.Text) -> Bool {
+        user.withUnsafeBytes { name.belongs(to: $0) }
     }
 
     /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for

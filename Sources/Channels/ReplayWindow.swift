@@ -93,7 +93,7 @@ struct ReplayWindow {
 
         private func grow() {
             var larger = ContiguousArray<Entry?>(repeating: nil, count: max(4, ring.count * 2))
-            for index in 0..<count { larger[index] = ring[(head &+ index) & (ring.count &- 1)] }
+            for index in 0..<count { larger[index] = exchange(&ring[(head &+ index) & (ring.count &- 1)], with: nil) }
             ring = larger
             head = 0
         }

@@ -18,7 +18,7 @@ package final class Session {
     // Small, and in an order that leaves no gaps: a hub has one for each of its connections.
     package let id: SessionID
     package internal(set) var app: App
-    package let socketID: SocketID
+    private let socketBits: UInt64
     package internal(set) var identity: Identity?
     /// At most `ChannelLimits.subscriptionsPerSessionMax`; a linear search is quicker than a table at the usual lengths.
     var subscriptions = SubscriptionList()
@@ -44,8 +44,12 @@ package final class Session {
     package init(id: SessionID, app: App, socketID: SocketID) {
         self.id = id
         self.app = app
-        self.socketID = socketID
+        precondition(socketID.high >> 32 == 0 && socketID.low >> 32 == 0, "an id of the hub's own has 64 bits")
+        socketBits = socketID.high << 32 | socketID.low
     }
+
+    /// The id that its client knows it by.
+    package var socketID: SocketID { SocketID(random: socketBits) }
 
     /// What only few have, made for the first of it.
     func madeDetail() -> SessionDetail {
@@ -95,12 +99,12 @@ package final class Session {
     }
 
     func place(of channel: Channel) -> Int? {
-        subscriptions.firstIndex { $0.channel === channel }
+        subscriptions.place { $0.channel === channel }
     }
 
     /// Its place in that stream, if it is in it or awaits its home.
     func place(of stream: StreamName) -> Int? {
-        subscriptions.firstIndex { $0.channel.stream == stream }
+        subscriptions.place { $0.channel.isOf(stream) }
     }
 
     /// Its place in that channel, which is no stream's.
@@ -123,7 +127,7 @@ struct Subscription {
         case joining
         /// At this place in `channel.subscribers`: gets what is broadcast.
         case live(UInt32)
-        /// In `channel.behind`: gets pages until it has caught up.
+        /// In `channel.subscribers.behind`: gets pages until it has caught up.
         case behind(Replay)
     }
 
@@ -138,6 +142,17 @@ struct Subscription {
     /// Awaits the channel's home.
     init(joining channel: Channel, serial: UInt32) {
         content = .joining(channel, serial: serial)
+    }
+
+    /// Of a known channel, home and all.
+    init(of channel: Channel, _ standing: Standing, serial: UInt32) {
+        content = Self.content(standing, channel, serial: serial)
+    }
+
+    /// The channel whose home has not answered; nil where it has.
+    var awaited: Channel? {
+        guard case .joining(let channel, _) = content else { return nil }
+        return channel
     }
 
     var channel: Channel {
@@ -165,7 +180,12 @@ struct Subscription {
             case .behind(let replay, _): .behind(replay)
             }
         }
-        set { content = Self.content(newValue, channel, serial: serial) }
+        set { self = with(newValue) }
+    }
+
+    /// The same place, of another standing.
+    func with(_ standing: Standing) -> Subscription {
+        Subscription(of: channel, standing, serial: serial)
     }
 
     private static func content(_ standing: Standing, _ channel: Channel, serial: UInt32) -> Content {

@@ -1,37 +1,69 @@
+import Bytes
 import Sync
 
 extension StreamHome {
     /// One stream at its home.
-    struct Stream {
-        /// The loops that have takers under `user.…` and under `private-user.…`.
-        private var userLoops: LoopSet = []
-        private var privateLoops: LoopSet = []
-        // Small, for a hub has one for each stream of each user: 48 bytes (see the tests).
-        var state = State.awaiting([])
-        let watch: UInt32
-        /// Which entry of the lingering streams stands for this one; `taken` or `awaited` while it has takers.
-        private var mark = Self.taken
+    struct Stream: TableEntry {
+        // Small, for a hub has one for each stream of each user, and in an order that leaves no gaps: 48 bytes (see the
+        // tests).
+        let id: StreamID
+        var state: State
         var window = ReplayWindow()
+        private var takers = Takers.user([])
+        /// Whether a reader waits until the stream gets to its offset, as only a taker does.
+        var isAwaited = false
+        let watch: UInt32
 
-        private static let taken: UInt32 = 0
-        private static let awaited: UInt32 = 1
-        /// The first number of a lingering stream.
-        static let lingerMin: UInt32 = 2
-
-        init(watch: UInt32) {
+        /// - Parameter waiting: an empty list, perhaps with room.
+        init(_ id: StreamID, watch: UInt32, waiting: ContiguousArray<Waiting>) {
+            self.id = id
             self.watch = watch
+            state = .awaiting(waiting)
         }
+
+        var key: StreamID { id }
 
         /// Which entry of the lingering streams stands for this one; 0 while it has takers.
         var linger: UInt32 {
-            get { mark < Self.lingerMin ? 0 : mark }
-            set { mark = newValue }
+            guard case .none(let linger) = takers else { return 0 }
+            return linger
         }
 
-        /// Whether a reader waits until the stream gets to its offset, as only a taker does.
-        var isAwaited: Bool {
-            get { mark == Self.awaited }
-            set { if mark < Self.lingerMin { mark = newValue ? Self.awaited : Self.taken } }
+        /// The last taker has gone: it lingers, under that number.
+        mutating func lingers(as number: UInt32) {
+            takers = .none(linger: number)
+            isAwaited = false
+        }
+    }
+
+    /// The loops that have takers, by the form of the name under which they take it: nearly always all of one form.
+    private enum Takers {
+        case none(linger: UInt32)
+        case user(LoopSet)
+        case privateUser(LoopSet)
+        indirect case both(user: LoopSet, privateUser: LoopSet)
+
+        subscript(form: StreamForm) -> LoopSet {
+            get {
+                switch (self, form) {
+                case (.user(let loops), .user), (.privateUser(let loops), .privateUser), (.both(let loops, _), .user),
+                    (.both(_, let loops), .privateUser):
+                    loops
+                case (.none, _), (.user, .privateUser), (.privateUser, .user): []
+                }
+            }
+            set {
+                let user = form == .user ? newValue : self[.user]
+                let privateUser = form == .privateUser ? newValue : self[.privateUser]
+                self =
+                    if privateUser.isEmpty {
+                        .user(user)
+                    } else if user.isEmpty {
+                        .privateUser(privateUser)
+                    } else {
+                        .both(user: user, privateUser: privateUser)
+                    }
+            }
         }
     }
 
@@ -65,19 +97,14 @@ extension StreamHome.Stream {
     }
 
     func loops(_ form: StreamForm) -> LoopSet {
-        form == .user ? userLoops : privateLoops
+        takers[form]
     }
 
     /// Takes a loop in: at once, where the position is known, or when it will be. Also says whether the stream lingered.
     mutating func take(_ join: StreamJoin, _ loop: Int) -> (StreamPosition?, lingered: Bool) {
         let form = join.name.form
-        if form == .user {
-            userLoops.insert(LoopSet(loop: loop))
-        } else {
-            privateLoops.insert(LoopSet(loop: loop))
-        }
         let lingered = linger != 0
-        if lingered { linger = 0 }
+        takers[form].insert(LoopSet(loop: loop))
         guard case .awaiting(var waiting) = state else { return (position, lingered) }
         // Let go of before the list grows, or it would be copied.
         state = .awaiting([])
@@ -91,16 +118,12 @@ extension StreamHome.Stream {
     /// Lets a loop go, and says whether it was the last; false also where there was none.
     mutating func drop(_ form: StreamForm, _ loop: Int) -> Bool {
         guard linger == 0 else { return false }
-        if form == .user {
-            userLoops.remove(LoopSet(loop: loop))
-        } else {
-            privateLoops.remove(LoopSet(loop: loop))
-        }
+        takers[form].remove(LoopSet(loop: loop))
         if var waiting {
             waiting.removeAll { Int($0.loop) == loop && $0.form == form }
             state = .awaiting(waiting)
         }
-        return userLoops.isEmpty && privateLoops.isEmpty
+        return StreamForm.allCases.allSatisfy { takers[$0].isEmpty }
     }
 
     /// A session of the loop has left the channel: it waits no more.

@@ -39,8 +39,13 @@ package struct StreamHome {
 
     let limits: StreamLimits
     // Looked into once for each input; entries are changed where they lie, by their places.
-    var streams = StreamTable<Stream>()
+    var streams = KeyedTable<Stream>()
     private var lastWatch: UInt32 = 0
+    /// Empty lists of those who wait, for the next streams: a stream needs one until its position is known, which is soon.
+    private var spareLists: ContiguousArray<ContiguousArray<Waiting>> = []
+    /// The most that are kept, and the most places that one of them has: 75 KB.
+    private static let spareListsMax = 256
+    private static let sparePlacesMax = 16
     /// Of the streams of which pages of the log are awaited.
     var readers: [StreamID: StreamReaders] = [:]
     /// Over all windows.
@@ -50,7 +55,7 @@ package struct StreamHome {
     private var evictions = LazyQueue<WindowedEvent>()
     /// The streams without takers, in the order in which they were left.
     private var lingering = LazyQueue<LingeringStream>()
-    private var lastLinger = Stream.lingerMin
+    private var lastLinger: UInt32 = 0
 
     package init(limits: StreamLimits = StreamLimits()) {
         self.limits = limits
@@ -73,7 +78,9 @@ package struct StreamHome {
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
         let known = streams.count
-        let place = streams.place(of: id) ?? streams.insert(Stream(watch: lastWatch &+ 1), for: id)
+        let place =
+            streams.place(of: id)
+            ?? streams.insert(Stream(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
         let (position, lingered) = streams[place].take(join, loop)
         if lingered { lingeringCount -= 1 }
         if let position {
@@ -118,9 +125,9 @@ package struct StreamHome {
         else {
             return unwatch(name.stream, &effects)
         }
-        lastLinger = lastLinger == .max ? Stream.lingerMin : lastLinger + 1
+        lastLinger = lastLinger == .max ? 1 : lastLinger + 1
         lingeringCount += 1
-        streams[place].linger = lastLinger
+        streams[place].lingers(as: lastLinger)
         lingering.append(LingeringStream(stream: name.stream, linger: lastLinger, since: now))
         if lingeringCount > limits.lingeringMax { endLongestLinger(&effects) }
         if lingering.needsSweep(live: lingeringCount) {
@@ -171,12 +178,15 @@ package struct StreamHome {
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let place = streams.place(of: id),
-            let waiting = streams[place].positioned(at: position, watch: watch)
+            var waiting = streams[place].positioned(at: position, watch: watch)
         else { return }
         for join in waiting {
             let joined = StreamJoined(session: join.session, serial: join.serial, position: position)
             effects.append(.joined(loop: Int(join.loop), joined))
         }
+        guard spareLists.count < Self.spareListsMax, waiting.capacity <= Self.sparePlacesMax else { return }
+        waiting.removeAll(keepingCapacity: true)
+        spareLists.append(waiting)
     }
 
     /// The feed cannot watch the stream: who waits is refused.
@@ -220,7 +230,7 @@ package struct StreamHome {
             let loops = streams[place].loops(form)
             guard !loops.isEmpty else { continue }
             // The home's own, which is the one that all tables here share: found without a look at its text.
-            let name = StreamName(form: form, stream: streams.stream(at: place))
+            let name = StreamName(form: form, stream: streams[place].id)
             let frame = ServerEvent.streamFrame(event, name)
             effects.append(.broadcast(loops: loops, name, offset: event.offset, frame: frame))
         }

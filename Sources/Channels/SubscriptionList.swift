@@ -27,6 +27,16 @@ struct SubscriptionList: RandomAccessCollection {
         }
     }
 
+    /// Where the first lies that is meant. Quicker than `firstIndex`, which looks at each through the subscript.
+    @inline(__always)
+    func place(where isMeant: (borrowing Subscription) -> Bool) -> Int? {
+        guard let first else { return nil }
+        if isMeant(first) { return 0 }
+        guard let second else { return nil }
+        if isMeant(second) { return 1 }
+        return others.firstIndex { isMeant($0) }.map { $0 + 2 }
+    }
+
     mutating func append(_ subscription: Subscription) {
         if first == nil {
             first = subscription

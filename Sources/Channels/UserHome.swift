@@ -57,7 +57,8 @@ package struct UserHome {
         case tell(loops: LoopSet, UserNews)
     }
 
-    private struct User {
+    private struct User: TableEntry {
+        let key: UserKey
         var connections: UInt32 = 0
         /// Which leave it is whose time runs; 0: none.
         var leave: UInt32 = 0
@@ -73,7 +74,7 @@ package struct UserHome {
     }
 
     private let limits: HomeLimits
-    private var users: [UserKey: User] = [:]
+    private var users = KeyedTable<User>()
     private var leaves = LazyQueue<Leave>()
     private var lastLeave: UInt32 = 0
     private var leavingCount = 0
@@ -99,11 +100,12 @@ package struct UserHome {
             case .arrived(let user): arrived(user, &effects)
             case .departed(let user): departed(user, now, &effects)
             case .watch(let user, let serial):
-                users[user, default: User()].watchers.insert(LoopSet(loop: loop))
+                users[place(of: user)].watchers.insert(LoopSet(loop: loop))
                 asked.append((user, serial))
             case .unwatch(let user):
-                users[user]?.watchers.remove(LoopSet(loop: loop))
-                forgetIfNobody(user)
+                guard let place = users.place(of: user) else { continue }
+                users[place].watchers.remove(LoopSet(loop: loop))
+                forgetIfNobody(place)
             }
         }
         guard !asked.isEmpty else { return }
@@ -125,33 +127,32 @@ package struct UserHome {
     }
 
     private mutating func end(_ leave: Leave, _ effects: inout ContiguousArray<Effect>) {
-        guard users[leave.user]?.leave == leave.number else { return }
+        guard let place = users.place(of: leave.user), users[place].leave == leave.number else { return }
         leavingCount -= 1
-        users[leave.user]?.leave = 0
-        wentOffline(leave.user, &effects)
+        users[place].leave = 0
+        wentOffline(place, &effects)
     }
 
     private mutating func arrived(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
-        var known = users[user] ?? User()
-        let watchers = known.isOnline ? [] : known.watchers
-        known.connections += 1
-        if known.leave != 0 {
-            known.leave = 0
+        let place = place(of: user)
+        let watchers = users[place].isOnline ? [] : users[place].watchers
+        users[place].connections += 1
+        if users[place].leave != 0 {
+            users[place].leave = 0
             leavingCount -= 1
         }
-        users[user] = known
         if !watchers.isEmpty {
             effects.append(.tell(loops: watchers, UserNews(user: user, isOnline: true, serial: nil)))
         }
     }
 
     private mutating func departed(_ user: UserKey, _ now: UInt64, _ effects: inout ContiguousArray<Effect>) {
-        guard let known = users[user], known.connections > 0 else { return }
-        users[user]?.connections -= 1
-        guard known.connections == 1 else { return }
-        guard limits.leaveGrace > .zero else { return wentOffline(user, &effects) }
+        guard let place = users.place(of: user), users[place].connections > 0 else { return }
+        users[place].connections -= 1
+        guard users[place].connections == 0 else { return }
+        guard limits.leaveGrace > .zero else { return wentOffline(place, &effects) }
         lastLeave = lastLeave == .max ? 1 : lastLeave + 1
-        users[user]?.leave = lastLeave
+        users[place].leave = lastLeave
         leavingCount += 1
         leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ limits.leaveGrace.nanoseconds))
         while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
@@ -161,14 +162,21 @@ package struct UserHome {
         }
     }
 
-    private mutating func wentOffline(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
-        if let watchers = users[user]?.watchers, !watchers.isEmpty {
-            effects.append(.tell(loops: watchers, UserNews(user: user, isOnline: false, serial: nil)))
+    private mutating func wentOffline(_ place: Int, _ effects: inout ContiguousArray<Effect>) {
+        let user = users[place]
+        if !user.watchers.isEmpty {
+            effects.append(.tell(loops: user.watchers, UserNews(user: user.key, isOnline: false, serial: nil)))
         }
-        forgetIfNobody(user)
+        forgetIfNobody(place)
     }
 
-    private mutating func forgetIfNobody(_ user: UserKey) {
-        if let known = users[user], !known.isOnline, known.watchers.isEmpty { users[user] = nil }
+    /// Where the user's entry lies, made if there is none.
+    private mutating func place(of user: UserKey) -> Int {
+        users.place(of: user) ?? users.insert(User(key: user))
+    }
+
+    private mutating func forgetIfNobody(_ place: Int) {
+        let user = users[place]
+        if !user.isOnline, user.watchers.isEmpty { users.remove(user.key) }
     }
 }

@@ -1,10 +1,10 @@
 import Bytes
 
 /// A user of an app, as a key of tables: byte for byte, as everywhere. 16 bytes, for a home keeps one for each user online.
-package struct UserKey: Hashable, Sendable {
+package struct UserKey: Hashable, TableKey, Sendable {
     private let text: SharedBytes
     /// The same only within this process.
-    let code: UInt32
+    package let code: UInt32
     private let appIndex: UInt32
 
     package init(_ id: String, of app: Int) {

@@ -39,7 +39,9 @@ package final class Feed: Sendable {
             do {
                 let feed = try FeedLoop(
                     loop, configuration, reading: reading, listening: listening, sink, logger, metrics, postgres)
-                loop.attach(requests) { [weak feed] in feed?.received($0) }
+                // Unsafe, for it is called for each stream that is asked about: returned below, the feed lives as long as the loop
+                // runs, and the loop calls nothing afterwards.
+                loop.attach(requests) { [unowned(unsafe) feed] in feed.received($0) }
                 return feed
             } catch {
                 logger.critical("feed: \(error)")

@@ -20,6 +20,7 @@ final class FeedLoop: EventSource {
     private let metrics: FeedMetrics
     private var tail: Tail
     private var revoked = RevocationTail()
+    private var writer = OldestWriter()
     /// When the last read of revocations began.
     private var lastRevocations = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
@@ -100,9 +101,15 @@ final class FeedLoop: EventSource {
         sink.deliver(batch)
     }
 
+    private func sawWriters(_ snapshot: String) {
+        writer.saw(snapshot, at: loop.now)
+        metrics.writes(since: writer.since)
+    }
+
     // MARK: Inputs
 
     private func connected(_ snapshot: String, _ epoch: String) {
+        sawWriters(snapshot)
         tail.connected(snapshot: snapshot, epoch: epoch)
         revoked.connected()
         schedulePoll()
@@ -111,6 +118,8 @@ final class FeedLoop: EventSource {
     }
 
     private func readerLost() {
+        writer.gone()
+        metrics.writes(since: nil)
         tail.disconnected()
         revoked.disconnected()
         revocationsCurrent(false)
@@ -154,7 +163,9 @@ final class FeedLoop: EventSource {
         do throws(MalformedAnswer) {
             switch answer {
             case .positions(let positions): try tail.positionsReceived(positions, &outputs)
-            case .tail(let page): try tail.tailReceived(page, snapshot: page.snapshot, epoch: page.epoch, &outputs)
+            case .tail(let page):
+                sawWriters(page.snapshot)
+                try tail.tailReceived(page, snapshot: page.snapshot, epoch: page.epoch, &outputs)
             case .replay(let page): try tail.replayReceived(page, &outputs)
             }
         } catch {

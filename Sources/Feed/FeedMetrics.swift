@@ -21,11 +21,18 @@ package final class FeedMetrics: MetricSource {
     /// When the listening connection last showed that it listens, in nanoseconds; 0: never.
     private let heard = Atomic<UInt64>(0)
 
+    /// When the oldest transaction that writes was seen first, in nanoseconds; 0: nobody writes.
+    private let writing = Atomic<UInt64>(0)
+
     /// Metrics of a feed that has not started.
     package init() {}
 
     func heartbeat(at now: Instant) {
         heard.store(now.nanoseconds, ordering: .relaxed)
+    }
+
+    func writes(since: Instant?) {
+        writing.store(since?.nanoseconds ?? 0, ordering: .relaxed)
     }
 
     package func append(to exposition: inout Exposition) {
@@ -44,6 +51,12 @@ package final class FeedMetrics: MetricSource {
         exposition.gauge(
             "pg_notify_queue_usage", "How full PostgreSQL's queue of notifications is, from 0 to 1.",
             Double(queueUsage.level) / 1e6)
+        let first = writing.load(ordering: .relaxed)
+        let writer = first > 0 ? Instant.read().duration(since: Instant(nanoseconds: first)) : .zero
+        exposition.gauge(
+            "pg_oldest_writer_seconds",
+            "Since the feed first saw the oldest transaction that writes: when a later one had ended; 0 where it sees none.",
+            max(.zero, writer) / .seconds(1))
         exposition.gauge("feed_streams", "Streams that the feed watches.", Double(streams.level))
         exposition.counter("feed_reads_total", "Reads of the outbox.", reads)
         exposition.histogram("feed_read_seconds", "From sending a read of the outbox to its answer.", readSeconds)

@@ -67,12 +67,6 @@ extension FeedOutput {
         case .status: .nobody
         }
     }
-
-    /// How much it adds to the receivers' backlog: a page as much as the events in it.
-    package var weight: Int {
-        guard case .page(_, let events) = self else { return 1 }
-        return events.count
-    }
 }
 
 /// How the feed is doing.

@@ -1,3 +1,4 @@
+import Bytes
 import Sync
 
 /// What the database answered, and what follows from it.
@@ -17,6 +18,7 @@ extension Tail {
             throw MalformedAnswer()
         }
         underWay = nil
+        outputs.reserveCapacity(outputs.count + tickets.count)
         for (ticket, position) in zip(tickets, positions) {
             // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
             // position does not contain.
@@ -43,9 +45,10 @@ extension Tail {
             guard let stream = page.stream(row) else { throw MalformedAnswer() }
             var end = row + 1
             while end < page.count, page.isSameStream(end) { end += 1 }
-            if var watch = watches[stream] {
+            if let place = watches.place(of: stream) {
+                var watch = watches[place]
                 let isSound = take(page, row..<end, stream, &watch, &outputs)
-                watches[stream] = watch
+                watches[place] = watch
                 guard isSound else { throw MalformedAnswer() }
             }
             row = end
@@ -69,7 +72,9 @@ extension Tail {
     ) throws(MalformedAnswer) {
         guard case .replay(let ticket, _)? = underWay else { throw MalformedAnswer() }
         underWay = nil
-        guard var watch = watches[ticket.stream], watch.serial == ticket.serial, watch.phase == .healing else { return }
+        guard let place = watches.place(of: ticket.stream) else { return }
+        var watch = watches[place]
+        guard watch.serial == ticket.serial, watch.phase == .healing else { return }
         var isWhole = true
         var isSound = true
         for row in 0..<page.count where isWhole && isSound {
@@ -89,7 +94,7 @@ extension Tail {
             watch.phase = .lapsed
             askPosition(ticket)
         }
-        watches[ticket.stream] = watch
+        watches[place] = watch
         if watch.phase != .healing { targets[ticket.stream] = nil }
         guard isSound else { throw MalformedAnswer() }
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Sync
 
 /// The position check: every live stream is compared with the database now and then, in lots. Nothing known makes a
@@ -33,9 +34,11 @@ extension Tail {
 
     /// Something else has seen the stream in another epoch: it is asked about at once.
     package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
-        guard previous != nil, let watch = watches[stream], watch.phase == .live, watch.life == epoch else { return }
-        watches[stream]?.phase = .checking
-        askPosition(Ticket(stream, watch.serial))
+        guard previous != nil, let place = watches.place(of: stream), watches[place].phase == .live,
+            watches[place].life == epoch
+        else { return }
+        watches[place].phase = .checking
+        askPosition(Ticket(stream, watches[place].serial))
     }
 
     mutating func nextCheck() -> Query? {
@@ -48,7 +51,7 @@ extension Tail {
             checkedFrom = min(checkedFrom, watches.count) - 1
             let watch = watches[checkedFrom]
             // The others are being read anyway.
-            if watch.phase == .live { lot.append(Ticket(watches.stream(at: checkedFrom), watch.serial)) }
+            if watch.phase == .live { lot.append(Ticket(watch.stream, watch.serial)) }
         }
         check = lot.isEmpty ? .idle : .reading
         return lot.isEmpty ? nil : .check(lot)
@@ -84,11 +87,11 @@ extension Tail {
         guard case .readingTail(let behind) = check else { return }
         check = .idle
         for (ticket, position) in behind {
-            guard let watch = watches[ticket.stream], watch.serial == ticket.serial, watch.phase == .live,
-                watch.delivered < position
+            guard let place = watches.place(of: ticket.stream), watches[place].serial == ticket.serial,
+                watches[place].phase == .live, watches[place].delivered < position
             else { continue }
             gapCount += 1
-            watches[ticket.stream]?.phase = .healing
+            watches[place].phase = .healing
             targets[ticket.stream] = position
             heal(ticket)
         }

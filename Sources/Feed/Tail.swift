@@ -81,13 +81,16 @@ package struct Tail {
         case lapsed
     }
 
-    struct Watch {
+    struct Watch: TableEntry {
         // Small, for a hub has one for each stream of each user.
+        let stream: StreamID
         let serial: UInt32
         var phase = Phase.positioning
         var delivered: Int64 = 0
         /// Of what; nil before the position is known.
         var life: Epoch?
+
+        var key: StreamID { stream }
     }
 
     /// A read of the tail in pages. `first` is the snapshot of its first page: the next `previous`, for events that a
@@ -99,7 +102,7 @@ package struct Tail {
 
     private let streamsMax: Int
     let pageRows: Int
-    var watches = StreamTable<Watch>()
+    var watches = KeyedTable<Watch>()
     /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
     var targets: [StreamID: Int64] = [:]
     var toPosition = TicketQueue()
@@ -161,10 +164,10 @@ package struct Tail {
             return
         }
         if let place {
-            watches[place] = Watch(serial: serial)
+            watches[place] = Watch(stream: stream, serial: serial)
             targets[stream] = nil
         } else {
-            _ = watches.insert(Watch(serial: serial), for: stream)
+            _ = watches.insert(Watch(stream: stream, serial: serial))
         }
         // Without a connection there is no queue to wait in: `connected` asks for all.
         if previous != nil { askPosition(Ticket(stream, serial)) }
@@ -172,7 +175,7 @@ package struct Tail {
 
     /// The home loop has nobody left who wants it.
     package mutating func unwatch(_ stream: StreamID) {
-        watches[stream] = nil
+        watches.remove(stream)
         targets[stream] = nil
     }
 
@@ -190,9 +193,9 @@ package struct Tail {
     /// Whatever is known of any stream is compared with the database: rows are covered by its answers.
     mutating func askAllPositions() {
         for place in watches.entries.indices {
-            let (stream, watch) = (watches.stream(at: place), watches[place])
+            let watch = watches[place]
             if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }
-            askPosition(Ticket(stream, watch.serial))
+            askPosition(Ticket(watch.stream, watch.serial))
         }
         targets.removeAll()
     }
@@ -267,7 +270,7 @@ package struct Tail {
         Self.draw(ticket, &toHeal, watches)
     }
 
-    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: StreamTable<Watch>) {
+    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: KeyedTable<Watch>) {
         if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
             queue.sweep { watches[$0.stream]?.serial == $0.serial }
         }

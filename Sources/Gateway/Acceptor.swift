@@ -5,7 +5,8 @@ import Reactor
 /// `SO_REUSEPORT` a second hub would bind the same port without a word, and closing one of several sockets resets what
 /// waits in its queue.
 final class Acceptor: EventSource {
-    private let socket: ListeningSocket
+    /// Nil when it accepts no more.
+    private var socket: ListeningSocket?
     private let loop: EventLoop
     private let census: ConnectionCensus
     private let metrics: GatewayMetrics
@@ -32,6 +33,7 @@ final class Acceptor: EventSource {
     }
 
     override func ready(_ readiness: Readiness) {
+        guard let socket else { return }
         for _ in 0..<Self.acceptsPerTickMax {
             if census.awaitsDepartures { return rest(Self.departurePause) }
             switch socket.accept() {
@@ -39,20 +41,29 @@ final class Acceptor: EventSource {
                 switch census.arrived(from: address, at: loop.now) {
                 case .welcome(let loop): deal(descriptor, address, loop, nil)
                 case .refused(let loop, let refusal):
-                    metrics.refused(refusal)
+                    metrics.refused(refusal, address)
                     deal(descriptor, address, loop, refusal)
                 case .shut(let refusal):
-                    metrics.refused(refusal)
+                    metrics.refused(refusal, address)
                     metrics.shut.add()
                     Socket.close(descriptor)
                 }
             case .none:
                 return
-            case .exhausted:
-                metrics.exhaustions.add()
-                return rest(Self.exhaustionPause)
+            case .exhausted: exhausted()
             }
+            // Also where one just dealt could not be looked after.
+            if isResting { return }
         }
+    }
+
+    private var isResting: Bool { interest == [] }
+
+    /// There are no descriptors, or no memory or watches, for further connections.
+    func exhausted() {
+        guard !isResting else { return }
+        metrics.exhaustions.add()
+        rest(Self.exhaustionPause)
     }
 
     private func rest(_ pause: Duration) {
@@ -62,5 +73,11 @@ final class Acceptor: EventSource {
 
     override func deadlineReached() {
         loop.setInterest(self, .readable)
+    }
+
+    /// Accepts no more. The socket closes, so that nobody waits behind it in vain, and a successor can have its place.
+    func end() {
+        loop.remove(self)
+        socket = nil
     }
 }

@@ -27,16 +27,17 @@ struct Allowance: Sendable {
     /// Of 2^16 nanoseconds.
     static let ticksPerSecond: UInt64 = 1_000_000_000 >> 16
 
-    /// Takes one, unless there is none left.
+    /// Takes so many, unless there are not so many left. What costs more than a whole burst takes all of it.
     @inline(__always)
-    mutating func take(_ rate: Rate, at now: Instant) -> Bool {
+    mutating func take(_ rate: Rate, at now: Instant, cost: Int = 1) -> Bool {
         if rate.interval == 0 { return true }
         let time = UInt32(truncatingIfNeeded: now.nanoseconds >> 16)
         let ahead = madeUp &- time
         let start = madeUp != 0 && ahead <= rate.window ? ahead : 0
-        guard start &+ rate.interval <= rate.window else { return false }
+        let ticks = UInt32(truncatingIfNeeded: min(Int(rate.window), Int(rate.interval) &* cost))
+        guard start &+ ticks <= rate.window else { return false }
         // A tick more, where that would say that nothing was taken.
-        madeUp = max(1, time &+ start &+ rate.interval)
+        madeUp = max(1, time &+ start &+ ticks)
         return true
     }
 

@@ -2,30 +2,6 @@ import Channels
 import Pusher
 import Reactor
 
-/// Connections that wait to be closed, first in, first out.
-struct DepartureLine {
-    private var ids: ContiguousArray<SessionID> = []
-    private var head = 0
-
-    var isEmpty: Bool { head == ids.count }
-
-    mutating func append(_ id: SessionID) {
-        ids.append(id)
-    }
-
-    mutating func popFirst() -> SessionID? {
-        guard head < ids.count else { return nil }
-        let id = ids[head]
-        head += 1
-        // Where more come all the time, the line may never be empty.
-        if head == ids.count || (head >= 1_024 && head * 2 >= ids.count) {
-            ids.removeFirst(head)
-            head = 0
-        }
-        return id
-    }
-}
-
 /// Connections whose peer has gone, which have still to be closed; and those who come when thousands go.
 ///
 /// To close one takes some microseconds: out of its channels, out of the kernel. So the loop only marks it when it meets

@@ -7,12 +7,28 @@ import Reactor
 import Sync
 import Synchronization
 
-/// What was last seen of a connection that is fed by pages.
+/// What was last seen of a connection that has still to take what it is sent.
 struct PullProgress {
     /// `WriteQueue.sentCount`.
-    var sentCount: UInt32
-    /// When that was seen to change, or nothing was queued.
-    var since: Instant
+    let sentCount: UInt32
+    /// What the kernel, and TLS, have of that and the peer has not. Of who reads little the socket is writable but once in
+    /// many seconds, when half of what it may hold has gone.
+    let untaken: UInt32
+    /// When one of them was seen to change, or nothing was queued.
+    let since: Instant
+
+    /// What is to be seen now.
+    init(_ connection: Connection, at now: Instant) {
+        sentCount = connection.output.sentCount
+        untaken =
+            Socket.unacknowledged(connection.descriptor) &+ UInt32(clamping: connection.tls?.unsentBytes ?? 0)
+        since = now
+    }
+
+    /// Whether the peer has taken anything since `earlier`.
+    func isBeyond(_ earlier: PullProgress) -> Bool {
+        sentCount != earlier.sentCount || untaken != earlier.untaken
+    }
 }
 
 /// Streams on a loop: those whose home it is, and those that its sessions are in.
@@ -235,7 +251,7 @@ extension ClientLoop {
         connection.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
-            pulling[connection.sessionID] = PullProgress(sentCount: connection.output.sentCount, since: loop.now)
+            pulling[connection.sessionID] = PullProgress(connection, at: loop.now)
             setSweep()
         }
     }
@@ -258,12 +274,13 @@ extension ClientLoop {
             }
             // Places that it named too often wait for their time.
             loop.markDirty(connection)
-            if connection.output.isEmpty || connection.output.sentCount != progress.sentCount {
-                pulling[id] = PullProgress(sentCount: connection.output.sentCount, since: now)
+            let seen = PullProgress(connection, at: now)
+            if connection.output.isEmpty || seen.isBeyond(progress) {
+                pulling[id] = seen
             } else if now.duration(since: progress.since) >= timeouts.stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
-                metrics.overloads["stalled"].add()
+                metrics.overloaded(.stalled, connection.address)
                 connection.slow()
             }
         }

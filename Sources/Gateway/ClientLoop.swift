@@ -43,9 +43,12 @@ final class ClientLoop {
     let compression: LoopCompression?
     private(set) var isStopping = false
     /// Connections whose peers have gone, in that order: closed in turns.
-    var departures = DepartureLine()
+    var departures = SessionLine()
     /// Whether the next turn has been posted.
     var awaitsDepartureTurn = false
+    /// Connections that wait for their turn, and whether that of the first ones is posted.
+    var turns = SessionLine()
+    var awaitsTurns = false
     /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
     var newcomers: ContiguousArray<SessionID> = []
     var home: StreamHome
@@ -227,7 +230,7 @@ final class ClientLoop {
             awaitsChannelTurn = false
             channelsDue()
         case .departuresDue: closeDeparted()
-        case .goOn(let id): connection(id)?.goOn()
+        case .turnsDue: takeTurns()
         case .shutdown: shutdown()
         }
     }
@@ -254,6 +257,16 @@ final class ClientLoop {
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
             hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
+            restAccepting()
+        }
+    }
+
+    /// Has no more taken in for a while, by the loop that does so.
+    private func restAccepting() {
+        if !acceptors.isEmpty {
+            for acceptor in acceptors { acceptor.exhausted() }
+        } else if number != 0 {
+            hubContext.mailboxes[0].post(.ask { for acceptor in $0.acceptors { acceptor.exhausted() } })
         }
     }
 
@@ -302,7 +315,8 @@ final class ClientLoop {
 
     /// Clients come back at once after 4200; it is sent on established connections only, or they would hot-loop.
     ///
-    /// The accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands
+    /// First of all the sockets close that it listens on: whoever comes back finds this hub's successor, or nobody. The
+    /// accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands
     /// before the shutdown, and none comes after it to keep its loop alive.
     private func shutdown() {
         isStopping = true
@@ -314,7 +328,7 @@ final class ClientLoop {
             self.handshakeAlarm = nil
         }
         if !acceptors.isEmpty {
-            for acceptor in acceptors { loop.remove(acceptor) }
+            for acceptor in acceptors { acceptor.end() }
             acceptors = []
             for other in hubContext.mailboxes.indices where other != number {
                 hubContext.mailboxes[other].post(.shutdown)

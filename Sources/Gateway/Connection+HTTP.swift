@@ -12,8 +12,6 @@ final class HTTPConversation {
     var parser: RequestParser
     /// Who connected, whomever he speaks for.
     let peer: PeerAddress
-    /// Let in only to be told why not.
-    let refusal: ConnectionCensus.Refusal?
     /// When the connection was accepted.
     let startedAt: Instant
     /// From when the time of the request runs: the first one's from the accept on or the end of the TLS handshake, a later
@@ -21,6 +19,9 @@ final class HTTPConversation {
     var awaitedSince: Instant
     /// When the first bytes of an unfinished request came.
     var begunAt: Instant?
+    // The small ones together, or they leave gaps (see the tests).
+    /// Let in only to be told why not.
+    let refusal: ConnectionCensus.Refusal?
     /// What the next request waits for, though it may have come. Nothing is read meanwhile.
     var rest = Rest.none
     /// The request being answered: whether another may follow, and whether it was a HEAD.
@@ -80,8 +81,8 @@ extension Connection {
         } catch {
             owner.metrics.answered(error.status.code)
             switch error {
-            case .headTooLarge, .tooManyFields, .targetTooLong: owner.metrics.reached(.headBytes)
-            case .bodyTooLarge: owner.metrics.reached(.bodyBytes)
+            case .headTooLarge, .tooManyFields, .targetTooLong: owner.metrics.reached(.headBytes, address)
+            case .bodyTooLarge: owner.metrics.reached(.bodyBytes, address)
             default: break
             }
             var writer = ByteWriter()
@@ -116,11 +117,10 @@ extension Connection {
             owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.keepAlive))
             return true
         }
-        if conversation.reading?.sentCount != output.sentCount {
-            conversation.reading = PullProgress(sentCount: output.sentCount, since: now)
-        }
+        let seen = PullProgress(self, at: now)
+        if conversation.reading.map(seen.isBeyond) ?? true { conversation.reading = seen }
         guard let since = conversation.reading?.since, now.duration(since: since) < owner.timeouts.stalled else {
-            owner.metrics.overloads["stalled"].add()
+            owner.metrics.overloaded(.stalled, address)
             return false
         }
         let end = since.advanced(by: owner.timeouts.stalled)
@@ -132,7 +132,7 @@ extension Connection {
     func requestOverdue() {
         if conversation?.begunAt == nil, awaitsReader() { return }
         guard let conversation, !conversation.parser.isIdle, let begunAt = conversation.begunAt else {
-            if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout) }
+            if conversation?.hasAnswered == false { owner.metrics.reached(.handshakeTimeout, address) }
             return drop()
         }
         let now = owner.loop.now
@@ -145,9 +145,9 @@ extension Connection {
                 earned = min(earned, begunAt.advanced(by: owner.timeouts.handshake / 2 + bytes))
             }
             if earned > now { return owner.loop.setDeadline(self, earned) }
-            owner.metrics.reached(.requestRate)
+            owner.metrics.reached(.requestRate, address)
         } else {
-            owner.metrics.reached(.handshakeTimeout)
+            owner.metrics.reached(.handshakeTimeout, address)
         }
         answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false)
     }
@@ -167,7 +167,7 @@ extension Connection {
         guard requests > 0 && requests >= owner.limits.requestsPerTurnMax || hasAnswersToSend(conversation) else {
             return false
         }
-        owner.metrics.reached(.pipelining)
+        owner.metrics.reached(.pipelining, address)
         conversation.rest = .answersUnsent
         // There are answers to be sent, so the tick's end comes by.
         updateInterest()
@@ -178,11 +178,12 @@ extension Connection {
     func restMayEnd(_ conversation: HTTPConversation) {
         guard output.byteCount <= owner.limits.answerBytesMax else { return }
         conversation.rest = .turnComing
-        owner.mailbox.post(.goOn(sessionID))
+        owner.wantsTurn(sessionID)
     }
 
     /// The connection's turn has come again.
     func goOn() {
+        if turn != .none { return turnCame() }
         guard phase == .http, let conversation, conversation.rest == .turnComing else { return }
         conversation.rest = .none
         resume()
@@ -196,10 +197,13 @@ extension Connection {
     }
 
     private func route(_ request: Request, _ conversation: HTTPConversation) {
-        if let refusal = conversation.refusal ?? refusalOfClient(request, behind: conversation.peer) {
-            var response = HTTPResponse.problem(refusal.status, refusal.message)
-            response.fields.append(("Retry-After", "10"))
-            return answer(response, keepsAlive: false)
+        if let refusal = conversation.refusal { return answer(refusal) }
+        switch move(of: request, behind: conversation.peer) {
+        case .taken: break
+        case .refused(let refusal): return answer(refusal)
+        case .ended(let refusal):
+            answer(refusal)
+            return endNow()
         }
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
         conversation.keepsAlive = request.keepsAlive
@@ -213,11 +217,17 @@ extension Connection {
         }
     }
 
-    /// Whose request a trusted peer sends: why it is refused, if it is.
-    private func refusalOfClient(_ request: Request, behind peer: PeerAddress) -> ConnectionCensus.Refusal? {
-        guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return nil }
+    /// Whose request a trusted peer sends, and whether that client may.
+    private func move(of request: Request, behind peer: PeerAddress) -> ConnectionCensus.Move {
+        guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return .taken }
         return moved(
             to: owner.trustedPeers.client(of: request, from: peer), begins: request.path.hasPrefix("/app/"))
+    }
+
+    private func answer(_ refusal: ConnectionCensus.Refusal) {
+        var response = HTTPResponse.problem(refusal.status, refusal.message)
+        response.fields.append(("Retry-After", "10"))
+        answer(response, keepsAlive: false)
     }
 
     /// A route has answered later.
@@ -231,6 +241,7 @@ extension Connection {
         guard let conversation else { return drop() }
         let response = fits(given) ? given : .tooLong
         owner.metrics.answered(response.status.code)
+        if let limit = response.limit { owner.metrics.reached(limit, address) }
         let keepsAlive = keepsAlive && !owner.isStopping
         var writer = ByteWriter(capacity: response.body.count + 256)
         response.body.withUnsafeBytes { body in
@@ -257,6 +268,7 @@ extension Connection {
 
     /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). Origin before app: a foreign page learns nothing.
     private func upgrade(_ request: Request, _ conversation: HTTPConversation) {
+        let owner = owner
         let handshake: Handshake
         do {
             handshake = try Handshake(request)

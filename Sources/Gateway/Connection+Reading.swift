@@ -12,7 +12,9 @@ extension Connection {
             drop()
             return false
         }
-        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held...])
+        // TLS needs room for a record that came in part before, and takes no more from the kernel by itself.
+        let end = tls == nil ? min(buffer.count, held &+ ClientLoop.readRoom) : buffer.count
+        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held..<end])
         let result = receive(into: room)
         if phase == .securing, !handshakeAdvanced(result) { return false }
         switch result {
@@ -31,7 +33,7 @@ extension Connection {
         case .endOfStream where phase == .http && hasUnsent: finish()
         case .endOfStream: depart()
         case .failed(let code):
-            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout) }
+            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout, address) }
             depart()
         }
         return false
@@ -39,9 +41,10 @@ extension Connection {
 
     /// The pause is over: goes on with what had been read.
     func resume() {
-        updateInterest()
         let held = leftover.count
         if held > 0 { consume(held: held, received: 0) }
+        // Behind it, for there may be another pause.
+        if !hasEnded { updateInterest() }
         if let tls, tls.hasEnded { farewell() }
     }
 
@@ -54,13 +57,15 @@ extension Connection {
             if held > 0 {
                 leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
                 leftover = []
+                // As it was before a pause: whole messages have a shorter way.
+                if let unfinished, unfinished.isFinished, messageSince == Self.never { self.unfinished = nil }
             }
             let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
             let consumed = process(bytes)
             if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
         }
         if unfinished?.isFinished == true { unfinished = nil }
-        if phase == .open { watchMessage() }
+        if phase == .open, turn == .none { watchMessage() }
         accountUnfinished()
     }
 
@@ -78,10 +83,11 @@ extension Connection {
     /// Whether what is left of the input will be looked at.
     private var mayGoOn: Bool { !hasEnded && phase != .finishing }
 
-    /// Consumes what it can, and says how much that was.
+    /// Consumes what it can in one turn, and says how much that was.
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
         var requests = 0
+        var room = owner.limits.turnBytesMax
         while consumed < bytes.count {
             if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
             requests += 1
@@ -89,7 +95,12 @@ extension Connection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
             switch phase {
             case .http: consumed += readRequest(rest)
-            case .open, .closing: consumed += readMessages(rest)
+            case .open, .closing:
+                consumed += readMessages(rest, room: &room)
+                if room <= 0, phase == .open || phase == .closing, consumed < bytes.count {
+                    awaitTurn()
+                    return consumed
+                }
             case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
             case .finishing, .departed, .gone: return bytes.count
             }

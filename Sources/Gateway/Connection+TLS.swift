@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Glibc
 import HTTP
 import Metrics
 import Reactor
@@ -12,12 +13,31 @@ extension Connection {
         let result = tls.receive(descriptor, into: room)
         // TLS has answered by itself (a key update, RFC 8446 §4.6.3), and the socket has not taken it.
         if tls.hasUnsent { owner.loop.markDirty(self) }
+        if tls.keyUpdates > 0, !mayUpdateKeys(tls.keyUpdates) { return .failed(EPROTO) }
         return result
     }
 
-    /// The client's first bytes are there: whether its handshake goes on now, or waits for its turn.
+    /// New keys were asked for so many times. Each costs about as much as ten messages, and counts as a ping does.
+    private func mayUpdateKeys(_ count: Int) -> Bool {
+        var isAllowed = count <= TLSSession.keyUpdatesMax
+        for _ in 0..<count where isAllowed {
+            isAllowed = controlAllowance.take(owner.controlRate, at: owner.loop.now)
+        }
+        if !isAllowed { owner.metrics.reached(.keyUpdates, address) }
+        return isAllowed
+    }
+
+    /// Whether its handshake goes on now. One whose client has said nothing has no turn: it may be looked at before anything
+    /// has come (`overtake`), or come to its end.
     func mayHandshake() -> Bool {
         if tls != nil { return true }
+        switch Socket.peek(descriptor) {
+        case .bytes: break
+        case .wouldBlock: return false
+        case .endOfStream, .failed:
+            handshakeFailed(.closed)
+            return false
+        }
         switch owner.handshakes.arrived(sessionID, at: owner.loop.now) {
         case .begin: return beginHandshake()
         case .wait:
@@ -34,9 +54,10 @@ extension Connection {
     /// Its turn has come.
     func handshakeTurn() {
         guard phase == .securing, tls == nil else { return }
+        // Before it begins: by this is told who waits.
+        updateInterest()
         owner.handshakes.begin(sessionID, at: owner.loop.now)
         guard beginHandshake() else { return }
-        updateInterest()
         readable()
     }
 
@@ -96,14 +117,21 @@ extension Connection {
         // Whose answer is on its way gets it, and whose requests wait for their turn gets all of theirs.
         if phase == .awaitingAnswer || phase == .awaitingToken { return }
         if let conversation, conversation.rest != .none { return }
+        if turn != .none { return }
         tickEnded()
+        if hasEnded { return }
         if hasUnsent { finish() } else { depart() }
     }
 
-    /// It goes away, whatever for: a handshake under way makes room for another one.
+    /// It goes away, whatever for: a handshake under way makes room for another one, and so does one that waits.
     func leaveHandshake() {
-        if phase == .securing, tls != nil { owner.handshakeEnded() }
+        guard phase == .securing else { return }
+        if tls != nil { return owner.handshakeEnded() }
+        if waitsForHandshake { owner.handshakes.leaves(owner.waitsForHandshake) }
     }
+
+    /// Whether it stands in `HandshakeLine`.
+    var waitsForHandshake: Bool { phase == .securing && tls == nil && interest == [] }
 }
 
 extension ClientLoop {
@@ -138,6 +166,8 @@ extension ClientLoop {
         }
     }
 
+    func waitsForHandshake(_ id: SessionID) -> Bool { connection(id)?.waitsForHandshake == true }
+
     private func longestHandshake() -> (id: SessionID, since: Instant)? {
         handshakes.longest { id in connection(id).map { $0.phase == .securing && $0.tls != nil } ?? false }
     }
@@ -151,7 +181,7 @@ extension ClientLoop {
         if handshakes.isHeldUp, let longest, longest.since.advanced(by: timeouts.tlsTurn) <= loop.now {
             connection(longest.id)?.handshakeFailed(.shed)
         }
-        while let id = handshakes.popReady() { connection(id)?.handshakeTurn() }
+        while let id = handshakes.popReady(waitsForHandshake) { connection(id)?.handshakeTurn() }
         awaitHandshakeTick()
     }
 }

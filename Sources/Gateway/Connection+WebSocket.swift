@@ -13,6 +13,7 @@ extension Connection {
     ///
     /// - Parameter bytes: what has still to be sent first, in the same block.
     func open(_ session: Session, behind bytes: consuming ByteWriter) {
+        let owner = owner
         if let conversation {
             owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
         }
@@ -38,36 +39,53 @@ extension Connection {
     }
 
     /// Reads messages while the connection takes any, and says how many bytes they took.
-    func readMessages(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
+    ///
+    /// - Parameter room: bytes of messages that may still be looked at in this turn; the last message may go beyond them.
+    func readMessages(_ bytes: UnsafeMutableRawBufferPointer, room: inout Int) -> Int {
         var consumed = 0
-        let compression = deflateWindow == nil ? nil : owner.compression
-        var reader = takeReader()
-        defer { compression?.hasRead() }
-        do {
-            while consumed < bytes.count, phase == .open || phase == .closing,
-                let event = try reader.read(
-                    bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
+        do throws(WebSocketError) {
+            // Nearly always: nothing is held, and all that has come is texts.
+            while consumed < bytes.count, room > 0, phase == .open, unfinished == nil,
+                let range = try MessageReader.takeText(bytes, consumed: &consumed, limits: owner.messageLimits)
             {
-                if !reader.holdsMessage { messageSince = Self.never }
-                received(event, in: bytes)
+                room &-= range.count &+ Self.messageCost
+                text(UnsafeRawBufferPointer(bytes).part(range))
             }
-            keep(reader)
+            if consumed < bytes.count, room > 0 { try readEvents(bytes, consumed: &consumed, room: &room) }
         } catch {
-            switch error {
-            case .messageTooBig: owner.metrics.reached(.messageBytes)
-            case .tooManyFragments: owner.metrics.reached(.messageFragments)
-            default: break
-            }
-            guard phase == .open else {
-                drop()
-                return bytes.count
-            }
-            close(error.closeCode, error.reason)
-            // What follows cannot be told apart any more; only the peer's end is awaited.
-            finish()
+            failed(error)
             return bytes.count
         }
         return consumed
+    }
+
+    private func readEvents(
+        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, room: inout Int
+    ) throws(WebSocketError) {
+        let compression = deflateWindow == nil ? nil : owner.compression
+        var reader = takeReader()
+        defer { compression?.hasRead() }
+        while consumed < bytes.count, room > 0, phase == .open || phase == .closing,
+            let event = try reader.read(
+                bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
+        {
+            if !reader.holdsMessage { messageSince = Self.never }
+            room &-= event.byteCount &+ Self.messageCost
+            received(event, in: bytes)
+        }
+        keep(reader)
+    }
+
+    private func failed(_ error: WebSocketError) {
+        switch error {
+        case .messageTooBig: owner.metrics.reached(.messageBytes, address)
+        case .tooManyFragments: owner.metrics.reached(.messageFragments, address)
+        default: break
+        }
+        guard phase == .open else { return drop() }
+        close(error.closeCode, error.reason)
+        // What follows cannot be told apart any more; only the peer's end is awaited.
+        finish()
     }
 
     private func received(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
@@ -77,10 +95,7 @@ extension Connection {
         }
         switch event {
         case .text(let payload):
-            guard messageAllowance.take(owner.messageRate, at: owner.loop.now) else {
-                return flooded(.messages, .tooManyMessages)
-            }
-            payload.withUnsafeBytes(in: buffer) { message($0) }
+            payload.withUnsafeBytes(in: buffer) { text($0) }
         case .binary(let payload):
             guard session == nil else { return close(.unsupportedData, "text messages only") }
             payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
@@ -112,12 +127,18 @@ extension Connection {
 
     /// Ends with no further look at what comes.
     private func flooded(_ limit: ReachedLimit, _ code: ErrorCode) {
-        owner.metrics.reached(limit)
+        owner.metrics.reached(limit, address)
         close(code)
         finish()
     }
 
-    private func message(_ text: UnsafeRawBufferPointer) {
+    /// A text message has come.
+    private func text(_ text: UnsafeRawBufferPointer) {
+        // Held once for all that follows.
+        let owner = owner
+        guard messageAllowance.take(owner.messageRate, at: owner.loop.now, cost: 1 &+ text.count >> 12) else {
+            return flooded(.messages, .tooManyMessages)
+        }
         guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
         if let event = CommonEvent(text) {
@@ -216,12 +237,18 @@ extension Connection {
     func checkLiveness() {
         messageAllowance.settle(owner.messageRate, at: owner.loop.now)
         controlAllowance.settle(owner.controlRate, at: owner.loop.now)
+        // What it has sent has still to be looked at: that is a sign of life, and may be the rest of a message whose time is over.
+        if turn != .none {
+            lastInbound = owner.loop.now
+            awaitsPong = false
+            return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
+        }
         if awaitsPong {
-            owner.metrics.reached(.pongTimeout)
+            owner.metrics.reached(.pongTimeout, address)
             return close(.pongTimeout)
         }
         if messageSince != Self.never, messageSince.advanced(by: owner.timeouts.message) <= owner.loop.now {
-            owner.metrics.reached(.messageTimeout)
+            owner.metrics.reached(.messageTimeout, address)
             close(.policyViolation, "message not finished in time")
             return finish()
         }

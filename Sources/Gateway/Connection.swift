@@ -55,11 +55,13 @@ final class Connection: EventSource {
     var deflateWindow: DeflateWindow?
     var awaitsPong = false
     /// Let in only to be told why not.
-    let wasRefused: Bool
+    private(set) var wasRefused: Bool
     /// A WebSocket whose end has still to be counted.
     private var isCounted = false
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
+    /// Whether it waits for its turn with what it has sent.
+    var turn = Turn.none
     let descriptor: Int32
     /// Bytes of `output`, as the loop was told last.
     var queuedHeld: UInt32 = 0
@@ -143,11 +145,13 @@ final class Connection: EventSource {
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
+        // What came before counts: this is told again when its turn has come.
+        if readiness.contains(.hangup), turn != .none { return }
         // In the clear, what is read tells.
         if readiness.contains(.hangup), tls != nil || !readiness.contains(.readable),
             Socket.takeError(descriptor) == ETIMEDOUT
         {
-            owner.metrics.reached(.unackedTimeout)
+            owner.metrics.reached(.unackedTimeout, address)
             return drop()
         }
         // A socket that takes nothing any more may hold what came before.
@@ -178,17 +182,8 @@ final class Connection: EventSource {
     }
 
     /// Nobody is there to whom it could be sent.
-    private func forgetUnsent() {
+    func forgetUnsent() {
         output = WriteQueue()
-    }
-
-    /// The socket takes nothing any more. What the peer said before it went counts.
-    private func broken() {
-        if tls == nil {
-            output = WriteQueue()
-            while phase == .open, readable() {}
-        }
-        if !hasEnded { depart() }
     }
 
     /// The socket has not taken all.
@@ -216,11 +211,18 @@ final class Connection: EventSource {
     }
 
     private func overfull() {
-        owner.metrics.overloads["send_queue_full"].add()
+        owner.metrics.overloaded(.sendQueue, address)
         slow()
     }
 
+    /// How long a judgement waits for others to be looked at.
+    static let judgementPause = Duration.milliseconds(10)
+
     override func deadlineReached() {
+        // The loop has stood still: what this one's peer has said in time may be unread.
+        if owner.loop.hasUnseen {
+            return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
+        }
         switch phase {
         case .securing: handshakeFailed(.timeout)
         case .http: requestOverdue()
@@ -304,7 +306,7 @@ final class Connection: EventSource {
         case .drained:
             if phase == .finishing { return finished() }
         case .blocked: break
-        case .broken: return depart()
+        case .broken: return turn == .none ? depart() : broken()
         }
         if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
         updateInterest()
@@ -344,6 +346,7 @@ final class Connection: EventSource {
         var interest: Readiness
         switch phase {
         case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
+        case .open where turn != .none, .closing where turn != .none: interest = []
         case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
         // Of a peer that says no more, the end of its stream would be told over and over.
         case .finishing where hasUnsent: interest = []
@@ -363,6 +366,13 @@ final class Connection: EventSource {
         conversation?.endsHere()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
         owner.loop.markDirty(self)
+    }
+
+    /// Ends with what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
+    /// might send nobody here for a while.
+    func endNow() {
+        flush()
+        drop()
     }
 
     /// Ends now.
@@ -395,15 +405,18 @@ final class Connection: EventSource {
     /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
     ///
     /// - Parameter begins: whether the client begins a connection with this.
-    func moved(to client: PeerAddress, begins: Bool) -> ConnectionCensus.Refusal? {
-        guard begins || client.network != address.network else { return nil }
-        let census = owner.hubContext.census
-        if let refusal = census.moved(from: address, to: client, at: owner.loop.now, begins: begins) {
-            owner.metrics.refused(refusal)
-            return refusal
+    func moved(to client: PeerAddress, begins: Bool) -> ConnectionCensus.Move {
+        guard begins || client.network != address.network else { return .taken }
+        let move = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now, begins: begins)
+        switch move {
+        case .taken: address = client
+        case .refused(let refusal):
+            address = client
+            wasRefused = true
+            owner.metrics.refused(refusal, address)
+        case .ended(let refusal): owner.metrics.refused(refusal, client)
         }
-        address = client
-        return nil
+        return move
     }
 
     /// It is a WebSocket from here on.

@@ -13,6 +13,16 @@ final class ConnectionCensus: Sendable {
         case shut(Refusal)
     }
 
+    /// What becomes of a connection that a trusted peer says is a client's.
+    enum Move: Equatable {
+        /// It counts as the client's.
+        case taken
+        /// It counts as the client's, as one of those who are only to be told why not.
+        case refused(Refusal)
+        /// Too many of the client's are being told: it is closed as soon as it was told, and counts as what it was till then.
+        case ended(Refusal)
+    }
+
     /// The bound that a connection is beyond.
     enum Refusal: String, Sendable, CaseIterable {
         case hubFull = "hub_full"
@@ -64,11 +74,7 @@ final class ConnectionCensus: Sendable {
             if refusal == nil, isFull(peer, state) { refusal = .addressFull }
             if refusal == nil, isFast(peer, at: now, &state) { refusal = .addressFast }
             // Those who are only told that they are too many must not be so many themselves that they fill the hub.
-            if let refusal, refusal != .hubFull,
-                state.perAddress[peer.network, default: Presence()].refused >= limits.refusalsPerAddressMax
-            {
-                return .shut(refusal)
-            }
+            if let refusal, refusal != .hubFull, refusesNoMore(peer, state) { return .shut(refusal) }
             var loop = 0
             for other in state.perLoop.indices where state.perLoop[other] < state.perLoop[loop] { loop = other }
             state.total += 1
@@ -83,15 +89,15 @@ final class ConnectionCensus: Sendable {
     ///
     /// - Parameter begins: whether the client begins a connection with this, and not just a request: a proxy sends those of
     ///   many over the connections that it keeps, each time for another.
-    func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant, begins: Bool) -> Refusal? {
+    func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant, begins: Bool) -> Move {
         state.withLock { state in
-            let isCounted = peer.network == client.network
-            if !isCounted, isFull(client, state) { return .addressFull }
-            if begins, isFast(client, at: now, &state) { return .addressFast }
-            if isCounted { return nil }
+            var refusal: Refusal?
+            if peer.network != client.network, isFull(client, state) { refusal = .addressFull }
+            if refusal == nil, begins, isFast(client, at: now, &state) { refusal = .addressFast }
+            if let refusal, refusesNoMore(client, state) { return .ended(refusal) }
             leave(peer, wasRefused: false, &state)
-            enter(client, isRefused: false, &state)
-            return nil
+            enter(client, isRefused: refusal != nil, &state)
+            return refusal.map { .refused($0) } ?? .taken
         }
     }
 
@@ -128,6 +134,11 @@ final class ConnectionCensus: Sendable {
     /// Whether the address connects more often than it may; else it has done so once more.
     private func isFast(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Bool {
         !isExempt(address) && !state.rates.take(address.network, at: now)
+    }
+
+    /// Whether as many connections of the address are being told that they are too many as may be.
+    private func refusesNoMore(_ address: PeerAddress, _ state: State) -> Bool {
+        (state.perAddress[address.network]?.refused ?? 0) >= limits.refusalsPerAddressMax
     }
 
     private func enter(_ address: PeerAddress, isRefused: Bool, _ state: inout State) {

@@ -16,8 +16,8 @@ import Synchronization
 // Locks: a mailbox's, once to post and once to take out all that is there, for what crosses threads: an event, once for
 // each other loop that has takers, and the answers of feed, store and verifier. The census's, as a connection comes or goes.
 // TLS's certificates and ticket keys', at a handshake. The topic counters', at a channel's first event on a loop. The
-// courier's, for what a webhook is to tell. None else on a loop: no message of a client and no delivery to a subscriber takes
-// one (MessagePathTests counts them).
+// courier's, for what a webhook is to tell. The limits' notes', where a client is stopped. None else on a loop: no message of a
+// client and no delivery to a subscriber takes one (MessagePathTests counts them).
 
 /// What all loops of a hub share; immutable, or safe from any thread.
 final class HubContext: Sendable {
@@ -62,7 +62,7 @@ final class HubContext: Sendable {
     }
 
     /// By the highest bits of the code, without a division. The streams of one home so have those in common, which
-    /// `StreamTable` does not mind.
+    /// `KeyedTable` does not mind.
     static func home(of stream: StreamID, loops: Int) -> Int {
         Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
     }
@@ -108,6 +108,9 @@ package final class Gateway: Sendable {
             try ListeningSocket($0.place, unacked: configuration.timeouts.unacked)
         }
         places = sockets.map(\.place)
+        // For the accepting loop to take out: a thread keeps what its body has caught until it ends, and the sockets should
+        // close before.
+        let waiting = Locked(sockets)
         let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let feedWatch = FeedWatch(isDone: startFeed == nil)
@@ -134,6 +137,7 @@ package final class Gateway: Sendable {
                     // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody and the
                     // operator must know.
                     do {
+                        let sockets = waiting.withLock { exchange(&$0, with: []) }
                         for (socket, listener) in zip(sockets, configuration.listeners) {
                             try clients.listen(on: socket, usesTLS: listener.usesTLS)
                         }
@@ -263,9 +267,10 @@ final class EventBacklog: Sendable {
         outputs.subtract(Self.weight(of: done), ordering: .relaxed)
     }
 
+    /// A page counts as much as the events in it. Pages alone are taken out: to look at an output is to copy it.
     private static func weight(of outputs: [FeedOutput]) -> Int {
-        var weight = 0
-        for output in outputs { weight += output.weight }
+        var weight = outputs.count
+        for case .page(_, let events) in outputs { weight += events.count - 1 }
         return weight
     }
 }

@@ -36,6 +36,21 @@ package struct GatewayConfiguration: Sendable {
     package init() {}
 }
 
+// Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be queued would
+// never be sent, and none would come that comes in pieces. An answer of HTTP that is longer than that is refused
+// (`Connection.answer`).
+extension GatewayConfiguration {
+    /// Bytes that may be queued to all connections of one loop.
+    package var queuedBytesOfLoop: Int { max(limits.sendQueuesBytesMax / loops, limits.sendQueueBytesMax) }
+
+    /// Bytes of what is not finished that all connections of one loop may hold.
+    package var unfinishedBytesOfLoop: Int {
+        let record = listeners.contains(where: \.usesTLS) ? TLSSession.heldBytesMax : 0
+        return max(
+            limits.unfinishedBytesMax / loops, max(limits.messageBytesMax, httpLimits.messageBytes) + record)
+    }
+}
+
 /// Answers a message, text or else binary, by a frame. Called on a loop.
 package typealias Responder = @Sendable (_ payload: UnsafeRawBufferPointer, _ isText: Bool) -> SharedBytes
 
@@ -57,7 +72,8 @@ package struct GatewayLimits: Sendable {
     package var messageBytesMax = 65_536
     /// Fragments of one message; above it the connection is closed with 1008.
     package var messageFragmentsMax = 1_024
-    /// Messages that one connection may send each second on the long run; above it, it is closed with 4100. 0: no bound.
+    /// Messages that one connection may send each second on the long run, one more counted for each 4 KiB of one when it is
+    /// decompressed; above it, it is closed with 4100. 0: no bound.
     package var messagesPerSecond = 200
     /// Messages that one connection may send at once after a silence.
     package var messagesBurst = 2_000
@@ -70,10 +86,15 @@ package struct GatewayLimits: Sendable {
     package var requestBytesPerSecondMin = 500
     /// Requests of one connection that are answered in one turn; what else it has sent waits for the next.
     package var requestsPerTurnMax = 16
+    /// Bytes of one connection's messages, decompressed, that are looked at in one turn, each with `Connection.messageCost`
+    /// more; what else it has sent waits for the next.
+    package var turnBytesMax = 65_536
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.
     package var answerBytesMax = 65_536
     /// Connections closed in one turn whose peers have gone; the others wait for the next.
     package var departuresPerTurnMax = 16
+    /// Connections that have another turn in one tick; the others wait for the next.
+    package var turnsPerTickMax = 64
     /// Bytes queued to one connection that does not read; above it the connection is closed with 4100.
     package var sendQueueBytesMax = 8 << 20
     /// Frames queued to one connection, likewise: a small frame costs many times its bytes.
@@ -107,7 +128,7 @@ package struct GatewayLimits: Sendable {
     package var addressConnectsPerSecond = 50
     /// Connections that one address may begin at once after a silence.
     package var addressConnectsBurst = 1_000
-    /// Whether this machine's own addresses are free of the bounds for one address.
+    /// Whether loopback and unix-domain sockets are free of the bounds for one address.
     package var exemptsLoopback = false
     /// TLS handshakes begun and not complete, on all loops; others wait.
     package var tlsHandshakesMax = 1_024
@@ -143,7 +164,7 @@ package struct GatewayTimeouts: Sendable {
     /// A route's answer to a request; beyond it the request is answered with 503. Longer than the store takes to give
     /// up.
     package var answer: Duration = .seconds(15)
-    /// How long a connection that is fed by pages may take not one byte before it is closed with 4100.
+    /// How long a connection that is fed by pages may acknowledge not one byte before it is closed with 4100.
     package var stalled: Duration = .seconds(60)
     /// From the hub's end to a connection's close frame, where actions of that connection are still unanswered.
     package var drain: Duration = .seconds(2)

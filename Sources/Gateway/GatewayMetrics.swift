@@ -44,7 +44,8 @@ package final class GatewayMetrics: MetricSource {
     /// Bytes held of messages and requests that are not finished.
     let unfinishedBytes = Gauge()
     /// Connections closed for what they, or all together, made the hub hold.
-    let overloads = CounterTable("reason", ["send_queue_full", "send_queues_full", "stalled", "unfinished_full"])
+    let overloads = CounterTable("reason", Overload.allCases.map(\.rawValue))
+    private let notes = LimitNotes()
     /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
     let pullModeEntries = Counter()
     /// The feed's outputs that the loops have before them.
@@ -63,15 +64,28 @@ package final class GatewayMetrics: MetricSource {
         disconnects[String(code)].add()
     }
 
-    /// A connection is beyond that bound.
-    func refused(_ refusal: ConnectionCensus.Refusal) {
+    /// A connection of that address is beyond that bound.
+    func refused(_ refusal: ConnectionCensus.Refusal, _ address: PeerAddress) {
         refusals[refusal.rawValue].add()
+        notes.add(.refused, refusal.limit, address)
     }
 
     /// A client has reached that limit.
-    func reached(_ limit: ReachedLimit) {
+    func reached(_ limit: ReachedLimit, _ address: PeerAddress) {
         limits[limit.rawValue].add()
+        // Whose requests only wait is not stopped.
+        guard limit != .pipelining else { return }
+        notes.add(.stopped, limit.rawValue, isRoutine: limit.isRoutine, address)
     }
+
+    /// A connection is closed for what the hub holds for it.
+    func overloaded(_ overload: Overload, _ address: PeerAddress) {
+        overloads[overload.rawValue].add()
+        notes.add(.overload, overload.limit, address)
+    }
+
+    /// Clients that limits have stopped since this was asked last, by limit.
+    package func takeLimitNotes() -> [LimitNote] { notes.take() }
 
     /// An HTTP request was answered.
     func answered(_ status: Int) {

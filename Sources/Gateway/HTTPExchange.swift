@@ -30,6 +30,8 @@ package struct HTTPResponse: Sendable {
     package var body: [UInt8]
     /// Fields beside those that every answer has.
     package var fields: [(name: StaticString, value: String)]
+    /// The limit that the request has reached, to be counted.
+    package var limit: ReachedLimit?
 
     package init(
         _ status: Status, contentType: StaticString = "application/json", body: [UInt8] = [],

@@ -4,7 +4,8 @@ import Reactor
 /// The TLS handshakes of one loop. A whole one costs as much as some hundred deliveries, so that only a few begin in one
 /// tick, and whoever has a connection already is served between them; the others wait in line, in order.
 ///
-/// Nothing is kept for a connection whose client has said nothing: it stands in no line.
+/// Nothing is kept for a connection whose client has said nothing: it stands in no line. One that goes while it stands there
+/// takes up no place; its number is left behind, until its turn comes or half of the line is such numbers.
 struct HandshakeLine {
     /// What becomes of a connection whose client begins.
     enum Turn {
@@ -15,8 +16,10 @@ struct HandshakeLine {
 
     private let underWayMax: Int
     private let waitingMax: Int
-    private var waiting: ContiguousArray<SessionID> = []
+    private(set) var waiting: ContiguousArray<SessionID> = []
     private var next = 0
+    /// Of those in `waiting`, the ones who have gone.
+    private var goneCount = 0
     private var begun = 0
     /// Begun and not complete.
     private(set) var underWay = 0
@@ -32,8 +35,8 @@ struct HandshakeLine {
         self.waitingMax = waitingMax
     }
 
-    /// Connections in line; some may have gone meanwhile.
-    var waitingCount: Int { waiting.count - next }
+    /// Connections in line.
+    var waitingCount: Int { waiting.count - next - goneCount }
 
     private var hasPlace: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
 
@@ -59,19 +62,33 @@ struct HandshakeLine {
         begun = 0
     }
 
-    /// The connection whose turn it is, if there is a place; `begin` follows, unless that connection has gone.
-    mutating func popReady() -> SessionID? {
-        guard waitingCount > 0, hasPlace else { return nil }
-        let id = waiting[next]
-        next += 1
-        if next == waiting.count {
-            waiting = []
+    /// One who stands in line goes; `waits` tells who does stand there, this one still among them.
+    mutating func leaves(_ waits: (SessionID) -> Bool) {
+        if goneCount >= 1024, goneCount * 2 >= waiting.count - next {
+            waiting = ContiguousArray(waiting[next...].filter(waits))
             next = 0
-        } else if next >= 1024, next * 2 >= waiting.count {
-            waiting.removeFirst(next)
-            next = 0
+            goneCount = 0
         }
-        return id
+        goneCount += 1
+    }
+
+    /// The connection whose turn it is, if there is a place; `begin` follows. `waits` as for `leaves`.
+    mutating func popReady(_ waits: (SessionID) -> Bool) -> SessionID? {
+        guard hasPlace else { return nil }
+        while next < waiting.count {
+            let id = waiting[next]
+            next += 1
+            if next == waiting.count {
+                waiting = []
+                next = 0
+            } else if next >= 1024, next * 2 >= waiting.count {
+                waiting.removeFirst(next)
+                next = 0
+            }
+            if waits(id) { return id }
+            goneCount -= 1
+        }
+        return nil
     }
 
     /// A handshake begins.

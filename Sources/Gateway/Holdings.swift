@@ -59,16 +59,8 @@ final class Holdings: EventSource {
     init(on loop: EventLoop, _ configuration: GatewayConfiguration, _ metrics: GatewayMetrics) {
         self.loop = loop
         self.metrics = metrics
-        let limits = configuration.limits
-        // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be
-        // queued would never be sent, and none would come that comes in pieces. An answer of HTTP that is longer than that is
-        // refused (`Connection.answer`).
-        queued = Holding(bytesMax: max(limits.sendQueuesBytesMax / configuration.loops, limits.sendQueueBytesMax))
-        let record = configuration.tls == nil ? 0 : TLSSession.heldBytesMax
-        unfinished = Holding(
-            bytesMax: max(
-                limits.unfinishedBytesMax / configuration.loops,
-                max(limits.messageBytesMax, configuration.httpLimits.messageBytes) + record))
+        queued = Holding(bytesMax: configuration.queuedBytesOfLoop)
+        unfinished = Holding(bytesMax: configuration.unfinishedBytesOfLoop)
     }
 
     /// What is queued to a connection has changed.
@@ -88,14 +80,14 @@ final class Holdings: EventSource {
     override func tickEnded() {
         if queued.isExceeded {
             for (_, connection) in queued.excess(of: holders({ $0.queuedHeld })) {
-                metrics.overloads["send_queues_full"].add()
+                metrics.overloaded(.sendQueues, connection.address)
                 connection.slow()
                 connection.accountQueued()
             }
         }
         if unfinished.isExceeded {
             for (_, connection) in unfinished.excess(of: holders({ $0.unfinishedHeld })) {
-                metrics.overloads["unfinished_full"].add()
+                metrics.overloaded(.unfinished, connection.address)
                 connection.dropUnfinished()
             }
         }

@@ -61,8 +61,8 @@ enum LoopMessage: Sendable {
     case answered(SessionID, HTTPResponse)
     /// From the loop itself: more connections have still to be closed whose peers have gone.
     case departuresDue
-    /// From the loop itself: the connection's turn has come again.
-    case goOn(SessionID)
+    /// From the loop itself: connections wait for their turns.
+    case turnsDue
     /// The hub ends: close every connection, then stop.
     case shutdown
 }

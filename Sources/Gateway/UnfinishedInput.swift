@@ -11,6 +11,7 @@ final class UnfinishedInput {
     /// When the unfinished message began; `never` where there is none.
     var messageSince = Connection.never
 
+    /// Bytes held; the arrays, which grow in steps, may have room for as many again.
     var bytes: Int { leftover.count &+ reader.heldBytes }
     /// Whether nothing is held.
     var isFinished: Bool { leftover.isEmpty && !reader.holdsMessage }

@@ -85,6 +85,8 @@ struct FieldTable: Sendable {
     func contains(_ name: StaticString, token: StaticString, in bytes: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         while let value = value(name, in: bytes, from: &index) {
+            // Nearly always the only member.
+            if value.equalsIgnoringCase(token) { return true }
             var list = ListReader(value)
             while let member = list.next() {
                 if member.equalsIgnoringCase(token) { return true }

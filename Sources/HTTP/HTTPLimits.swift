@@ -19,5 +19,6 @@ package struct HTTPLimits: Sendable, Equatable {
     package var chunkedBytes: Int { bodyBytes * 2 + headBytes }
 
     /// Bytes that a caller must be able to hold for one request: a buffer of this size never fills up in vain.
-    package var messageBytes: Int { 2 + headBytes + chunkedBytes }
+    /// Behind the chunks, the last size line and the trailers.
+    package var messageBytes: Int { 2 + headBytes + chunkedBytes + chunkLineBytes + headBytes }
 }

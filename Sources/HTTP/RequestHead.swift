@@ -2,16 +2,17 @@ import Bytes
 
 /// What the request line and the fields say, gathered line by line; offsets, until the request is complete.
 struct RequestHead: Sendable {
-    var method = Method.get
-    var minorVersion = 1
     var path = 0..<0
     var query: Range<Int>?
-    var fields = FieldTable()
-    var contentLength = 0
+    // The small ones together, or they leave gaps: every connection begins with one of these.
+    var method = Method.get
     var isChunked = false
     var expectsContinue = false
     private var hasLength = false
     private var hasHost = false
+    var minorVersion = 1
+    var fields = FieldTable()
+    var contentLength = 0
 
     /// Reads `method SP target SP version` (RFC 9112 §3).
     mutating func read(requestLine line: Range<Int>, of bytes: UnsafeRawBufferPointer) throws(HTTPError) {

@@ -128,6 +128,8 @@ package struct RequestParser: Sendable {
             trailersStart = lines.position
             phase = .trailers
         } else {
+            // Before the chunk is awaited: the caller need not hold what would be refused behind it.
+            guard lines.position - bodyStart + size + 2 <= limits.chunkedBytes else { throw .bodyTooLarge }
             expected = size
             phase = .chunkData
         }

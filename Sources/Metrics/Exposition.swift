@@ -130,7 +130,7 @@ package struct Exposition: ~Copyable {
         }
         if !labels.isEmpty { text.append("}") }
         text.append(" ")
-        text.append(Self.text(of: value))
+        text.append(utf8: Self.text(of: value))
         text.append("\n")
     }
 

@@ -18,6 +18,8 @@ package struct CStringList: Sendable {
 
     /// `nil` where a string holds a NUL.
     package init?(_ strings: [String?]) {
+        offsets.reserveCapacity(strings.count)
+        bytes.reserveCapacity(strings.reduce(0) { $0 + ($1?.utf8.count ?? 0) + 1 })
         for string in strings {
             guard let string else {
                 appendNull()

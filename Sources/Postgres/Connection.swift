@@ -257,12 +257,11 @@ package final class Connection: EventSource {
 
     private func sendNext() {
         while let pg, inFlight.count < depth, !waiting.isEmpty {
-            var next = waiting[0]
+            var next = waiting.removeFirst()
             switch next.work {
             case .text:
-                waiting.removeFirst()
+                break
             case .prepare(let statement):
-                waiting.removeFirst()
                 preparations += 1
                 next.name = "s\(preparations)"
                 prepared.removeAll { $0.statement === statement }
@@ -273,10 +272,9 @@ package final class Connection: EventSource {
                     let prepare = Statement(
                         work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
                         completion: { _ in })
-                    waiting.insert(prepare, at: 0)
+                    waiting.insert(contentsOf: [prepare, next], at: 0)
                     continue
                 }
-                waiting.removeFirst()
                 next.name = known.name
             }
             if inFlight.isEmpty { loop.setDeadline(self, loop.now.advanced(by: next.timeout)) }

@@ -1,11 +1,13 @@
+import Bytes
 import Glibc
 
 /// A `text[]` parameter in PostgreSQL's array syntax (manual, 8.15.2), every element quoted.
-package struct TextArray {
-    // Bytes, for appending to a `String` costs hundreds of instructions each time.
-    private var literal = [UInt8(ascii: "{")]
+package struct TextArray: ~Copyable {
+    private var literal = ByteWriter(capacity: 256)
 
-    package init() {}
+    package init() {
+        literal.append(UInt8(ascii: "{"))
+    }
 
     /// Adds an element. The caller ends with `closed()`.
     package mutating func append(_ element: String) {
@@ -18,7 +20,7 @@ package struct TextArray {
         if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
         literal.append(UInt8(ascii: "\""))
         if !Self.needsEscape(bytes) {
-            literal.append(contentsOf: bytes)
+            literal.append(bytes)
         } else {
             for byte in bytes {
                 if Self.isEscaped(byte) { literal.append(UInt8(ascii: "\\")) }
@@ -39,7 +41,8 @@ package struct TextArray {
     }
 
     /// The whole literal.
-    package func closed() -> String {
-        String(decoding: literal + [UInt8(ascii: "}")], as: UTF8.self)
+    package consuming func closed() -> String {
+        literal.append(UInt8(ascii: "}"))
+        return literal.string
     }
 }

@@ -48,7 +48,7 @@ extension AppCredentials {
     /// The signature that admits the connection `socketID` to `channel`, on the strength of a token with these times.
     package func sign(_ channel: ChannelName, grant times: GrantTimes, socketID: SocketID) -> String {
         var writer = ByteWriter(capacity: 160)
-        writer.append(key)
+        writer.append(utf8: key)
         writer.append(UInt8(ascii: ":"))
         code(of: .grant(channel, times), socketID: socketID).withUnsafeBytes { writer.append(hex: $0) }
         writer.append(UInt8(ascii: ":"))

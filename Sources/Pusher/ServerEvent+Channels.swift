@@ -9,7 +9,7 @@ extension ServerEvent {
         _ channel: ChannelName, members: MemberList, to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
-        writer.append(channel.string)
+        writer.append(utf8: channel.string)
         writer.append(#"","data":"{\"presence\":{\"ids\":["#)
         writer.append(members.ids)
         writer.append(#"],\"hash\":{"#)
@@ -41,7 +41,7 @@ extension ServerEvent {
         writer.append(#"{"event":""#)
         writer.append(event)
         writer.append(#"","channel":""#)
-        writer.append(channel.string)
+        writer.append(utf8: channel.string)
         writer.append(#"","data":"{\"user_id\":"#)
         append(quoted: id, to: &writer)
     }
@@ -49,7 +49,7 @@ extension ServerEvent {
     /// `pusher_internal:subscription_count`.
     package static func subscriptionCount(_ channel: ChannelName, _ count: Int, to writer: inout ByteWriter) {
         writer.append(#"{"event":"pusher_internal:subscription_count","channel":""#)
-        writer.append(channel.string)
+        writer.append(utf8: channel.string)
         writer.append(#"","data":"{\"subscription_count\":"#)
         writer.append(decimal: count)
         writer.append(#"}"}"#)
@@ -58,7 +58,7 @@ extension ServerEvent {
     /// `pusher:cache_miss`: nothing is kept of the cache channel.
     package static func cacheMiss(_ channel: ChannelName, to writer: inout ByteWriter) {
         writer.append(#"{"event":"pusher:cache_miss","channel":""#)
-        writer.append(channel.string)
+        writer.append(utf8: channel.string)
         writer.append(#""}"#)
     }
 
@@ -74,7 +74,7 @@ extension ServerEvent {
         writer.append(#"{"event":"#)
         writer.append(jsonString: name)
         writer.append(#","channel":""#)
-        writer.append(channel.string)
+        writer.append(utf8: channel.string)
         writer.append(#"","data":"#)
         if data.first == UInt8(ascii: "\"") { writer.append(data) } else { writer.append(jsonString: data) }
         if let userID {

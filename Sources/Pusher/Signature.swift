@@ -107,7 +107,7 @@ package final class AppCredentials: Sendable {
 
     /// Appends `KEY:hex` for `subject` on the connection `socketID`.
     package func append(signing subject: Subject, socketID: SocketID, to writer: inout ByteWriter) {
-        writer.append(key)
+        writer.append(utf8: key)
         writer.append(UInt8(ascii: ":"))
         code(of: .subject(subject), socketID: socketID).withUnsafeBytes { writer.append(hex: $0) }
     }
@@ -133,17 +133,17 @@ package final class AppCredentials: Sendable {
         switch signed {
         case .subject(.channel(let channel, let channelData)):
             message.append(UInt8(ascii: ":"))
-            message.append(channel.string)
+            message.append(utf8: channel.string)
             if let channelData {
                 message.append(UInt8(ascii: ":"))
-                message.append(channelData)
+                message.append(utf8: channelData)
             }
         case .subject(.user(let userData)):
             message.append("::user::")
-            message.append(userData)
+            message.append(utf8: userData)
         case .grant(let channel, let times):
             message.append("::token::")
-            message.append(channel.string)
+            message.append(utf8: channel.string)
             message.append(UInt8(ascii: ":"))
             times.append(to: &message)
         }

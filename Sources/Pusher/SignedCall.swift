@@ -173,9 +173,9 @@ extension AppCredentials {
         var message = ByteWriter(capacity: 256)
         message.append(method)
         message.append("\n")
-        message.append(path)
+        message.append(utf8: path)
         message.append("\n")
-        message.append(parameters)
+        message.append(utf8: parameters)
         return message.withUnsafeBytes { code(ofText: $0) }
     }
 }

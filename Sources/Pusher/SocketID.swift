@@ -35,24 +35,15 @@ package struct SocketID: Hashable, Sendable {
 
     /// Calls `body` with the id's characters.
     func withText<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        withUnsafeTemporaryAllocation(byteCount: 40, alignment: 1) { room in
-            var start = SocketID.write(low, endingAt: 40, in: room) &- 1
-            room[start] = UInt8(ascii: ".")
-            start = SocketID.write(high, endingAt: start, in: room)
-            return body(UnsafeRawBufferPointer(rebasing: room[start..<40]))
+        withUnsafeTemporaryAllocation(byteCount: 2 * Decimal.roomBytes, alignment: 8) { room in
+            guard let base = room.baseAddress else { preconditionFailure("room of a fixed size") }
+            // 16 digits at most, and the dot, so that there is room behind them.
+            var count = Decimal.write(high, to: base)
+            room[count] = UInt8(ascii: ".")
+            count &+= 1
+            count &+= Decimal.write(low, to: base + count)
+            return body(UnsafeRawBufferPointer(rebasing: room[..<count]))
         }
-    }
-
-    /// Writes the digits of a number below 2^53, 16 at most, and returns where they begin.
-    private static func write(_ number: UInt64, endingAt end: Int, in room: UnsafeMutableRawBufferPointer) -> Int {
-        var rest = number
-        var at = end
-        repeat {
-            at &-= 1
-            room[at] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
-        } while rest > 0
-        return at
     }
 
     /// The id as text.

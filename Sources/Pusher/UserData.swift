@@ -49,8 +49,8 @@ package struct UserData: Equatable, Sendable {
     package init(
         _ text: UnsafeRawBufferPointer, times: Times, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
-        if let id = Self.idAlone(text, limits) {
-            self.id = id
+        if let id = Self.idAlone(in: text, limits) {
+            self.id = id.string
             info = nil
             watchlist = nil
             issuedAt = nil
@@ -128,13 +128,15 @@ package struct UserData: Equatable, Sendable {
 
     /// The id in the text of a `user_data` that holds nothing else, written as `append` does and without an escape: that of
     /// most backends. Only a quicker way to the same end; nil for whatever is otherwise.
-    private static func idAlone(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> String? {
+    package static func idAlone(
+        in text: UnsafeRawBufferPointer, _ limits: PusherLimits = PusherLimits()
+    ) -> UnsafeRawBufferPointer? {
         let (prefix, ending): (StaticString, StaticString) = (#"{"id":""#, #""}"#)
         let (start, end) = (prefix.utf8CodeUnitCount, text.count &- ending.utf8CodeUnitCount)
         guard end > start, end &- start <= limits.userIDBytes, limits.depth > 0, text.hasPrefix(prefix),
             text.part(end..<text.count).equals(ending), JSONEscape.endOfPlain(text, from: start) == end
         else { return nil }
-        return text.part(start..<end).string
+        return text.part(start..<end)
     }
 
     /// Takes a member that may come once: two would let two readers see two users.

@@ -40,41 +40,62 @@ struct DeadlineQueue {
     }
 
     private func deadline(_ index: Int) -> Instant {
-        heap[index]._withUnsafeGuaranteedRef { $0.deadline }
+        Self.deadline(heap[index])
     }
 
     private mutating func place(_ source: Unmanaged<EventSource>, _ index: Int) {
-        heap[index] = source
-        source._withUnsafeGuaranteedRef { $0.deadlineIndex = Int32(truncatingIfNeeded: index) }
+        heap.withUnsafeMutableBufferPointer { Self.place(source, index, in: $0) }
     }
 
+    // Over the heap's memory, for a step down a heap of a million is taken twenty times, and each would ask whether the heap
+    // is shared. All indices are of elements: a parent's is below its child's, and a child's is compared with the count.
+
     private mutating func siftUp(_ start: Int) -> Bool {
-        var index = start
-        let source = heap[index]
-        let time = deadline(index)
-        while index > 0 {
-            let parent = (index - 1) / 2
-            guard time < deadline(parent) else { break }
-            place(heap[parent], index)
-            index = parent
+        heap.withUnsafeMutableBufferPointer { heap in
+            var index = start
+            let source = heap[index]
+            let time = Self.deadline(source)
+            while index > 0 {
+                let parent = (index &- 1) / 2
+                guard time < Self.deadline(heap[parent]) else { break }
+                Self.place(heap[parent], index, in: heap)
+                index = parent
+            }
+            guard index != start else { return false }
+            Self.place(source, index, in: heap)
+            return true
         }
-        guard index != start else { return false }
-        place(source, index)
-        return true
     }
 
     private mutating func siftDown(_ start: Int) {
-        var index = start
-        let source = heap[index]
-        let time = deadline(index)
-        while true {
-            var child = 2 * index + 1
-            guard child < heap.count else { break }
-            if child + 1 < heap.count, deadline(child + 1) < deadline(child) { child += 1 }
-            guard deadline(child) < time else { break }
-            place(heap[child], index)
-            index = child
+        heap.withUnsafeMutableBufferPointer { heap in
+            var index = start
+            let source = heap[index]
+            let time = Self.deadline(source)
+            while true {
+                var child = 2 &* index &+ 1
+                guard child < heap.count else { break }
+                var earliest = Self.deadline(heap[child])
+                if child &+ 1 < heap.count {
+                    let other = Self.deadline(heap[child &+ 1])
+                    if other < earliest { (child, earliest) = (child &+ 1, other) }
+                }
+                guard earliest < time else { break }
+                Self.place(heap[child], index, in: heap)
+                index = child
+            }
+            if index != start { Self.place(source, index, in: heap) }
         }
-        if index != start { place(source, index) }
+    }
+
+    private static func deadline(_ source: Unmanaged<EventSource>) -> Instant {
+        source._withUnsafeGuaranteedRef { $0.deadline }
+    }
+
+    private static func place(
+        _ source: Unmanaged<EventSource>, _ index: Int, in heap: UnsafeMutableBufferPointer<Unmanaged<EventSource>>
+    ) {
+        heap[index] = source
+        source._withUnsafeGuaranteedRef { $0.deadlineIndex = Int32(truncatingIfNeeded: index) }
     }
 }

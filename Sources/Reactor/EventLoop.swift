@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// A tick is: wait; look at what is ready, mailboxes among it; run the deadlines that have passed; end the tick for
 /// every source marked dirty, which is where piled-up output is written with one call for each socket ("cork").
-/// Level-triggered: a handler may stop reading whenever it likes, and what is left is reported again.
+/// Level-triggered, but for the mailboxes' eventfd: a handler may stop reading whenever it likes, and what is left is
+/// reported again.
 ///
 /// Everything here belongs to the loop's thread; other threads hold its `LoopHandle` and `Mailbox`es.
 public final class EventLoop {
@@ -38,6 +39,11 @@ public final class EventLoop {
     public static let eventsPerWait = 128
     /// Whether more may have been ready than the last tick has taken from the kernel.
     public private(set) var isCrowded = false
+    /// Events taken in the last ticks, all of them crowded.
+    private var eventsInARow = 0
+    /// Whether a source may have been ready since before these ticks, and not looked at: the kernel reports each of them
+    /// before any for the second time. So what a source has to be judged by may still be unread.
+    public var hasUnseen: Bool { isCrowded && eventsInARow < sourceCount }
     /// Called at the end of such a tick: for what must not stand behind all that is ready before it.
     public var overtake: (() -> Void)?
 
@@ -47,7 +53,7 @@ public final class EventLoop {
     public init(handle: LoopHandle, eventsPerWait: Int = eventsPerWait) throws(ReactorError) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw ReactorError("epoll_create1", errno) }
-        guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin, Self.wakerToken) == 0 else {
+        guard cl_epoll_add(epoll, handle.waker.descriptor, cl_epollin | cl_epollet, Self.wakerToken) == 0 else {
             let code = errno
             close(epoll)
             throw ReactorError("epoll_ctl", code)
@@ -71,8 +77,10 @@ public final class EventLoop {
 
     /// Runs until `LoopHandle.stop()`, then lets go of every source. The calling thread is the loop's from now on.
     public func run() {
+        // Taken apart once: a `Duration` costs a hundred instructions.
+        let pulse = Self.pulse.wholeNanoseconds
         while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
-            tick(waitingAtMost: Self.pulse)
+            tick(waiting: pulse)
         }
         // Sources know their loop: kept here, they would keep it and one another, descriptors and all. A server that
         // waits for the first words of a connection left open so would not end before its own time-out.
@@ -81,6 +89,11 @@ public final class EventLoop {
 
     /// One tick. For loops that are driven from outside, such as tests'.
     public func tick(waitingAtMost limit: Duration?) {
+        tick(waiting: limit.map(\.wholeNanoseconds) ?? UInt64.max)
+    }
+
+    /// - Parameter limit: in nanoseconds; the largest number is none.
+    private func tick(waiting limit: UInt64) {
         let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), timeout(limit))
         now = Instant.read()
         handle.ticks(at: now)
@@ -91,12 +104,16 @@ public final class EventLoop {
             }
         }
         isCrowded = count == events.count
+        eventsInARow = isCrowded ? eventsInARow &+ Int(count) : 0
         if isCrowded {
             // The kernel reports in the order in which things became ready, and the mailboxes' eventfd in its turn.
             if handle.waker.isPending { takeMail() }
             overtake?()
         }
-        while let source = deadlines.popDue(now) {
+        // No more than there were: one that is set anew to a time that has passed holds up nobody.
+        var due = deadlines.count
+        while due > 0, let source = deadlines.popDue(now) {
+            due &-= 1
             source._withUnsafeGuaranteedRef { $0.deadlineReached() }
         }
         endTick()
@@ -287,8 +304,8 @@ public final class EventLoop {
         swap(&gone, &removed)
     }
 
-    private func timeout(_ limit: Duration?) -> Int32 {
-        var wait = limit.map(\.wholeNanoseconds) ?? UInt64.max
+    private func timeout(_ limit: UInt64) -> Int32 {
+        var wait = limit
         if let earliest = deadlines.earliest {
             let clock = Instant.read()
             wait = min(wait, earliest > clock ? earliest.nanoseconds - clock.nanoseconds : 0)

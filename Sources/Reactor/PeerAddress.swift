@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 
 /// A peer's address, without its port: IPv6, or IPv4 mapped into it.
-public struct PeerAddress: Hashable, Sendable {
+public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     let high: UInt64
     let low: UInt64
 
@@ -74,6 +74,20 @@ public struct PeerAddress: Hashable, Sendable {
     }
 
     private static let textBytesMax = 45
+
+    /// As people write it; `unix` where there is none.
+    public var description: String {
+        guard self != .unix else { return "unix" }
+        var text = [CChar](repeating: 0, count: Self.textBytesMax + 1)
+        if isIPv4 {
+            var address = in_addr(s_addr: UInt32(truncatingIfNeeded: low).bigEndian)
+            inet_ntop(AF_INET, &address, &text, socklen_t(text.count))
+        } else {
+            var address = (high.bigEndian, low.bigEndian)
+            inet_ntop(AF_INET6, &address, &text, socklen_t(text.count))
+        }
+        return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
 
     /// IPv4, mapped or not.
     public var isIPv4: Bool { high == 0 && low >> 32 == 0xffff }

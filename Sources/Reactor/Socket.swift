@@ -64,6 +64,22 @@ public enum Socket {
         return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : 0
     }
 
+    /// What a read would come to, of which nothing is read.
+    public static func peek(_ descriptor: Int32) -> TransferResult {
+        var byte: UInt8 = 0
+        while true {
+            let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK))
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .endOfStream }
+            if errno != EINTR { return failure() }
+        }
+    }
+
+    /// Bytes that the kernel has taken of us, and the peer's not of the kernel; 0 where it does not say.
+    public static func unacknowledged(_ descriptor: Int32) -> UInt32 {
+        UInt32(clamping: cl_unacknowledged(descriptor))
+    }
+
     /// No more will be sent: the peer reads to the end, while we may still read.
     public static func finishSending(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_WR))

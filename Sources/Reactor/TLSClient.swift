@@ -20,8 +20,10 @@ package enum TLSVersion: Sendable {
 package final class TLSClient {
     /// How it goes about it.
     package struct Manner {
-        /// PEM file of the roots that servers are judged by; nil: a server is not judged.
+        /// PEM file of the roots that servers are judged by; nil: a server is not judged, unless by the system's.
         package var rootsFile: String?
+        /// Judges servers by the system's roots, where there is no file of others.
+        package var trustsSystem = false
         /// Takes up earlier sessions.
         package var resumes = false
         /// The oldest version offered.
@@ -52,7 +54,13 @@ package final class TLSClient {
             throw TLSError(openSSL: "these suites")
         }
         if let roots = manner.rootsFile {
-            guard SSL_CTX_load_verify_locations(context, roots, nil) == 1 else { throw TLSError(openSSL: roots) }
+            try SecretFile.check(roots)
+            guard SSL_CTX_load_verify_locations(context, roots, nil) == 1 else {
+                throw TLSError(openSSL: "\(roots): holds no certificate in PEM form")
+            }
+            SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        } else if manner.trustsSystem {
+            SSL_CTX_set_default_verify_paths(context)
             SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         } else {
             SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nil)
@@ -88,13 +96,14 @@ package final class TLSClient {
     /// A session with the server called `host`, to be begun with `TLSSession.start`.
     package func session(host: String?, on wire: TLSWire) throws(TLSError) -> TLSSession {
         let session = try TLSSession(context, of: self, .client, on: wire)
-        session.withOpenSSL { ssl in
-            if let host {
-                _ = carillon_tls_name(ssl, host)
-                SSL_set1_host(ssl, host)
-            }
+        let isNamed = session.withOpenSSL { ssl in
             if manner.resumes, let newest { SSL_set_session(ssl, newest) }
+            guard let host else { return true }
+            // An address is no name to ask for (RFC 6066 §3), but one that the certificate may have.
+            if PeerAddress(host) == nil { _ = carillon_tls_name(ssl, host) }
+            return SSL_set1_host(ssl, host) == 1
         }
+        guard isNamed else { throw TLSError(openSSL: "no certificate can have this host's name") }
         return session
     }
 }

@@ -95,8 +95,6 @@ final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_num_tickets(context, 1)
         SSL_CTX_set_timeout(context, Int(TLSTicketKeys.lifetime.components.seconds))
         SSL_CTX_set_alpn_select_cb(context, protocolAsked, nil)
-        // A key with a password would have it asked for on the terminal.
-        SSL_CTX_set_default_passwd_cb(context) { _, _, _, _ in 0 }
         // Sessions of one hub, or of several with the same ticket keys.
         let isSet =
             carillon_tls_versions(context, TLS1_2_VERSION, TLS1_3_VERSION) == 1
@@ -108,28 +106,6 @@ final class TLSContext: @unchecked Sendable {
             throw TLSError(openSSL: "OpenSSL refuses the hub's settings")
         }
         return context
-    }
-
-    private static func load(
-        _ files: TLSCertificateFiles, into context: OpaquePointer
-    ) throws(TLSError) -> TLSCertificate {
-        try SecretFile.check(files.certificate)
-        try SecretFile.check(files.key)
-        guard SSL_CTX_use_certificate_chain_file(context, files.certificate) == 1,
-            let certificate = SSL_CTX_get0_certificate(context)
-        else { throw TLSError(openSSL: "\(files.certificate): holds no certificate in PEM form") }
-        guard SSL_CTX_use_PrivateKey_file(context, files.key, SSL_FILETYPE_PEM) == 1 else {
-            let code = ERR_peek_last_error()
-            if carillon_error_library(code) == ERR_LIB_X509 {
-                throw TLSError(openSSL: "\(files.key): is not the key of the certificate in \(files.certificate)")
-            }
-            throw TLSError(openSSL: "\(files.key): holds no private key in PEM form, without a password")
-        }
-        guard SSL_CTX_check_private_key(context) == 1 else {
-            throw TLSError(openSSL: "\(files.key): is not the key of the certificate in \(files.certificate)")
-        }
-        OpenSSLErrors.clear()
-        return TLSCertificate(certificate, path: files.certificate)
     }
 }
 

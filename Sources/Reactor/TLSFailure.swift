@@ -12,6 +12,8 @@ package enum TLSFailure: String, CaseIterable, Sendable {
     case noProtocol = "no_protocol"
     /// The client refused, most often because of the certificate.
     case refusedByClient = "refused_by_client"
+    /// A hello that says it is longer than any is.
+    case longHello = "long_hello"
     /// A message that TLS does not allow, or one that was changed on its way.
     case malformed
     /// It did not complete in time.

@@ -15,6 +15,11 @@ package final class TLSSession {
     /// may ask for answers without reading any (key updates, RFC 8446 §4.6.3); beyond this it is cut off.
     package static let unsentBytesMax = 2 * TLSWire.sealedBytesMax
 
+    /// Key updates that a peer may send within what is read at a time (64 KiB hold 2,400, which cost 50 ms and more); beyond
+    /// it is cut off. Each has to be answered by another where the peer asks so, and no client sends any in earnest but
+    /// after millions of records.
+    package static let keyUpdatesMax = 16
+
     private let ssl: OpaquePointer
     /// What OpenSSL's callbacks look into during the handshake; a newer one may have come since.
     private let context: AnyObject
@@ -27,6 +32,10 @@ package final class TLSSession {
     package private(set) var isEstablished = false
     /// Whether anything has come from the peer.
     package private(set) var hasBegun = false
+    /// Key updates (RFC 8446 §4.6.3) that the latest `receive` has brought.
+    package private(set) var keyUpdates = 0
+    /// What tells a hello that is too long from its first bytes; nil after the handshake.
+    private var hellos: HelloWatch?
     /// The peer has said that no more comes, which its socket may not show.
     package private(set) var hasEnded = false
     /// Why the handshake, or the session, failed.
@@ -42,7 +51,9 @@ package final class TLSSession {
         self.wire = wire
         carillon_tls_attach(ssl, wire.bio)
         switch role {
-        case .server: SSL_set_accept_state(ssl)
+        case .server:
+            SSL_set_accept_state(ssl)
+            hellos = HelloWatch()
         case .client: SSL_set_connect_state(ssl)
         }
     }
@@ -59,6 +70,15 @@ package final class TLSSession {
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
     /// Such as `TLSv1.3`.
     package var version: String { String(cString: SSL_get_version(ssl)) }
+
+    /// What is wrong with the peer's certificate, where it was judged and not found good.
+    package var certificateComplaint: String? {
+        let code = SSL_get_verify_result(ssl)
+        guard SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE, code != Int(X509_V_OK),
+            let words = X509_verify_cert_error_string(code)
+        else { return nil }
+        return String(cString: words)
+    }
 
     /// OpenSSL's state, for a client's set-up.
     func withOpenSSL<Result>(_ body: (OpaquePointer) -> Result) -> Result { body(ssl) }
@@ -93,15 +113,29 @@ package final class TLSSession {
                 return .failed(EPROTO)
             }
         }
+        // Before OpenSSL sees it, which takes and clears as much memory as a hello says that it is long.
+        if hellos?.isTooLong(ciphertext, isOldVersion: SSL_version(ssl) == TLS1_2_VERSION) == true {
+            failure = .longHello
+            return .failed(EPROTO)
+        }
+        wire.ends.pointee.key_updates = 0
         wire.ends.pointee.incoming = ciphertext.baseAddress?.assumingMemoryBound(to: UInt8.self)
         wire.ends.pointee.incoming_count = ciphertext.count
         defer { wire.clear() }
         var result = TransferResult.wouldBlock
         if isEstablished || advance() { result = read(into: room) }
+        keyUpdates = Int(clamping: wire.ends.pointee.key_updates)
+        // What came behind them has not been looked at.
+        if keyUpdates > Self.keyUpdatesMax, failure == nil { failure = .malformed }
         // Flights of the handshake, tickets, alerts.
         let sent = sendSealed(descriptor)
         if failure != nil { return .failed(EPROTO) }
-        if case .failed = sent { return sent }
+        if case .failed(let code) = sent {
+            // What the peer said before it went counts; the next call finds it gone. But one that takes no answers is cut
+            // off, with whatever it has said.
+            if code != ENOBUFS, case .bytes = result { return result }
+            return sent
+        }
         return result
     }
 
@@ -110,6 +144,7 @@ package final class TLSSession {
         let code = SSL_do_handshake(ssl)
         if code == 1 {
             isEstablished = true
+            hellos = nil
             // What was tried on the way there, and given up.
             OpenSSLErrors.clear()
             return true
@@ -140,7 +175,7 @@ package final class TLSSession {
         return filled > 0 ? .bytes(filled) : .wouldBlock
     }
 
-    /// Bytes that OpenSSL keeps for a record of which only a part has come: room for the longest; 0 between records.
+    /// Bytes that OpenSSL keeps, beside those of a handshake, for a record of which only a part has come: room for the longest; 0 between records.
     package var heldBytes: Int { isEstablished && isWithinRecord ? Self.heldBytesMax : 0 }
 
     private var isWithinRecord: Bool {

@@ -44,7 +44,8 @@ package final class TLSWire {
             to: carillon_tls_wire(
                 incoming: nil, incoming_count: 0,
                 outgoing: outgoing.baseAddress?.assumingMemoryBound(to: UInt8.self), outgoing_count: 0,
-                outgoing_capacity: Self.outgoingCapacity))
+                outgoing_capacity: Self.outgoingCapacity, key_updates: 0,
+                key_updates_max: TLSSession.keyUpdatesMax))
         guard let method = Self.method.pointer, let bio = carillon_wire_bio(method, ends) else {
             ends.deallocate()
             outgoing.deallocate()

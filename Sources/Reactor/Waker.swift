@@ -3,6 +3,9 @@ import Glibc
 import Synchronization
 
 /// Wakes a loop from any thread: an eventfd, written at most once until the loop has looked.
+///
+/// It is watched edge-triggered and never read. Linux tells of each write to an eventfd, whether or not those before it were
+/// read (`eventfd_write` wakes whoever polls; a test holds it), and the counter has room for 2^64 of them, less two.
 @usableFromInline
 package final class Waker: Sendable {
     package let descriptor: Int32
@@ -34,8 +37,6 @@ package final class Waker: Sendable {
 
     /// The loop has woken and is about to look.
     func acknowledge() {
-        var count: UInt64 = 0
-        _ = read(descriptor, &count, 8)
         pending.store(false, ordering: .sequentiallyConsistent)
     }
 }

@@ -1,8 +1,13 @@
 import Bytes
+import Glibc
 import JSON
 import Metrics
 import Reactor
 import Sync
+
+// Not all of it: it has actions of its own.
+import enum Care.TimeText
+import struct Care.Timestamp
 
 /// What became of actions, and how long that took.
 package final class StoreMetrics: MetricSource {
@@ -14,6 +19,9 @@ package final class StoreMetrics: MetricSource {
     let waiting = Gauge()
     private let actions = CounterTable("type", types, by: "result", ActionStatus.allCases.map(\.rawValue))
     private let seconds = Histogram.times()
+    /// From a second to a month, in microseconds: an action may have waited for its phone to come home.
+    private let deviceLag = Histogram(
+        .microseconds, bounds: [1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800, 2_592_000].map { $0 * 1_000_000 })
     private let replays = Counter()
     private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
     private let conflicts = CounterTable("code", ["state", "late", "gone", "field", "superseded"])
@@ -48,6 +56,9 @@ package final class StoreMetrics: MetricSource {
         let (code, isReplayed) = answer.json.withUnsafeBytes(Self.read)
         // A repeat is no second conflict.
         guard !isReplayed else { return replays.add() }
+        if let made = envelope.clientTime.flatMap(Self.time) {
+            deviceLag.record(.microseconds(Self.now.microseconds - made.microseconds))
+        }
         if answer.status == .conflict { conflicts[code ?? ""].add() }
         if envelope.type == "resolve", answer.status == .applied || answer.status == .noop {
             resolutions[envelope.payload.withUnsafeBytes(Self.choice) ?? ""].add()
@@ -62,6 +73,25 @@ package final class StoreMetrics: MetricSource {
             snapshots[request.subject.label, answer.label].add()
             request.answer(answer)
         }
+    }
+
+    /// As PostgreSQL's side reads it: ISO 8601 with an offset, or epoch milliseconds; nil for all else.
+    static func time(_ json: [UInt8]) -> Timestamp? {
+        let text = String(decoding: json, as: UTF8.self)
+        let time: Timestamp?
+        if text.hasPrefix("\"") {
+            time = TimeText.instant(String(text.dropFirst().dropLast()))
+        } else {
+            time = Int64(text).map { $0.multipliedReportingOverflow(by: 1_000) }
+                .flatMap { $0.overflow ? nil : Timestamp(microseconds: $0.partialValue) }
+        }
+        return time.flatMap { Timestamp.accepted.contains($0) ? $0 : nil }
+    }
+
+    private static var now: Timestamp {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
     }
 
     private static func read(_ answer: UnsafeRawBufferPointer) -> (code: String?, isReplayed: Bool) {
@@ -87,6 +117,10 @@ package final class StoreMetrics: MetricSource {
             "actions_total", "Actions answered, by what was to be done and what became of it; repeats included.",
             actions)
         exposition.histogram("action_seconds", "From an action's arrival to its answer.", seconds)
+        exposition.histogram(
+            "device_queue_lag_seconds",
+            "From an action's clientTime, by its device's clock, to its first answer: how long it waited on the device.",
+            deviceLag)
         exposition.gauge("actions_waiting", "Actions not answered yet.", Double(waiting.level))
         exposition.counter(
             "action_replays_total", "Actions that had been answered before, and got the same answer again.",

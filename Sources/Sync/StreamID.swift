@@ -11,7 +11,7 @@ import Bytes
 ///
 /// One word, which its copies share: a stream stands in half a dozen tables of the hub, and is looked up as often on its
 /// way through them.
-public struct StreamID: Hashable, @unchecked Sendable {
+public struct StreamID: Hashable, TableKey, @unchecked Sendable {
     // @unchecked Sendable: the text is written by `init` alone, before anybody else has it.
     @usableFromInline let text: StreamText
 
@@ -27,8 +27,10 @@ public struct StreamID: Hashable, @unchecked Sendable {
     }
 
     /// The same of the texts' UTF-8, which must be well formed.
-    package init(user: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer) {
-        text = StreamText.make(user, topic)
+    ///
+    /// - Parameter isPlain: known to stand in names as they are; false says nothing.
+    package init(user: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer, isPlain: Bool = false) {
+        text = StreamText.make(user, topic, isPlain)
     }
 
     /// The user's id, any non-empty text.
@@ -53,15 +55,12 @@ public struct StreamID: Hashable, @unchecked Sendable {
         }
     }
 
+    /// Whether it is known that both texts stand in names as they are, with no escape.
+    var isPlain: Bool { text.withUnsafeMutablePointerToHeader { $0.pointee.isPlain } }
+
     /// Whether both are of one topic.
     package func hasSameTopic(as other: StreamID) -> Bool {
         withTopic { topic in other.withTopic { $0.equals(topic) } }
-    }
-
-    /// Whether `user` is the stream's user, byte for byte.
-    package func belongs(to user: String) -> Bool {
-        var user = user
-        return user.withUTF8 { user in withUser { $0.equals(UnsafeRawBufferPointer(user)) } }
     }
 
     // Swift compares text by canonical equivalence, PostgreSQL and the channel names by bytes: "é" in two spellings is
@@ -99,13 +98,17 @@ public struct StreamID: Hashable, @unchecked Sendable {
         @usableFromInline let code: UInt32
         @usableFromInline let userCount: UInt32
         @usableFromInline let count: UInt32
+        @usableFromInline let isPlain: Bool
     }
 
-    fileprivate static func make(_ user: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer) -> StreamText {
+    fileprivate static func make(
+        _ user: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer, _ isPlain: Bool
+    ) -> StreamText {
         let code = KeyedHash.hash(topic, seed: KeyedHash.hash(user))
         let count = user.count + topic.count
         let header = Header(
-            code: UInt32(truncatingIfNeeded: code), userCount: UInt32(user.count), count: UInt32(count))
+            code: UInt32(truncatingIfNeeded: code), userCount: UInt32(user.count), count: UInt32(count),
+            isPlain: isPlain)
         let buffer = StreamText.create(minimumCapacity: count) { _ in header }
         buffer.withUnsafeMutablePointerToElements { target in
             let target = UnsafeMutableRawBufferPointer(start: target, count: count)

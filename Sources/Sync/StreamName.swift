@@ -59,8 +59,9 @@ public struct StreamName: Hashable, Sendable {
         package let bytes: UnsafeRawBufferPointer
         fileprivate let user: UnsafeRawBufferPointer
         fileprivate let topic: UnsafeRawBufferPointer
-        /// The user's id, where the name has escapes.
-        fileprivate let unescaped: String?
+        /// Whether the user's id has escapes. What it stands for is read when it is asked for: kept here, it would make a value
+        /// that owns nothing one to be destroyed, for each name that is read.
+        fileprivate let isEscaped: Bool
 
         /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
         package init?(_ name: UnsafeRawBufferPointer) throws(StreamNameError) {
@@ -73,32 +74,38 @@ public struct StreamName: Hashable, Sendable {
             }
             guard name.count <= maximumBytes else { throw .tooLong }
             let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
-            guard let dot = rest.lastIndex(of: UInt8(ascii: ".")) else { throw .invalidTopic }
-            topic = rest.part(dot + 1..<rest.count)
-            guard isTopic(topic) else { throw .invalidTopic }
-            guard dot > 0 else { throw .emptyUser }
-            user = rest.part(0..<dot)
+            // A topic has no dot, so the last dot is what stands before its characters, seen from the end.
+            var start = rest.count
+            while start > 0, isTopicCharacter(rest[start &- 1]) { start &-= 1 }
+            guard start > 0, start < rest.count, rest[start &- 1] == UInt8(ascii: ".") else { throw .invalidTopic }
+            topic = rest.part(start..<rest.count)
+            guard start > 1 else { throw .emptyUser }
+            user = rest.part(0..<start &- 1)
             // Without an escape it is ASCII, and what it stands for: nearly always.
-            unescaped = user.isName(isUnreserved) ? nil : try unescape(user)
+            isEscaped = !user.isName(isUnreserved)
+            if isEscaped { try withUnescaped(user) { _ in }.get() }
             bytes = name
         }
 
-        /// Whether it is a stream of the user `id`, byte for byte.
-        package func belongs(to id: String) -> Bool {
-            if let unescaped { return unescaped.hasSameBytes(as: id) }
-            var id = id
-            return id.withUTF8 { user.equals(UnsafeRawBufferPointer($0)) }
+        /// Whether it is a stream of the user with the id `id`, byte for byte.
+        package func belongs(to id: UnsafeRawBufferPointer) -> Bool {
+            guard isEscaped else { return user.equals(id) }
+            return (try? withUnescaped(user) { $0.equals(id) }.get()) ?? false
+        }
+
+        /// The stream.
+        fileprivate var stream: StreamID {
+            guard isEscaped else { return StreamID(user: user, topic: topic, isPlain: true) }
+            let stream = try? withUnescaped(user) { StreamID(user: $0, topic: topic) }.get()
+            // `init` has read it once, so the empty id, which is nobody's, is never taken.
+            return stream ?? StreamID(user: UnsafeRawBufferPointer(start: nil, count: 0), topic: topic)
         }
     }
 
     /// What `text` stands for.
     package init(_ text: Text) {
         form = text.form
-        if let user = text.unescaped {
-            stream = StreamID(user: user, topic: text.topic.string)
-        } else {
-            stream = StreamID(user: text.user, topic: text.topic)
-        }
+        stream = text.stream
     }
 
     /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
@@ -129,11 +136,13 @@ public struct StreamName: Hashable, Sendable {
     /// needs an escape in JSON.
     package func append(to writer: inout ByteWriter) -> Bool {
         let start = writer.count
-        guard stream.withTopic(StreamName.isTopic), stream.withUser({ 1...StreamName.maximumBytes ~= $0.count }) else {
-            return false
-        }
+        // Nearly always: it came as a name, which needs no second look.
+        let isPlain = stream.isPlain
+        guard isPlain || isNameable else { return false }
         writer.append(form.prefix)
-        stream.withUser { StreamName.append(escaping: $0, to: &writer) }
+        stream.withUser { user in
+            if isPlain { writer.append(user) } else { StreamName.append(escaping: user, to: &writer) }
+        }
         writer.append(UInt8(ascii: "."))
         stream.withTopic { writer.append($0) }
         guard writer.count - start <= StreamName.maximumBytes else {
@@ -141,6 +150,10 @@ public struct StreamName: Hashable, Sendable {
             return false
         }
         return true
+    }
+
+    private var isNameable: Bool {
+        stream.withTopic(StreamName.isTopic) && stream.withUser { 1...StreamName.maximumBytes ~= $0.count }
     }
 
     /// The stream's hash, another for each form.
@@ -156,9 +169,11 @@ public struct StreamName: Hashable, Sendable {
     /// True for `[a-z_]+`.
     package static func isTopic(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count > 0 else { return false }
-        for byte in bytes { guard byte &- 0x61 < 26 || byte == UInt8(ascii: "_") else { return false } }
+        for byte in bytes { guard isTopicCharacter(byte) else { return false } }
         return true
     }
+
+    private static func isTopicCharacter(_ byte: UInt8) -> Bool { byte &- 0x61 < 26 || byte == UInt8(ascii: "_") }
 
     /// Appends a user's id as it stands in a name.
     package static func append(escaping user: String, to writer: inout ByteWriter) {
@@ -180,31 +195,31 @@ public struct StreamName: Hashable, Sendable {
         }
     }
 
-    /// The user's id that `text` stands for, if it is its canonical spelling.
-    package static func unescape(_ text: UnsafeRawBufferPointer) throws(StreamNameError) -> String {
-        var at = 0
-        while at < text.count, isUnreserved(text[at]) { at &+= 1 }
-        // Without an escape it is ASCII, and what it stands for.
-        guard at < text.count else { return text.string }
-        var user = [UInt8](text.part(0..<at))
-        user.reserveCapacity(text.count)
-        while at < text.count {
-            let byte = text[at]
-            if isUnreserved(byte) {
-                user.append(byte)
-                at &+= 1
-                continue
+    /// Calls `body` with the user's id that `text` stands for, if it is its canonical spelling.
+    private static func withUnescaped<Value>(
+        _ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Value
+    ) -> Result<Value, StreamNameError> {
+        withUnsafeTemporaryAllocation(byteCount: max(1, text.count), alignment: 1) { room in
+            var count = 0
+            var at = 0
+            while at < text.count {
+                var byte = text[at]
+                if isUnreserved(byte) {
+                    at &+= 1
+                } else {
+                    guard byte == UInt8(ascii: "="), text.count - at >= 3, let high = upperHex(text[at &+ 1]),
+                        let low = upperHex(text[at &+ 2])
+                    else { return .failure(.notCanonical) }
+                    byte = high << 4 | low
+                    guard !isUnreserved(byte) else { return .failure(.notCanonical) }
+                    at &+= 3
+                }
+                room[count] = byte
+                count &+= 1
             }
-            guard byte == UInt8(ascii: "="), text.count - at >= 3, let high = upperHex(text[at &+ 1]),
-                let low = upperHex(text[at &+ 2])
-            else { throw .notCanonical }
-            let escaped = high << 4 | low
-            guard !isUnreserved(escaped) else { throw .notCanonical }
-            user.append(escaped)
-            at &+= 3
+            let user = UnsafeRawBufferPointer(rebasing: room[..<count])
+            return UTF8Validator.isValid(user) ? .success(body(user)) : .failure(.invalidUTF8)
         }
-        guard user.withUnsafeBytes({ UTF8Validator.isValid($0) }) else { throw .invalidUTF8 }
-        return String(decoding: user, as: UTF8.self)
     }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {

@@ -16,7 +16,7 @@ package struct DeflateAgreement: Sendable, Equatable {
     ///
     /// - Throws: `extensions` where the fields are not what RFC 6455 §9.1 says: such a handshake is to be failed, whatever
     ///   can be read of it.
-    init?(_ request: Request) throws(HandshakeError) {
+    init?(_ request: borrowing Request) throws(HandshakeError) {
         var agreement: DeflateAgreement?
         var index = 0
         while let value = request.field("sec-websocket-extensions", from: &index) {

@@ -14,7 +14,7 @@ package enum FrameWriter {
     /// `capacity`: a guess at the payload's bytes.
     package static func text(capacity: Int, _ write: (inout ByteWriter) -> Void) -> SharedBytes {
         var writer = ByteWriter(capacity: capacity + maximumHeaderBytes)
-        appendZeros(maximumHeaderBytes, to: &writer)
+        reserveHeader(maximumHeaderBytes, to: &writer)
         write(&writer)
         let start = finishText(in: &writer, reservedFrom: 0)
         return writer.finish(from: start)
@@ -31,11 +31,11 @@ package enum FrameWriter {
     package static func appendText(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
         let start = writer.count
         let reserved = 4
-        appendZeros(reserved, to: &writer)
+        reserveHeader(reserved, to: &writer)
         write(&writer)
         let payloadCount = writer.count - start - reserved
         let headerCount = headerCount(payloadCount)
-        if headerCount > reserved { appendZeros(headerCount - reserved, to: &writer) }
+        if headerCount > reserved { reserveHeader(headerCount - reserved, to: &writer) }
         writer.withUnsafeMutableBytes { bytes in
             guard let base = bytes.baseAddress else { return }
             if headerCount != reserved {
@@ -50,7 +50,7 @@ package enum FrameWriter {
     package static func frame(_ opcode: UInt8, _ payload: UnsafeRawBufferPointer) -> SharedBytes {
         let headerCount = headerCount(payload.count)
         var writer = ByteWriter(capacity: headerCount + payload.count)
-        appendZeros(headerCount, to: &writer)
+        reserveHeader(headerCount, to: &writer)
         writer.withUnsafeMutableBytes { writeHeader(opcode, payload.count, endingAt: headerCount, in: $0) }
         writer.append(payload)
         return writer.finish()
@@ -82,7 +82,7 @@ package enum FrameWriter {
     ) {
         let headerCount = headerCount(payload.count)
         let start = writer.count
-        appendZeros(headerCount, to: &writer)
+        reserveHeader(headerCount, to: &writer)
         writer.withUnsafeMutableBytes { bytes in
             writeHeader(opcode, payload.count, endingAt: start + headerCount, in: bytes)
             if !isFinal { bytes[start] &= 0x7F }
@@ -110,11 +110,9 @@ package enum FrameWriter {
         return payloadStart - headerCount(payloadCount)
     }
 
-    private static func appendZeros(_ count: Int, to writer: inout ByteWriter) {
-        writer.append(capacity: count) { room in
-            room.initializeMemory(as: UInt8.self, repeating: 0)
-            return count
-        }
+    /// Leaves room for a header, which its frame gets before it is handed on.
+    private static func reserveHeader(_ count: Int, to writer: inout ByteWriter) {
+        writer.append(capacity: count) { _ in count }
     }
 
     /// Writes the header of a frame whose payload of `count` bytes begins at `end`.

@@ -40,12 +40,13 @@ package enum HandshakeError: Error, Equatable, Sendable {
 package struct Handshake {
     /// The key of the request, in its buffer.
     private let key: UnsafeRawBufferPointer
-    private let request: Request
+    /// The first list of subprotocols offered, likewise.
+    private let subprotocols: UnsafeRawBufferPointer?
     /// How messages may be compressed; nil where the client offers nothing that we know.
     package let deflate: DeflateAgreement?
 
     /// Checks `request`; whose path and query it is, is the caller's business.
-    package init(_ request: Request) throws(HandshakeError) {
+    package init(_ request: borrowing Request) throws(HandshakeError) {
         guard request.field("upgrade", contains: "websocket"), request.field("connection", contains: "upgrade"),
             request.minorVersion > 0
         else { throw .notAnUpgrade }
@@ -56,13 +57,13 @@ package struct Handshake {
         }
         deflate = try DeflateAgreement(request)
         self.key = key
-        self.request = request
+        subprotocols = request.field("sec-websocket-protocol")
     }
 
     /// True when the client offers `subprotocol` (compared exactly, RFC 6455 §11.3.4).
     package func offers(_ subprotocol: StaticString) -> Bool {
-        guard let value = request.field("sec-websocket-protocol") else { return false }
-        var list = ListReader(value)
+        guard let subprotocols else { return false }
+        var list = ListReader(subprotocols)
         while let member = list.next() {
             if member.equals(subprotocol) { return true }
         }
@@ -122,7 +123,7 @@ package struct ClientHandshake: Sendable {
         host: String, target: String, to writer: inout ByteWriter, fields: (inout ByteWriter) -> Void = { _ in }
     ) {
         writer.append("GET ")
-        writer.append(target)
+        writer.append(utf8: target)
         writer.append(" HTTP/1.1\r\n")
         writer.append(field: "Host", host)
         writer.append("Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n")

@@ -3,19 +3,45 @@ package enum Masking {
     /// Applies `mask` (its four bytes in memory order, the first for the first byte) to `bytes` in place, and returns
     /// the mask turned so that it fits the byte behind them.
     package static func apply(_ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> UInt32 {
+        var seen: UInt64 = 0
+        return apply(mask, to: bytes, seen: &seen)
+    }
+
+    /// The same, and whether what comes out is ASCII: text nearly always is, and so need not be looked at again.
+    package static func makesASCII(applying mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> Bool {
+        var seen: UInt64 = 0
+        _ = apply(mask, to: bytes, seen: &seen)
+        return seen & 0x8080_8080_8080_8080 == 0
+    }
+
+    /// - Parameter seen: gets the bits of all that comes out.
+    @inline(__always) private static func apply(
+        _ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer, seen: inout UInt64
+    ) -> UInt32 {
         let mask = UInt32(littleEndian: mask)
         guard let base = bytes.baseAddress else { return mask.littleEndian }
         let count = bytes.count
         let wide = (UInt64(mask) << 32 | UInt64(mask)).littleEndian
         var at = 0
         while at &+ 8 <= count {
-            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
-            base.storeBytes(of: word ^ wide, toByteOffset: at, as: UInt64.self)
+            let word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self) ^ wide
+            base.storeBytes(of: word, toByteOffset: at, as: UInt64.self)
+            seen |= word
             at &+= 8
+        }
+        if at < count, count >= 8 {
+            // The last word again, without the bytes that are done.
+            let undone = (UInt64(littleEndian: wide) << UInt64((at &+ 8 &- count) &* 8)).littleEndian
+            let word = base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) ^ undone
+            base.storeBytes(of: word, toByteOffset: count &- 8, as: UInt64.self)
+            seen |= word
+            let turn = UInt32(count & 3) &* 8
+            return (mask >> turn | mask << (32 &- turn)).littleEndian
         }
         var rest = mask
         while at < count {
             bytes[at] ^= UInt8(truncatingIfNeeded: rest)
+            seen |= UInt64(bytes[at])
             rest = rest >> 8 | rest << 24
             at &+= 1
         }

@@ -9,6 +9,15 @@ package enum MessagePayload {
     /// Decompressed, in the inflater's room: valid until that is used again.
     case inflated(UnsafeRawBufferPointer)
 
+    /// Its length.
+    package var count: Int {
+        switch self {
+        case .inPlace(let range): range.count
+        case .assembled(let bytes): bytes.count
+        case .inflated(let bytes): bytes.count
+        }
+    }
+
     /// Calls `body` with the payload; `buffer` is the one that was read.
     package func withUnsafeBytes<Result>(
         in buffer: UnsafeMutableRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result
@@ -33,6 +42,14 @@ package enum MessageEvent {
     case pong(MessagePayload)
     /// The peer closes; nil when it gave no code. Nothing is read after it.
     case close(CloseCode?)
+
+    /// Bytes of its payload, as it is when decompressed.
+    package var byteCount: Int {
+        switch self {
+        case .text(let payload), .binary(let payload), .ping(let payload), .pong(let payload): payload.count
+        case .close: 0
+        }
+    }
 }
 
 /// Reads the frames of one direction of a connection (RFC 6455 §5), a whole message at a time.
@@ -137,6 +154,29 @@ public struct MessageReader: Sendable {
                 if let event = try finishFrame(limits, inflater) { return event }
             }
         }
+    }
+
+    /// Takes a text message that lies whole in `bytes` from `consumed` on, in one frame and not compressed, and says where.
+    /// Nil, and nothing taken, where anything else lies there: it is for `read`.
+    ///
+    /// What a server that is within no message reads next, nearly always: no reader is made for it, and put away again.
+    package static func takeText(
+        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits
+    ) throws(WebSocketError) -> Range<Int>? {
+        precondition(consumed >= 0 && consumed <= bytes.count, "consumed more than there is")
+        let view = UnsafeRawBufferPointer(bytes).part(consumed..<bytes.count)
+        guard view.count > 0, view[0] == 0x80 | Opcode.text,
+            let header = try parseHeader(view, by: .server, mayBeCompressed: false),
+            header.payloadCount <= view.count - header.headerCount, header.payloadCount <= limits.messageBytes,
+            limits.fragments > 0
+        else { return nil }
+        let start = consumed + header.headerCount
+        let range = start..<start + header.payloadCount
+        let payload = UnsafeMutableRawBufferPointer(rebasing: bytes[range])
+        let isASCII = Masking.makesASCII(applying: header.mask, to: payload)
+        consumed = range.upperBound
+        guard isASCII || UTF8Validator.isValid(UnsafeRawBufferPointer(payload)) else { throw .invalidUTF8 }
+        return range
     }
 
     // MARK: Headers

@@ -18,6 +18,9 @@ final class AppReload: Sendable {
     private let started: EffectiveSettings
     /// What is served now, and what has been warned of.
     private let served: Locked<(apps: [ApplicationSettings], warnings: [String])>
+    /// Whether it was said that something else than the file has the apps: nothing is wrong with that, and SIGHUP may have
+    /// been meant for certificates.
+    private let hasToldOfOtherSource = Locked(false)
 
     /// Results of a reload, as metrics have them.
     static let results = ["ok", "failed"]
@@ -46,8 +49,13 @@ final class AppReload: Sendable {
             let effective = try EffectiveSettings(sources, profile: started.profile)
             let settings = try Settings(effective)
             if let other = Self.otherSource(of: effective) {
-                logger.warning(
-                    "SIGHUP: \(other) is set: the file's apps are not read; restart to change them")
+                let isNews = hasToldOfOtherSource.withLock { told in
+                    defer { told = true }
+                    return !told
+                }
+                if isNews {
+                    logger.info("SIGHUP: \(other) is set: the file's apps are not read; restart to change them")
+                }
             } else {
                 try take(settings)
                 counts["ok"].add()

@@ -69,11 +69,19 @@ enum HubProcess {
                 operations.map { ListenAddress(host: address.host, port: $0.port) }
             })
         try onListening(addresses)
-        while health.obstacle() != nil, !stop.wait(timeout: .milliseconds(50)) {}
-        if !stop.isSet { try onReady(addresses) }
-        stop.wait()
-        endsSince = .read()
+        var limits = LimitLog(metrics.gateway, logger)
+        while health.obstacle() != nil, !stop.wait(timeout: .milliseconds(50)) { limits.look() }
+        let wasReady = !stop.isSet
+        if wasReady { try onReady(addresses) }
+        while !stop.wait(timeout: LimitLog.interval) { limits.look() }
         health.drains()
+        if wasReady, settings.drainPause > .zero {
+            logger.info("draining", metadata: ["pause": "\(SettingValues.brief(settings.drainPause))"])
+            // A second signal ends the process.
+            Thread.sleep(forTimeInterval: settings.drainPause / .seconds(1))
+        }
+        limits.tell()
+        endsSince = .read()
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
@@ -97,6 +105,9 @@ enum HubProcess {
         }
     }
 
+    /// Room for fewer connections than this is hardly meant.
+    private static let roomWarnedOf = 1_000
+
     private static func start(
         _ settings: Settings, _ tls: TLSServer?, _ courier: Courier, _ metrics: HubMetrics, _ logger: Logger
     ) throws -> Gateway {
@@ -105,7 +116,8 @@ enum HubProcess {
         // Clients must never take the descriptors that the database's connections need to come back.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
         if room < configuration.limits.connectionsMax {
-            logger.notice(
+            logger.log(
+                level: room < Self.roomWarnedOf ? .warning : .notice,
                 "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
                 metadata: ["connections": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
             configuration.limits.connectionsMax = room

@@ -18,7 +18,7 @@ import Testing
     @Test func appendsEveryKind() {
         var writer = ByteWriter()
         writer.append("literal ")
-        writer.append("string é " as String)
+        writer.append(utf8: "string é ")
         writer.append([0x41, 0x42])
         writer.append(SharedBytes.copy(" shared "))
         withBytes("raw ") { writer.append($0) }

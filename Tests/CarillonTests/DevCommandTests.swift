@@ -70,6 +70,20 @@ struct DevCommandTests {
         }
     }
 
+    @Test(arguments: ["unix:/tmp/hub.sock", "tls:127.0.0.1:0", "unix:/tmp/hub.sock,tls:127.0.0.1:0"])
+    func needsAPlaceInTheClear(_ listen: String) throws {
+        func settings(_ listen: String) throws -> Settings {
+            let files = listen.contains("tls:") ? ["--tls-certificate-files", "/a", "--tls-key-files", "/b"] : []
+            let sources = SettingsSources(arguments: ["--listen", listen] + files)
+            return try Settings(EffectiveSettings(sources, profile: .development))
+        }
+        let alone = try settings(listen)
+        let failure = #expect(throws: Failure.self) { try DevCommand.checkReachable(alone) }
+        #expect(failure?.status == .configuration)
+        #expect(failure?.description.contains("--listen \(listen),127.0.0.1:6001 ") == true)
+        try DevCommand.checkReachable(settings(listen + ",127.0.0.1:6001"))
+    }
+
     @Test func aBadConfigurationEndsWithItsOwnStatus() throws {
         let serve = try RunningCommand(["serve"])
         #expect(serve.end() == 78)

@@ -16,6 +16,8 @@ struct TailTests {
             ("ws://127.0.0.1:6001", "127.0.0.1", 6001, "", "127.0.0.1:6001"),
             ("ws://hub.example.org/", "hub.example.org", 80, "", "hub.example.org:80"),
             ("http://[::1]:7/ws/", "::1", 7, "/ws", "[::1]:7"),
+            ("wss://hub.example.org", "hub.example.org", 443, "", "hub.example.org:443"),
+            ("https://127.0.0.1:6443/", "127.0.0.1", 6443, "", "127.0.0.1:6443"),
         ] as [(String, String, UInt16, String, String)])
     func readsAddresses(_ url: String, _ host: String, _ port: UInt16, _ prefix: String, _ authority: String) throws {
         let address = try HubAddress(url)
@@ -23,9 +25,10 @@ struct TailTests {
         #expect(address.port == port)
         #expect(address.prefix == prefix)
         #expect(address.authority == authority)
+        #expect(address.usesTLS == (url.hasPrefix("wss") || url.hasPrefix("https")))
     }
 
-    @Test(arguments: ["", "127.0.0.1:6001", "wss://h:1", "ws://", "ws://:1", "ws://h:99999", "ws://h:1/a b"])
+    @Test(arguments: ["", "127.0.0.1:6001", "wsx://h:1", "ws://", "ws://:1", "ws://h:99999", "ws://h:1/a b"])
     func refusesAddresses(_ url: String) {
         #expect(throws: Failure.self) { try HubAddress(url) }
     }
@@ -181,7 +184,7 @@ private final class ScriptedHub {
         }
 
         mutating func text(_ text: String) {
-            add { writer in FrameWriter.appendText(to: &writer) { $0.append(text) } }
+            add { writer in FrameWriter.appendText(to: &writer) { $0.append(utf8: text) } }
         }
 
         mutating func ping(_ text: String) {

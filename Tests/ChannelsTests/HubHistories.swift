@@ -18,7 +18,15 @@ import Testing
         let quick = EngineFixture(limits: limits)
         var general = EngineFixture(limits: limits)
         general.readsCommonMessages = false
-        let names = Self.names + ["user.a.y", "user.a", "user.=61.x", "private-x", "user.a.z", "private-user.a.z"]
+        // The last ones are no names, but what may stand where the quick way looks for one.
+        let odd = [
+            #"user.a.x","channel":"user.a.x"#, #"user.a","user.a.x"#, #"user.\u0061.x"#, "user.a b.x", "user.é.x",
+        ]
+        let names =
+            Self.names + [
+                "user.a.y", "user.a", "user.=61.x", "user.=C3=A9.x", "private-x", "user.a.z", "private-user.a.z",
+            ]
+            + odd
         let app = Bool.random(using: &random) ? (quick.app, general.app) : (quick.otherApp, general.otherApp)
         let (one, other) = (quick.session(0, app: app.0), general.session(0, app: app.1))
         for _ in 0..<60 {

@@ -77,6 +77,16 @@ import Testing
         #expect(run(&home) { $0.join(join(4), from: 1, &$1) } == ["joined 1 4 at 6"])
     }
 
+    @Test func whoWaitedForOneStreamIsNotToldOfTheNext() {
+        var home = forgetful()
+        for slot in 1...3 as ClosedRange<UInt32> { _ = run(&home) { $0.join(join(slot), from: 0, &$1) } }
+        #expect(run(&home) { $0.positioned(stream, at: position(5), watch: 1, &$1) }.count == 3)
+        let other = StreamID(user: "v", topic: "adherence")
+        let name = StreamName(form: .user, stream: other)
+        #expect(run(&home) { $0.join(join(4, name), from: 0, &$1) } == ["watch 2"])
+        #expect(run(&home) { $0.positioned(other, at: position(7), watch: 2, &$1) } == ["joined 0 4 at 7"])
+    }
+
     @Test func eachNameInUseIsEncodedOnce() {
         var home = forgetful()
         _ = run(&home) { $0.join(join(1), from: 0, &$1) }

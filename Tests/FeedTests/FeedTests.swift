@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import Logging
+import Metrics
 import Postgres
 import Sync
 import TestDatabase
@@ -69,6 +70,23 @@ import Testing
             ])
         #expect(recorder.stream(bob)?.events.map(\.name) == ["item.created"])
         #expect(recorder.seenStatuses.last == .live)
+    }
+
+    /// Of a session that the hub's role may not look at.
+    @Test func anOpenWriterIsSeen() throws {
+        let other = try database.owner()
+        try other.execute("BEGIN; INSERT INTO app.item VALUES ('open', 'ann', 'x')")
+        let recorder = try record()
+        try recorder.waitForPosition(recorder.watch("ann"))
+        func seconds() throws -> Double {
+            var exposition = Exposition()
+            recorder.metrics.append(to: &exposition)
+            let text = String(decoding: exposition.bytes, as: UTF8.self)
+            let line = try #require(text.firstMatch(of: /\ncarillon_pg_oldest_writer_seconds (\S+)/))
+            return try #require(Double(line.1))
+        }
+        #expect(try eventually { try seconds() > 0.2 })
+        try other.execute("COMMIT")
     }
 
     /// Though nothing is put out that the count could come along with.

@@ -1,9 +1,10 @@
 import Bytes
-import Gateway
 import Glibc
 import TestSupport
 import Testing
 import WebSocket
+
+@testable import Gateway
 
 /// What no client should do: each has a limit, and whoever reaches it is stopped and counted. At the bound nothing happens.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct AbuseTests {
@@ -51,6 +52,40 @@ import WebSocket
         #expect(last == .close(4100))
         #expect(reached("limits.messagesPerSecond", metrics) == 1)
         try await lives(other)
+    }
+
+    private static func blanks(before text: String, _ bytes: Int) -> String {
+        String(repeating: " ", count: bytes - text.utf8.count) + text
+    }
+
+    /// One, and one more for each 4 KiB; also as it is when decompressed.
+    @Test(arguments: [(4_095, 1), (4_096, 2), (61_439, 15), (61_440, 16)])
+    func aLargeMessageIsSeveral(_ bytes: Int, _ cost: Int) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: 1, metrics: metrics) {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.messagesBurst = cost
+        }
+        let long = frames(Opcode.text, Self.blanks(before: Self.ping, bytes), 1)
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.sendRaw(long)
+        #expect(try await client.next() == Self.pong)
+        let (other, _) = try await TestClient.opened(port: fixture.port)
+        try await other.sendRaw(frames(Opcode.text, Self.ping, 1) + long)
+        #expect(try await other.next() == Self.pong)
+        #expect(try await other.next() == .close(4100))
+        #expect(reached("limits.messagesPerSecond", metrics) == 1)
+    }
+
+    /// The largest message can be afforded by whoever has sent nothing for long enough, however small the burst is.
+    @Test func theLargestMessageIsNoFlood() async throws {
+        let fixture = try await GatewayFixture(loops: 1) {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.messagesBurst = 1
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Self.blanks(before: Self.ping, 65_536))
+        #expect(try await client.next() == Self.pong)
     }
 
     @Test(arguments: [Opcode.ping, Opcode.pong]) func controlFramesAreBoundedInTime(_ opcode: UInt8) async throws {
@@ -185,6 +220,67 @@ import WebSocket
         #expect(reached(limit, metrics) == 2)
     }
 
+    @Test func whoIsGoneWithoutAWordIsCounted() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.timeouts.activity = .milliseconds(50)
+            $0.timeouts.pong = .milliseconds(50)
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        #expect(try await client.next() == .ping)
+        #expect(try await client.next() == .close(4201))
+        #expect(reached("pongTimeout", metrics) == 1)
+    }
+
+    @Test func largeMessagesAreCounted() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) { $0.limits.messageBytesMax = 100 }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        try await client.send(Self.blanks(before: Self.ping, 100))
+        #expect(try await client.next() == Self.pong)
+        #expect(reached("limits.messageBytes", metrics) == 0)
+        try await client.send(Self.blanks(before: Self.ping, 101))
+        #expect(try await client.next() == .close(1009))
+        #expect(reached("limits.messageBytes", metrics) == 1)
+    }
+
+    @Test func whoComesToAFullHubIsCounted() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.limits.connectionsMax = 1
+            $0.limits.refusalsMax = 1
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"hub_full\"} 0\n"))
+        let told = try TestClient(port: fixture.port)
+        while fixture.gateway.connectionCount < 2 { await Task.yield() }
+        let unheard = try TestClient(port: fixture.port)
+        #expect(try await unheard.next() == .end)
+        #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"hub_full\"} 2\n"))
+        #expect(metrics.text.contains("carillon_connections_shut_total 1\n"))
+        try await told.sendRaw(Self.request)
+        #expect(try await told.response().head.hasPrefix("HTTP/1.1 503 "))
+        try await lives(client)
+    }
+
+    /// A frame more than may wait for who does not read.
+    @Test func whoDoesNotReadIsCounted() async throws {
+        let hub = try await DrivenHub { $0.limits.sendQueueBytesMax = 1_000_000 }
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        // Far more than the kernel takes of what nobody reads.
+        for _ in 0..<64 { connection.queue(SharedBytes.copy(String(repeating: " ", count: 256 << 10))) }
+        hub.turn()
+        #expect(connection.phase != .open)
+        #expect(hub.metrics.overloads["send_queue_full"].count == 1)
+        let other = try hub.open()
+        let small = try #require(try hub.connection(of: other))
+        small.queue(SharedBytes.copy(String(repeating: " ", count: 1_000_000)))
+        hub.turn()
+        #expect(small.phase == .open, "at the bound")
+        #expect(hub.metrics.overloads["send_queue_full"].count == 1)
+    }
+
     @Test func whoSaysNothingIsCounted() async throws {
         let metrics = GatewayMetrics()
         let fixture = try await GatewayFixture(metrics: metrics) { $0.timeouts.handshake = .milliseconds(50) }
@@ -224,7 +320,13 @@ import WebSocket
 
     @Test(arguments: [
         (String(repeating: "A: b\r\n", count: 65), 431, "limits.headBytes"),
-        ("Content-Length: 99999999\r\n", 413, "bodyBytes"),
+        ("Content-Length: 99999999\r\n", 413, "limits.bodyBytes"),
+        // By what comes with its chunks, before any of the last one is awaited.
+        (
+            "Transfer-Encoding: chunked\r\n\r\n"
+                + String(repeating: "1;\(String(repeating: "x", count: 250))\r\na\r\n", count: 5_100) + "9EC00\r\n",
+            413, "limits.bodyBytes"
+        ),
     ])
     func largeRequestsAreCounted(_ fields: String, _ status: Int, _ limit: String) async throws {
         let metrics = GatewayMetrics()
@@ -236,5 +338,18 @@ import WebSocket
         #expect(status == 431 || body.contains("larger than limits.bodyBytes"))
         #expect(reached(limit, metrics) == 1)
         #expect(metrics.text.contains("carillon_http_responses_total{status=\"\(status)\"} 1\n"))
+    }
+
+    /// Of a user a body has 64 KiB, whatever `limits.bodyBytes` allows.
+    @Test(arguments: [(65_536, 404), (65_537, 413)])
+    func aUsersLargeBodyIsCounted(_ bytes: Int, _ status: Int) async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics)
+        let client = try TestClient(port: fixture.port)
+        let body = String(repeating: "x", count: bytes)
+        try await client.sendRaw("POST /pusher/user-auth HTTP/1.1\r\nHost: h\r\nContent-Length: \(bytes)\r\n\r\n")
+        try await client.sendRaw(body)
+        #expect(try await client.response().head.hasPrefix("HTTP/1.1 \(status) "))
+        #expect(reached("userBodyBytes", metrics) == (status == 413 ? 1 : 0))
     }
 }

@@ -27,6 +27,31 @@ import Testing
         #expect(count == 30, "never more than a burst")
     }
 
+    @Test func someCostMore() {
+        let rate = Rate(perSecond: 10, burst: 30)
+        var allowance = Allowance()
+        let now = Instant(nanoseconds: 1 << 50)
+        var isTaken = allowance.take(rate, at: now, cost: 17)
+        #expect(isTaken)
+        isTaken = allowance.take(rate, at: now, cost: 14)
+        #expect(!isTaken, "13 are left")
+        let count = taken(&allowance, rate, at: now)
+        #expect(count == 13, "what was refused has taken nothing")
+    }
+
+    /// However much something costs, whoever was quiet for long enough can afford it.
+    @Test(arguments: [30, 31, 1_000_000, Int(UInt32.max)]) func nothingCostsMoreThanThereIs(_ cost: Int) {
+        let rate = Rate(perSecond: 10, burst: 30)
+        var allowance = Allowance()
+        let now = Instant(nanoseconds: 1 << 50)
+        let isTaken = allowance.take(rate, at: now, cost: cost)
+        #expect(isTaken)
+        let count = taken(&allowance, rate, at: now)
+        #expect(count == 0)
+        let later = allowance.take(rate, at: now.advanced(by: .milliseconds(3_010)), cost: cost)
+        #expect(later)
+    }
+
     @Test func noBoundIsNone() {
         var allowance = Allowance()
         let count = taken(&allowance, Rate(perSecond: 0, burst: 1), at: Instant(nanoseconds: 5), tries: 10_000)

@@ -234,10 +234,10 @@ import WebSocket
     @Test func variantsAreSharedByLoops() {
         let metrics = CompressionMetrics()
         let loops = [LoopCompression(CompressionSettings(), metrics), LoopCompression(CompressionSettings(), metrics)]
-        let long = FrameWriter.text(capacity: 0) { $0.append(String(repeating: "a", count: 512)) }
+        let long = FrameWriter.text(capacity: 0) { $0.append(utf8: String(repeating: "a", count: 512)) }
         #expect(loops[0].variants(of: long) == nil, "nobody is there who wants it compressed")
         metrics.connections.add(1)
-        let short = FrameWriter.text(capacity: 0) { $0.append(String(repeating: "a", count: 500)) }
+        let short = FrameWriter.text(capacity: 0) { $0.append(utf8: String(repeating: "a", count: 500)) }
         #expect(loops[0].variants(of: short) == nil)
         guard let variants = loops[0].variants(of: long) else {
             Issue.record("no variants")

@@ -104,16 +104,51 @@ import Testing
         let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
         let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
         for _ in 0..<3 { #expect(isWelcome(census.arrived(from: proxy, at: start))) }
-        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == nil)
-        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == .addressFull)
-        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == .taken)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == .refused(.addressFull))
+        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == .taken)
         // A kept connection of the proxy's, used for one client after the other, and then for none.
-        #expect(census.moved(from: two, to: proxy, at: start, begins: true) == nil)
-        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == nil)
+        #expect(census.moved(from: two, to: proxy, at: start, begins: true) == .taken)
+        #expect(census.moved(from: proxy, to: two, at: start, begins: true) == .taken)
         census.left(one, loop: 0, wasRefused: false)
-        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == nil)
+        #expect(isWelcome(census.arrived(from: proxy, at: start)))
+        #expect(census.moved(from: proxy, to: one, at: start, begins: true) == .taken, "who is refused takes no room")
+        census.left(one, loop: 0, wasRefused: true)
         for left in [one, two] { census.left(left, loop: 0, wasRefused: false) }
         #expect(census.total == 0)
+    }
+
+    /// No more of one client's may be held to be told why not than where it comes by itself.
+    @Test func theRefusedBehindAProxyAreBounded() throws {
+        let limits = limits {
+            $0.connectionsPerAddressMax = 1
+            $0.refusalsPerAddressMax = 2
+            $0.addressConnectsPerSecond = 1
+            $0.addressConnectsBurst = 1
+        }
+        let proxy = try address("10.0.0.1")
+        let trusted = TrustedPeers([try #require(AddressRange("10.0.0.1"))])
+        let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
+        let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
+        for _ in 0..<6 { #expect(isWelcome(census.arrived(from: proxy, at: start))) }
+        func move(_ peer: PeerAddress, _ client: PeerAddress) -> ConnectionCensus.Move {
+            census.moved(from: peer, to: client, at: start, begins: true)
+        }
+        #expect(move(proxy, one) == .taken)
+        #expect(move(proxy, one) == .refused(.addressFull))
+        // Over the connection that counts as its own it is too fast, and then of those who are told.
+        #expect(move(one, one) == .refused(.addressFast))
+        #expect(move(proxy, one) == .ended(.addressFast), "none of its is there but to be told")
+        #expect(move(proxy, two) == .taken, "others are not held up")
+        #expect(move(proxy, two) == .refused(.addressFull))
+        for _ in 0..<2 { census.left(one, loop: 0, wasRefused: true) }
+        #expect(move(proxy, one) == .refused(.addressFast))
+        census.left(one, loop: 0, wasRefused: true)
+        census.left(two, loop: 0, wasRefused: true)
+        census.left(two, loop: 0, wasRefused: false)
+        census.left(proxy, loop: 0, wasRefused: false)
+        #expect(census.total == 0)
+        #expect(isWelcome(census.arrived(from: one, at: start.advanced(by: .seconds(60)))))
     }
 
     /// A proxy keeps its connections, and sends the requests of many over each: none of those is a connection.
@@ -127,15 +162,15 @@ import Testing
         let census = ConnectionCensus(loops: 1, limits: limits, trusted: trusted)
         let (one, two) = (try address("192.0.2.1"), try address("192.0.2.2"))
         #expect(isWelcome(census.arrived(from: proxy, at: start)))
-        #expect(census.moved(from: proxy, to: one, at: start, begins: false) == nil)
+        #expect(census.moved(from: proxy, to: one, at: start, begins: false) == .taken)
         for _ in 0..<10 {
-            #expect(census.moved(from: one, to: two, at: start, begins: false) == nil)
-            #expect(census.moved(from: two, to: one, at: start, begins: false) == nil)
+            #expect(census.moved(from: one, to: two, at: start, begins: false) == .taken)
+            #expect(census.moved(from: two, to: one, at: start, begins: false) == .taken)
         }
         // An upgrade is one, also over the connection that had a request of the same client's.
-        for _ in 0..<2 { #expect(census.moved(from: one, to: one, at: start, begins: true) == nil) }
-        #expect(census.moved(from: one, to: one, at: start, begins: true) == .addressFast)
-        #expect(census.moved(from: one, to: two, at: start, begins: true) == nil, "others are not held up")
+        for _ in 0..<2 { #expect(census.moved(from: one, to: one, at: start, begins: true) == .taken) }
+        #expect(census.moved(from: one, to: one, at: start, begins: true) == .refused(.addressFast))
+        #expect(census.moved(from: one, to: two, at: start, begins: true) == .taken, "others are not held up")
         census.left(two, loop: 0, wasRefused: false)
         #expect(census.total == 0)
     }

@@ -81,6 +81,46 @@ import Testing
         #expect(hub.facts("news").subscriptionCount == 1)
     }
 
+    private static func tls() throws -> TLSServer {
+        let folder = try CertificateFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let pair = try folder.make("one", hosts: ["localhost"])
+        return try TLSServer(.init(certificates: [.init(certificate: pair.certificate, key: pair.key)]))
+    }
+
+    /// A newcomer who is looked at before his hello has come takes no handshake's place, and stands in no line; one whose
+    /// hello is there begins.
+    @Test func aSilentNewcomerBeginsNoHandshake() async throws {
+        let tls = try Self.tls()
+        let hub = try await DrivenHub(eventsPerWait: 1) {
+            $0.tls = tls
+            $0.limits.tlsHandshakesMax = 1
+            $0.limits.tlsHandshakesWaitingMax = 1
+        }
+        let settled = try hub.open()
+        settled.send(#"{"event":"pusher:ping","data":{}}"#)
+        try hub.turn { hub.loops[0].isCrowded }
+        hub.clients[0].newcomers = []
+        let silent = try (0..<3).map { _ in try hub.newPeer(isSilent: true) }
+        try hub.wait {
+            hub.clients[0].overtake()
+            return hub.clients[0].newcomers.count == silent.count
+        }
+        hub.clients[0].overtake()
+        #expect(hub.metrics.tls.underWay.level == 0)
+        #expect(hub.metrics.tls.delayed.count == 0)
+        #expect(hub.metrics.tls.failures["shed"].count == 0)
+        silent[2].begin()
+        try hub.wait {
+            hub.clients[0].overtake()
+            return hub.metrics.tls.underWay.level == 1
+        }
+        for peer in silent[..<2] { peer.go(byReset: false) }
+        try hub.turn { try silent[2].socketID() != nil }
+        try hub.turn { hub.census.total == 2 }
+        #expect(hub.metrics.tls.failures["closed"].count == 0, "they never tried")
+    }
+
     @Test(arguments: [(128, 0), (129, 1)]) func soManyNewcomersOvertake(_ count: Int, first: Int) async throws {
         let hub = try await DrivenHub(eventsPerWait: 1)
         let peers = try (0..<count).map { _ in try hub.open() }
@@ -241,10 +281,12 @@ import Testing
     }
 
     /// What came before the end counts, also where the end is first met by what is sent.
-    @Test(arguments: [true, false]) func whatWasSaidBeforeTheEndCounts(_ metBySending: Bool) async throws {
+    @Test(arguments: [true, false], [false, true])
+    func whatWasSaidBeforeTheEndCounts(metBySending: Bool, usesTLS: Bool) async throws {
         var features = AppFeatures()
         features.clientEvents = true
-        let hub = try await hub(features: features)
+        let tls = usesTLS ? try Self.tls() : nil
+        let hub = try await hub(features: features) { $0.tls = tls }
         let (dead, alive) = (try hub.subscribed(to: "private-a"), try hub.subscribed(to: "private-a"))
         let connection = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
         // Without a turn of the hub between this and what it sends to that socket.

@@ -19,6 +19,7 @@ final class DrivenHub {
     let metrics = GatewayMetrics()
     let credentials = AppCredentials(key: "key", secret: "secret")
     private let socket: ListeningSocket
+    private let usesTLS: Bool
 
     var census: ConnectionCensus { context.census }
     var app: App { context.firstApps.table.apps[0] }
@@ -51,7 +52,8 @@ final class DrivenHub {
         self.loops = loops
         clients = loops.enumerated().map { ClientLoop($0, on: $1, context) }
         socket = try ListeningSocket(host: "127.0.0.1", port: 0)
-        try clients[0].listen(on: socket, usesTLS: false)
+        usesTLS = configuration.tls != nil
+        try clients[0].listen(on: socket, usesTLS: usesTLS)
     }
 
     deinit {
@@ -88,17 +90,27 @@ final class DrivenHub {
         return found
     }
 
+    /// The hub's end of the peer's connection, while it is a WebSocket in use.
+    func connection(of peer: DrivenPeer) throws -> Connection? {
+        let id = try peer.socketID()
+        return connections.first { $0.session?.socketID == id && id != nil }
+    }
+
     /// Turns until all of these peers' connections are marked, or closed already.
     func turnUntilMarked(left open: Int) throws {
         try turn { connections.count { !$0.hasEnded } == open }
     }
 
-    /// A client that has asked for a WebSocket.
-    func newPeer() throws -> DrivenPeer { try DrivenPeer(port: socket.port) }
+    var port: UInt16 { socket.port }
 
-    /// A WebSocket, its greeting read.
-    func open() throws -> DrivenPeer {
-        let peer = try newPeer()
+    /// A client that has asked for a WebSocket, or that has said nothing yet. `fields`: further lines of the request.
+    func newPeer(isSilent: Bool = false, fields: String = "") throws -> DrivenPeer {
+        try DrivenPeer(port: port, usesTLS: usesTLS, isSilent: isSilent, fields: fields)
+    }
+
+    /// A WebSocket, its greeting read. `fields`: further lines of the request.
+    func open(fields: String = "") throws -> DrivenPeer {
+        let peer = try newPeer(fields: fields)
         try turn { try peer.socketID() != nil }
         return peer
     }
@@ -140,6 +152,11 @@ final class DrivenHub {
 /// A client of a `DrivenHub`: nothing here waits.
 final class DrivenPeer {
     private var descriptor: Int32
+    private let wire: TLSWire?
+    private let tls: TLSSession?
+    /// Further lines of its request.
+    private let fields: String
+    private var hasAsked = false
     private var buffer: [UInt8] = []
     private var reader = MessageReader(role: .client)
     private var isUpgraded = false
@@ -147,7 +164,8 @@ final class DrivenPeer {
     /// The code of the hub's close frame, once it has come.
     private(set) var closeCode: UInt16?
 
-    init(port: UInt16) throws {
+    init(port: UInt16, usesTLS: Bool = false, isSilent: Bool = false, fields: String = "") throws {
+        self.fields = fields
         guard let connected = Loopback.connection(to: port) else {
             throw TestClient.Failure(reason: "connect: \(errno)")
         }
@@ -155,10 +173,25 @@ final class DrivenPeer {
         // What is sent is on its way when the peer goes, a reset or not.
         var on: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &on, 4)
+        wire = usesTLS ? try TLSWire() : nil
+        tls = try wire.map { try TLSClient().session(host: "localhost", on: $0) }
+        // What reads through TLS must not wait.
+        if usesTLS { _ = fcntl(descriptor, F_SETFL, O_NONBLOCK) }
+        if !isSilent { begin() }
+    }
+
+    /// Says its first words.
+    func begin() {
+        if let tls { _ = tls.start(descriptor) } else { ask() }
+    }
+
+    private func ask() {
+        hasAsked = true
         write(
             Array(
                 ("GET /app/key?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").utf8))
+                    + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\(fields)\r\n")
+                    .utf8))
     }
 
     deinit {
@@ -183,7 +216,15 @@ final class DrivenPeer {
         write(writer.array)
     }
 
-    private func write(_ bytes: [UInt8]) {
+    /// Says that it sends no more.
+    func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    func write(_ bytes: [UInt8]) {
+        if let tls {
+            _ = bytes.withUnsafeBytes { tls.seal($0) }
+            _ = tls.send(descriptor)
+            return
+        }
         _ = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
     }
 
@@ -200,13 +241,22 @@ final class DrivenPeer {
         return Array(hello[start...].prefix { $0 != "\\" }.utf8).withUnsafeBytes { SocketID($0) }
     }
 
+    private func received(_ chunk: inout [UInt8]) -> Int {
+        guard let tls else { return recv(descriptor, &chunk, chunk.count, Int32(MSG_DONTWAIT)) }
+        guard case .bytes(let count) = chunk.withUnsafeMutableBytes({ tls.receive(descriptor, into: $0) }) else {
+            return 0
+        }
+        return count
+    }
+
     private func read() throws {
         var chunk = [UInt8](repeating: 0, count: 65_536)
         while descriptor >= 0 {
-            let count = recv(descriptor, &chunk, chunk.count, Int32(MSG_DONTWAIT))
+            let count = received(&chunk)
             guard count > 0 else { break }
             buffer += chunk[..<count]
         }
+        if let tls, tls.isEstablished, !hasAsked { ask() }
         if !isUpgraded {
             let end = Array("\r\n\r\n".utf8)
             guard let head = buffer.firstRange(of: end) else { return }

@@ -29,6 +29,10 @@ import Testing
     /// As of what the engine keeps (`IdleSizeTests`).
     @Test func aConnectionStaysSmall() { #expect(instanceBytes(of: Connection.self) <= 168) }
 
+    /// In whose place its session and two of what is kept for each stream come to lie, where many connect at once: 144, 64
+    /// and 64 bytes with the allocator's own. What a larger one leaves over nobody has a use for.
+    @Test func aConversationLeavesNoHole() { #expect(instanceBytes(of: HTTPConversation.self) <= 264) }
+
     /// Of many loops, each has room for what one connection may have queued, and no less than its share.
     @Test(arguments: [(1, 256), (8, 32), (32, 8), (33, 8), (64, 8)])
     func aLoopHasRoomForOneQueue(_ loops: Int, _ megabytes: Int) throws {

@@ -1,8 +1,10 @@
 import Foundation
 import Gateway
+import Glibc
 import Reactor
 import TestSupport
 import Testing
+import WebSocket
 
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct ListenerTests {
     private static let ping = #"{"event":"pusher:ping","data":{}}"#
@@ -40,6 +42,34 @@ import Testing
         await fixture.end().value
         #expect(!FileManager.default.fileExists(atPath: path), "the socket's file goes with the hub")
         for client in clients { #expect(try await client.next() == .close(4200)) }
+    }
+
+    /// As soon as clients are told to come back, and while their answers are awaited: a successor has the places by then, and
+    /// keeps them.
+    @Test func aHubThatEndsListensNoMore() async throws {
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).sock"
+        let fixture = try await GatewayFixture {
+            $0.listeners = [
+                ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0)),
+                ListenerConfiguration(.unix(path: path, mode: 0o600)),
+            ]
+            $0.timeouts.close = .seconds(60)
+        }
+        let (client, _) = try await TestClient.opened(port: fixture.port)
+        let end = fixture.end()
+        #expect(try await client.next() == .close(4200))
+        #expect(Loopback.connection(to: fixture.port) == nil, "nobody listens")
+        #expect(errno == ECONNREFUSED)
+        #expect(!FileManager.default.fileExists(atPath: path))
+        let places = fixture.gateway.places
+        let successor = try await GatewayFixture { $0.listeners = places.map { ListenerConfiguration($0) } }
+        #expect(fixture.gateway.connectionCount == 1, "the old one has still to end")
+        try await client.send(Opcode.close, [0x10, 0x68])
+        await end.value
+        for other in [try TestClient(port: successor.port), try TestClient(path: path)] {
+            try await other.upgrade()
+            _ = try await other.next()
+        }
     }
 
     private func forwarded(_ address: String) -> String { "X-Forwarded-For: \(address)\r\n" }
@@ -97,6 +127,33 @@ import Testing
         try await first.upgrade(fields: forwarded("192.0.2.1"))
         #expect(try await ask("192.0.2.1") == "HTTP/1.1 429")
         #expect(try await kept.next() == .end)
+    }
+
+    /// However long the proxy leaves them open: beyond the bound they are told, and closed.
+    @Test func theRefusedBehindAProxyAreHeldInNumber() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics) {
+            $0.trustedPeers = TrustedPeers([AddressRange("127.0.0.1")].compactMap { $0 })
+            $0.limits.connectionsPerAddressMax = 1
+            $0.limits.refusalsPerAddressMax = 2
+            $0.timeouts.close = .seconds(600)
+        }
+        let first = try TestClient(port: fixture.port)
+        try await first.upgrade(fields: forwarded("192.0.2.1"))
+        var refused: [TestClient] = []
+        for _ in 0..<5 {
+            let client = try TestClient(port: fixture.port)
+            let failure = await #expect(throws: TestClient.Failure.self) {
+                try await client.upgrade(fields: forwarded("192.0.2.1"))
+            }
+            #expect(failure?.reason.hasPrefix("HTTP/1.1 429 ") == true)
+            refused.append(client)
+        }
+        #expect(eventually { fixture.gateway.connectionCount == 3 }, "one, and two who are told why not")
+        #expect(metrics.text.contains("carillon_connections_refused_total{reason=\"address_full\"} 5\n"))
+        let other = try TestClient(port: fixture.port)
+        try await other.upgrade(fields: forwarded("192.0.2.2"))
+        withExtendedLifetime((first, refused)) {}
     }
 
     @Test func oneThatCannotBeHadEndsTheStart() async throws {

@@ -168,6 +168,7 @@ import Testing
             $0.limits.pullQueueBytesMax = 64 << 10
             // It reads when the others have, which takes a busy machine a while.
             $0.timeouts.stalled = .seconds(600)
+            $0.timeouts.unacked = .seconds(600)
             $0.timeouts.activity = .seconds(600)
         }
         let healthy = [try await device(fixture), try await device(fixture)]
@@ -192,7 +193,7 @@ import Testing
         let fixture = try await fixture {
             $0.limits.pullQueueBytesMax = 64 << 10
             // Long for a healthy reader on a busy machine.
-            $0.timeouts.stalled = .seconds(3)
+            $0.timeouts.stalled = .seconds(10)
         }
         let healthy = try await device(fixture)
         let stalled = try await device(fixture, receiveBuffer: 4_096)

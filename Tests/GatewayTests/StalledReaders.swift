@@ -26,7 +26,7 @@ final class StalledReaders {
     private static func opening(_ token: String, _ channel: String) -> [UInt8] {
         var writer = ByteWriter(capacity: 512)
         writer.append(
-            "GET /app/key?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            utf8: "GET /app/key?protocol=7 HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
                 + "Authorization: Bearer \(token)\r\n\r\n")
         let subscribe = Array(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#.utf8)

@@ -176,6 +176,29 @@ import WebSocket
         try wait("the connection ends") { hub.gateway.connectionCount == 0 }
     }
 
+    /// Nor are messages, more than one turn has room for: the socket has nothing more to tell by then.
+    @Test func messagesBeforeAFarewellAreAnswered() async throws {
+        let hub = try await hub(loops: 1)
+        let client = try client(hub)
+        #expect(try client.handshake())
+        try client.upgrade()
+        let count = 1_000
+        var writer = ByteWriter()
+        for _ in 0..<count {
+            Array(ping.utf8).withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: 7, to: &writer) }
+        }
+        // One read brings all of it, the farewell too.
+        for part in stride(from: 0, to: writer.array.count, by: TLSWire.recordBytes) {
+            let bytes = writer.array[part..<min(part + TLSWire.recordBytes, writer.array.count)]
+            #expect(bytes.withUnsafeBytes { client.tls.seal($0) })
+        }
+        client.tls.finishSending(client.descriptor)
+        var answers = 0
+        while answers < count, try client.text() == pong { answers += 1 }
+        #expect(answers == count)
+        try wait("the connection ends") { hub.gateway.connectionCount == 0 }
+    }
+
     /// The bytes of a client's hello.
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]

@@ -12,7 +12,7 @@ import WebSocket
         var writer = ByteWriter()
         var bounds = [0]
         for (number, length) in lengths.enumerated() {
-            FrameWriter.appendText(to: &writer) { $0.append(String(repeating: "\(number % 10)", count: length)) }
+            FrameWriter.appendText(to: &writer) { $0.append(utf8: String(repeating: "\(number % 10)", count: length)) }
             bounds.append(writer.count)
         }
         return (writer.finish(), bounds)

@@ -113,7 +113,7 @@ import Testing
     /// Far more than a socket takes at once, to somebody who begins to read late.
     @Test func longTextsComeWhole() async throws {
         let families = 60_000
-        try await withServer(Health(), Counted(families: families)) { port in
+        try await withServer(Health(), Counted(families: families), exchangeTime: .seconds(600)) { port in
             let answer = try await Visitor.ask(port, "/metrics")
             #expect(answer.body.split(separator: "\n").count == families * 3)
         }
@@ -146,7 +146,7 @@ import Testing
     /// held open to keep others out.
     @Test(arguments: ["", "GET /liv", "GET /livez HTTP/1.0\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n"])
     func atTheBoundTheOldestGoes(said: String) async throws {
-        try await withServer(Health(), Counted(families: 10_000), exchangeTime: .seconds(60)) { port in
+        try await withServer(Health(), Counted(families: 10_000), exchangeTime: .seconds(600)) { port in
             let idlers = try (0..<OperationsLimits.connectionsMax).map { _ in
                 let visitor = try Visitor(port: port)
                 try visitor.send(said)

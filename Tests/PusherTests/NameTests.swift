@@ -1,7 +1,8 @@
 import Bytes
-import Pusher
 import TestSupport
 import Testing
+
+@testable import Pusher
 
 @Suite(.timeLimit(.minutes(15))) struct NameTests {
     @Test(
@@ -55,14 +56,19 @@ import Testing
             id.append(to: &writer)
             #expect(writer.string == id.string)
             #expect(writer.count <= 21)
+            #expect(id.withText { $0.string } == id.string)
             #expect(withBytes(id.string) { SocketID($0) } == id, "seed \(random.seed)")
         }
         #expect(SocketID(random: 0).string == "0.0")
         #expect(SocketID(random: .max).string == "4294967295.4294967295")
+        for bits in [0, .max] as [UInt64] {
+            #expect(SocketID(random: bits).withText { $0.string } == SocketID(random: bits).string)
+        }
         // Of others' making.
         let longest = "9007199254740991.9007199254740991"
         let id = try #require(withBytes(longest) { SocketID($0) })
         #expect(id.string == longest)
+        #expect(id.withText { $0.string } == longest)
         var writer = ByteWriter()
         id.append(to: &writer)
         #expect(writer.string == longest)

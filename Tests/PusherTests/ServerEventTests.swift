@@ -28,7 +28,7 @@ import Testing
         #expect(
             write {
                 ServerEvent.subscriptionSucceeded(
-                    channel: { $0.append(channel.string) }, epoch: "e1", offset: 1288, to: &$0)
+                    channel: { $0.append(utf8: channel.string) }, epoch: "e1", offset: 1288, to: &$0)
             }
                 == #"{"event":"pusher_internal:subscription_succeeded","channel":"user.1.adherence","data":"{\"sync\":{\"epoch\":\"e1\",\"offset\":1288}}"}"#
         )

@@ -68,9 +68,10 @@ private final class Owner: EventSource {
         #expect(calls == 1 && loop.isCrowded)
         #expect(mail == [1])
         #expect(witnesses.contains { $0.seen.isEmpty })
-        for witness in witnesses.dropFirst() { loop.setInterest(witness, []) }
+        for witness in witnesses { loop.setInterest(witness, []) }
         loop.tick(waitingAtMost: .zero)
-        #expect(calls == 1 && !loop.isCrowded)
+        #expect(calls == 1 && !loop.isCrowded, "at most the wake-up for the mail that was taken")
+        #expect(mail == [1])
     }
 
     @Test func anUnwatchedSourceIsStillItsLoops() throws {
@@ -185,6 +186,33 @@ private final class Owner: EventSource {
         #expect(early.seen == ["deadline"])
     }
 
+    /// A source that wants to be looked at in the past.
+    private final class Hasty: EventSource {
+        unowned let loop: EventLoop
+        var looks = 0
+
+        init(_ loop: EventLoop) { self.loop = loop }
+
+        override func deadlineReached() {
+            looks += 1
+            // So that the test ends where the loop would not.
+            if looks < 1_000_000 { loop.setDeadline(self, loop.now) }
+        }
+    }
+
+    @Test func aDeadlineSetInThePastHoldsUpNobody() throws {
+        let loop = try EventLoop()
+        let (hasty, other) = (Hasty(loop), Witness())
+        try loop.add(hasty)
+        try loop.add(other)
+        loop.setDeadline(hasty, loop.now)
+        loop.setDeadline(other, loop.now.advanced(by: .milliseconds(1)))
+        loop.tick(waitingAtMost: .zero)
+        #expect(hasty.looks <= 2, "there were two deadlines")
+        while other.seen.isEmpty, hasty.looks < 1_000_000 { loop.tick(waitingAtMost: .zero) }
+        #expect(other.seen == ["deadline"])
+    }
+
     @Test func aDirtySourceEndsItsTickOnce() throws {
         let loop = try EventLoop()
         let witness = Witness()
@@ -218,7 +246,7 @@ private final class Owner: EventSource {
             loop.setDeadline(victim, Instant(nanoseconds: 0))
             loop.markDirty(victim)
         }
-        remover.whenReady = { _ in
+        remover.whenReady = { [unowned loop] _ in
             guard let doomed = victim else { return }
             loop.remove(doomed)
             victim = nil
@@ -259,7 +287,7 @@ private final class Owner: EventSource {
         let thread = try LoopThread(name: "test", handle: handle) { loop in
             loop.attach(mailbox) { message in
                 received.withLock { $0.append(message) }
-                if message == 20_000 { loop.handle.stop() }
+                if message == 20_000 { handle.stop() }
             }
             return nil
         }
@@ -274,7 +302,7 @@ private final class Owner: EventSource {
         let received = Atomic<Int>(0)
         let thread = try LoopThread(name: "test", handle: handle) { loop in
             loop.attach(mailbox) { _ in
-                if received.add(1, ordering: .relaxed).newValue == 4_000 { loop.handle.stop() }
+                if received.add(1, ordering: .relaxed).newValue == 4_000 { handle.stop() }
             }
             return nil
         }
@@ -288,6 +316,49 @@ private final class Owner: EventSource {
         for sender in senders { sender.join() }
         thread.join()
         #expect(received.load(ordering: .relaxed) == 4_000)
+    }
+
+    /// The eventfd is never read: what has been told must not be told again, or the loop would spin.
+    @Test func aLoopWithoutMailWaits() throws {
+        let handle = try LoopHandle()
+        let loop = try EventLoop(handle: handle)
+        let mailbox = Mailbox<Int>(handle)
+        var mail: [Int] = []
+        loop.attach(mailbox) { mail.append($0) }
+        for number in 0..<3 {
+            mailbox.post(number)
+            loop.tick(waitingAtMost: .seconds(5))
+            #expect(mail.count == number + 1)
+            let began = Instant.read()
+            loop.tick(waitingAtMost: .milliseconds(20))
+            #expect(Instant.read().duration(since: began) >= .milliseconds(15), "message \(number) woke it twice")
+        }
+    }
+
+    /// Nor read, it must tell of every write: a message posted to a loop that waits is there long before the pulse, each time.
+    @Test func everyMessageWakesALoopThatWaits() throws {
+        let handle = try LoopHandle()
+        let loop = try EventLoop(handle: handle)
+        let mailbox = Mailbox<Int>(handle)
+        var mail: [Int] = []
+        loop.attach(mailbox) { mail.append($0) }
+        loop.tick(waitingAtMost: .zero)
+        let taken = Atomic<Int>(0)
+        let sender = try LoopThread(name: "sender") { sender in
+            for number in 0..<200 {
+                while taken.load(ordering: .acquiring) < number { sched_yield() }
+                mailbox.post(number)
+            }
+            sender.handle.stop()
+            return nil
+        }
+        for number in 0..<200 {
+            // Once: without its wake-up the message would lie there, and the tick end without it.
+            loop.tick(waitingAtMost: .seconds(60))
+            #expect(mail.count == number + 1)
+            taken.store(number + 1, ordering: .releasing)
+        }
+        sender.join()
     }
 
     /// A connection to a database, still connecting when its loop was stopped, kept that database from ending.

@@ -15,6 +15,12 @@ import Testing
         #expect(PeerAddress("2001:db8::5")?.isIPv4 == false)
     }
 
+    @Test(arguments: ["1.2.3.4", "255.0.0.1", "2001:db8::5", "::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"])
+    func isWrittenAsItIsRead(_ text: String) {
+        #expect(PeerAddress(text)?.description == text)
+        #expect(PeerAddress.unix.description == "unix")
+    }
+
     @Test(
         arguments: [
             "", " ", "1", "1.2.3", "1.2.3.4.5", "256.1.1.1", "01.2.3.4x", "[::1]", "::1%eth0", ":::", "1.2.3.4:5",

@@ -207,6 +207,47 @@ import Testing
         #expect(complaint(one.certificate, junk).hasPrefix("\(junk): holds no private key"))
     }
 
+    /// What OpenSSL has one word for, or another one.
+    @Test func whatIsWrongWithAFileIsSaidWithWhatToDo() throws {
+        func complaint(_ certificate: String, _ key: String) -> String {
+            let error = #expect(throws: TLSError.self) {
+                try TLSServer(.init(certificates: [.init(certificate: certificate, key: key)]))
+            }
+            #expect(ERR_peek_error() == 0)
+            return error?.description ?? ""
+        }
+        func joined(_ name: String, _ pairs: CertificateFolder.Pair...) throws -> String {
+            try folder.write(try pairs.flatMap { try folder.read($0.certificate) }, to: name)
+        }
+        let weak = try folder.make("weak", hosts: ["one"], kind: .rsa1024)
+        let (leaf, other) = (try folder.make("leaf", hosts: ["one"]), try folder.make("other", hosts: ["two"]))
+        let root = try folder.make("root", hosts: ["ca"], kind: .rsa2048)
+        #expect(
+            complaint(weak.certificate, weak.key) == """
+                \(weak.certificate): the certificate's key of 1024 bits is too weak, and clients refuse it; get one for a \
+                key of RSA with 2048 bits or more, or of P-256
+                """)
+        let behind = try joined("behind.pem", leaf, weak)
+        #expect(
+            complaint(behind, leaf.key).hasPrefix("\(behind): the key of a certificate after the first is too weak"))
+        for first in [other, root] {
+            // Of the leaf's kind, and of another.
+            let disordered = try joined("disordered.pem", first, leaf)
+            #expect(
+                complaint(disordered, leaf.key) == """
+                    \(disordered): the certificate of the key in \(leaf.key) is number 2 in it; put it first, and after it those \
+                    between it and its root
+                    """)
+        }
+        let all = try joined("all.pem", leaf, root)
+        #expect(try TLSServer(.init(certificates: [.init(certificate: all, key: leaf.key)])).certificates.count == 1)
+        #expect(complaint(all, other.key) == "\(other.key): is not the key of the certificate in \(all)")
+        let stranger = complaint(leaf.certificate, root.key)
+        #expect(stranger == "\(root.key): is not the key of the certificate in \(leaf.certificate)")
+        let locked = try folder.lock(leaf.key, "locked.key")
+        #expect(complaint(leaf.certificate, locked).hasPrefix("\(locked): this key has a password"))
+    }
+
     @Test func theOperatorIsWarned() throws {
         let soon = try folder.make("soon", hosts: ["soon"], days: 3)
         let late = try folder.make("late", hosts: ["late"], days: 90)

@@ -164,7 +164,76 @@ import Testing
         #expect(answer.first == 0x15)
     }
 
-    /// A peer may ask for new keys over and over, each time making us answer, and read nothing.
+    /// A hello that says it is longer than any is ends the handshake before OpenSSL takes as much memory: the first one, and
+    /// the one that is asked for where the client has guessed the wrong group.
+    @Test(arguments: [false, true], [0, 1]) func aHelloIsBounded(isSecond: Bool, past: Int) throws {
+        let world = try world()
+        if isSecond {
+            offerGroups("P-521:P-256", world.client)
+            _ = world.client.start(world.clientSocket)
+            world.toServer(world.sentByClient()[...])
+            #expect(!world.sentByServer().isEmpty, "another hello is asked for")
+        }
+        let length = HelloWatch.helloBytesMax + past
+        world.toServer([0x16, 3, 1, 0, 4, 1, UInt8(length >> 16), UInt8(length >> 8 & 0xff), UInt8(length & 0xff)])
+        #expect(world.server.failure == (past == 0 ? nil : .longHello))
+        #expect(world.serverResult == (past == 0 ? .wouldBlock : .failed(EPROTO)))
+        #expect(ERR_peek_error() == 0)
+    }
+
+    @Test func anotherHelloMayBeAskedFor() throws {
+        let world = try world()
+        offerGroups("P-521:P-256", world.client)
+        world.settle()
+        #expect(world.server.isEstablished && world.client.isEstablished)
+    }
+
+    private func offerGroups(_ names: String, _ client: TLSSession) {
+        client.withOpenSSL { ssl in
+            var names = Array(names.utf8CString)
+            _ = SSL_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, &names)
+        }
+    }
+
+    /// So many new keys may be asked for in what is read at a time, and not one more: of what follows nothing is looked at.
+    @Test func keyUpdatesAreBounded() throws {
+        let world = try world { $0.oldest = .tls13 }
+        world.settle()
+        func ask(_ count: Int) {
+            for _ in 0..<count { updateKeys(world.client) }
+            #expect(seal("after", world.client) && world.client.send(world.clientSocket) == .all)
+            world.toServer(world.sentByClient()[...])
+        }
+        for round in 1...3 {
+            ask(TLSSession.keyUpdatesMax)
+            #expect(world.server.failure == nil)
+            #expect(world.serverRead.count == 5 * round)
+            world.toClient(world.sentByServer()[...])
+            #expect(seal("answer", world.server) && world.server.send(world.serverSocket) == .all)
+            world.toClient(world.sentByServer()[...])
+            #expect(world.clientRead.count == 6 * round, "under the new keys")
+        }
+        #expect(seal("none", world.client) && world.client.send(world.clientSocket) == .all)
+        world.toServer(world.sentByClient()[...])
+        #expect(world.server.keyUpdates == 0, "of the latest read")
+        let answers = world.sentByServer()
+        ask(1_000)
+        #expect(world.server.keyUpdates == TLSSession.keyUpdatesMax + 1)
+        #expect(world.server.failure == .malformed)
+        #expect(world.serverResult == .failed(EPROTO))
+        #expect(world.serverRead.count == 5 * 3 + 4)
+        #expect(answers.isEmpty && world.sentByServer().count < 30 * (TLSSession.keyUpdatesMax + 1))
+        #expect(ERR_peek_error() == 0)
+    }
+
+    private func updateKeys(_ client: TLSSession) {
+        client.withOpenSSL { ssl in
+            _ = SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED)
+            _ = SSL_do_handshake(ssl)
+        }
+    }
+
+    /// A peer may ask for new keys over and over, a few at a time, each time making us answer, and read nothing.
     @Test func answersToKeyUpdatesAreBounded() throws {
         let world = try world { $0.oldest = .tls13 }
         world.settle()
@@ -173,15 +242,12 @@ import Testing
         var rounds = 0
         while world.server.failure == nil, case .wouldBlock = world.serverResult, rounds < 20_000 {
             rounds += 1
-            world.client.withOpenSSL { ssl in
-                _ = SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED)
-                _ = SSL_do_handshake(ssl)
-            }
+            updateKeys(world.client)
             _ = world.client.send(world.clientSocket)
             world.toServer(world.sentByClient()[...])
         }
-        // OpenSSL counts key updates too, and gives up on its own after some.
         #expect(rounds < 20_000)
+        #expect(world.server.unsentBytes <= TLSSession.unsentBytesMax)
         #expect(ERR_peek_error() == 0)
     }
 

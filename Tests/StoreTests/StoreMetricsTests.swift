@@ -1,4 +1,5 @@
 import Bytes
+import Glibc
 import Metrics
 import Sync
 import Testing
@@ -7,9 +8,11 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct StoreMetricsTests {
     private func answered(
-        _ metrics: StoreMetrics, _ type: String, _ json: String, _ status: ActionStatus, payload: String = "{}"
+        _ metrics: StoreMetrics, _ type: String, _ json: String, _ status: ActionStatus, payload: String = "{}",
+        clientTime: String? = nil
     ) {
-        let envelope = ActionEnvelope(key: "k", type: type, payload: Array(payload.utf8))
+        let envelope = ActionEnvelope(
+            key: "k", type: type, payload: Array(payload.utf8), clientTime: clientTime.map { Array($0.utf8) })
         let answer = ActionAnswer(status: status, json: SharedBytes.copy(json), retry: status == .retry ? .busy : nil)
         metrics.counted(ActionRequest(user: "u", envelope: envelope) { _ in }).answer(answer)
     }
@@ -43,6 +46,30 @@ import Testing
             #expect(text.contains(line + "\n"), "\(line)")
         }
         #expect(!text.contains("peer"))
+    }
+
+    /// Once for an action, when it is decided.
+    @Test func howLongActionsWaitedOnTheirDevices() {
+        let metrics = StoreMetrics()
+        let hourAgo = (Int64(time(nil)) - 3_700) * 1_000
+        answered(metrics, "skip", #"{"status":"applied"}"#, .applied, clientTime: "\(hourAgo)")
+        answered(metrics, "skip", #"{"status":"applied"}"#, .applied, clientTime: #""2001-01-01T00:00:00.5+01:00""#)
+        answered(metrics, "skip", #"{"status":"applied"}"#, .applied, clientTime: "\(hourAgo + 9_000_000)")
+        answered(metrics, "skip", #"{"status":"applied","replayed":true}"#, .applied, clientTime: "\(hourAgo)")
+        answered(metrics, "skip", "", .retry, clientTime: "\(hourAgo)")
+        answered(metrics, "skip", #"{"status":"applied"}"#, .applied)
+        let text = text(metrics)
+        for (bound, count) in [("1", 1), ("3600", 1), ("21600", 2), ("2592000", 2), ("+Inf", 3)] {
+            let line = #"carillon_device_queue_lag_seconds_bucket{le="\#(bound)"} \#(count)"#
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
+    }
+
+    @Test(arguments: [
+        "", "\"", "\"yesterday\"", "1.5", "null", "{}", "9223372036854775807", "-1", "\"2025-11-14T08:00:00\"",
+    ])
+    func whatIsNoTimeIsNone(_ text: String) {
+        #expect(StoreMetrics.time(Array(text.utf8)) == nil)
     }
 
     @Test func whatWaitsIsKnown() {

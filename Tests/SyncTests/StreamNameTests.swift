@@ -68,6 +68,21 @@ import Testing
                 == nil)
     }
 
+    /// One that was read is written without a second look at it: in either form it comes out as one that was made.
+    @Test(arguments: ["1", "a.b-c_D", "a@b,c;d", "é", "=", "a b", String(repeating: "a", count: 193)])
+    func whatWasReadIsWrittenTheSameWay(user: String) throws {
+        let made = StreamID(user: user, topic: "dose_log".prefix(user.utf8.count > 100 ? 1 : 8).description)
+        for form in StreamForm.allCases {
+            guard let name = StreamName(form: form, stream: made).format() else { continue }
+            let read = try #require(try StreamName.parse(name)).stream
+            #expect(read == made)
+            for form in StreamForm.allCases {
+                let (one, other) = (StreamName(form: form, stream: read), StreamName(form: form, stream: made))
+                #expect(one.format() == other.format())
+            }
+        }
+    }
+
     @Test func whatHasNoName() {
         #expect(StreamName(form: .user, stream: StreamID(user: "", topic: "a")).format() == nil)
         for topic in ["", "A", "a.b", "a1", "é"] {
@@ -86,6 +101,14 @@ import Testing
             StreamName(form: .user, stream: composed).format() != StreamName(form: .user, stream: decomposed).format())
     }
 
+    /// Whether the name, as it lies in a message, is one of that user's.
+    private func isOf(_ user: String, _ name: String) -> Bool {
+        withBytes(Array(name.utf8)) { name in
+            let text = (try? StreamName.Text(name)) ?? nil
+            return withBytes(Array(user.utf8)) { text?.belongs(to: $0) ?? false }
+        }
+    }
+
     @Test func everyUserHasOneNameAndEveryNameOneUser() throws {
         var random = SeededRandom()
         var users: [String: [UInt8]] = [:]
@@ -99,6 +122,8 @@ import Testing
                 continue
             }
             #expect(try StreamName.parse(name) == stream, "seed \(random.seed): \(name)")
+            #expect(isOf(user, name), "seed \(random.seed): \(name)")
+            #expect(!isOf(user + "x", name) && !isOf(name, name), "seed \(random.seed): \(name)")
             let owner = users.updateValue(Array(user.utf8), forKey: name)
             #expect(owner == nil || owner == Array(user.utf8), "seed \(random.seed): \(name)")
         }

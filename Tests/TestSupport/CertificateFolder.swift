@@ -14,14 +14,18 @@ public final class CertificateFolder: Sendable {
     }
 
     /// A key's kind.
-    public enum KeyKind: String, Sendable {
-        case p256 = "ec"
-        case rsa2048 = "rsa"
+    public enum KeyKind: Sendable {
+        case p256, rsa2048
+        /// Too weak.
+        case rsa1024
+
+        fileprivate var name: String { self == .p256 ? "ec" : "rsa" }
 
         fileprivate var option: String {
             switch self {
             case .p256: "ec_paramgen_curve:P-256"
             case .rsa2048: "rsa_keygen_bits:2048"
+            case .rsa1024: "rsa_keygen_bits:1024"
             }
         }
     }
@@ -51,12 +55,23 @@ public final class CertificateFolder: Sendable {
     public func make(_ name: String, hosts: [String], days: Int = 90, kind: KeyKind = .p256) throws -> Pair {
         let pair = Pair(certificate: file("\(name).pem"), key: file("\(name).key"))
         try run([
-            "req", "-x509", "-newkey", kind.rawValue, "-pkeyopt", kind.option, "-nodes", "-days", "\(days)",
+            "req", "-x509", "-newkey", kind.name, "-pkeyopt", kind.option, "-nodes", "-days", "\(days)",
             "-subj", "/CN=\(hosts.first ?? name)", "-addext",
             "subjectAltName=" + hosts.map { "DNS:\($0)" }.joined(separator: ","), "-keyout", pair.key, "-out",
             pair.certificate,
         ])
         return pair
+    }
+
+    /// Makes a copy of a key that has a password.
+    public func lock(_ key: String, _ name: String) throws -> String {
+        try run(["pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", file(name)])
+        return file(name)
+    }
+
+    /// The bytes of a file.
+    public func read(_ path: String) throws -> [UInt8] {
+        [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
     }
 
     /// Writes a file of bytes.

@@ -10,7 +10,7 @@ import WebSocket
         var bounds = [0]
         for length in lengths {
             // Payloads that look like headers themselves.
-            FrameWriter.appendText(to: &writer) { $0.append(String(repeating: "\u{1}", count: length)) }
+            FrameWriter.appendText(to: &writer) { $0.append(utf8: String(repeating: "\u{1}", count: length)) }
             bounds.append(writer.count)
         }
         return (writer.array, bounds)

@@ -11,12 +11,12 @@ import WebSocket
         let expected = frame(1, Array(payload.utf8), mask: nil)
         let bytes = Array(payload.utf8)
         #expect(withBytes(bytes) { FrameWriter.text($0) }.array == expected)
-        #expect(FrameWriter.text(capacity: 1) { $0.append(payload) }.array == expected)
-        #expect(FrameWriter.text(capacity: 200_000) { $0.append(payload) }.array == expected)
+        #expect(FrameWriter.text(capacity: 1) { $0.append(utf8: payload) }.array == expected)
+        #expect(FrameWriter.text(capacity: 200_000) { $0.append(utf8: payload) }.array == expected)
         var writer = ByteWriter()
         writer.append("before")
-        FrameWriter.appendText(to: &writer) { $0.append(payload) }
-        FrameWriter.appendText(to: &writer) { $0.append(payload) }
+        FrameWriter.appendText(to: &writer) { $0.append(utf8: payload) }
+        FrameWriter.appendText(to: &writer) { $0.append(utf8: payload) }
         #expect(writer.array == Array("before".utf8) + expected + expected)
     }
 

@@ -148,6 +148,37 @@ import WebSocket
         }
     }
 
+    /// The usual ones are taken, from where they begin, and all else is left as it is. (The properties hold what is taken
+    /// against what is read.)
+    @Test func takesWholeTextsWithoutAReader() throws {
+        var limits = MessageLimits()
+        limits.messageBytes = 300
+        let take = { (bytes: [UInt8], start: Int) throws(WebSocketError) -> [UInt8]? in
+            try withMutableBytes(bytes) { buffer throws(WebSocketError) -> [UInt8]? in
+                var consumed = start
+                let range = try MessageReader.takeText(buffer, consumed: &consumed, limits: limits)
+                #expect(consumed == range?.upperBound ?? start)
+                #expect(range != nil || [UInt8](buffer) == bytes)
+                return range.map { range in Array(buffer[range]) }
+            }
+        }
+        let text = Array("é€𝄞 and more than a word".utf8)
+        let long = [UInt8](repeating: 0x61, count: 300)
+        #expect(try take(frame(1, text), 0) == text)
+        #expect(try take(frame(9, "ping") + frame(1, text) + frame(1, "next"), 10) == text)
+        #expect(try take(frame(1, ""), 0) == [])
+        #expect(try take(frame(1, long), 0) == long)
+        let left: [[UInt8]] = [
+            [], Array(frame(1, text).dropLast()), frame(1, long + [0x61]), frame(1, text, fin: false), frame(0, text),
+            frame(2, text), frame(9, "ping"), frame(8, []), frame(1, text, rsv: 4), [0x81, 0xFE, 0x01],
+        ]
+        for bytes in left { #expect(try take(bytes, 0) == nil) }
+        #expect(throws: WebSocketError.invalidUTF8) { try take(frame(1, [0x61, 0xC3]), 0) }
+        #expect(throws: WebSocketError.notMasked) { try take(frame(1, [1], mask: nil), 0) }
+        limits.fragments = 0
+        #expect(try take(frame(1, "a"), 0) == nil)
+    }
+
     @Test func masksAsTheByteLoopDoes() {
         var random = SeededRandom()
         for count in 0..<70 {
@@ -162,6 +193,12 @@ import WebSocket
                     return [UInt8](buffer)
                 }
                 #expect(masked == expected, "seed \(random.seed)")
+            }
+            // Each byte counts, wherever it lies.
+            for place in -1..<count {
+                let masked = (0..<count).map { ($0 == place ? 0x80 : 0x7F) ^ key[$0 % 4] }
+                let isASCII = withMutableBytes(masked) { Masking.makesASCII(applying: mask, to: $0) }
+                #expect(isASCII == (place < 0), "seed \(random.seed)")
             }
         }
     }

@@ -140,17 +140,17 @@ final class ActionDrive {
         let names = drive.population.names
         var action = ByteWriter(capacity: 256)
         action.append(#"{"event":"sync:action","data":{"v":1,"key":""#)
-        action.append(names.key(device, step.number))
+        action.append(utf8: names.key(device, step.number))
         action.append(#"","deviceId":""#)
-        action.append(names.id(device))
+        action.append(utf8: names.id(device))
         action.append(#"","n":"#)
         action.append(decimal: step.number)
         if step.isUndo {
             action.append(#","type":"undo","payload":{"targetKey":""#)
-            action.append(names.key(device, step.number - 1))
+            action.append(utf8: names.key(device, step.number - 1))
         } else {
             action.append(#","type":"markTaken","payload":{"occurrenceId":""#)
-            action.append(names.id(row))
+            action.append(utf8: names.id(row))
         }
         action.append(#""}}}"#)
         drive.swarm.devices[device].send(action)

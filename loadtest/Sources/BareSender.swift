@@ -71,6 +71,7 @@ private final class Counter: DeviceScript {
     var messages = 0
 
     func opened(_ device: Device) {
+        device.speakOnce()
         device.becomeLive()
     }
 

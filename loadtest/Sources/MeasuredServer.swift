@@ -10,6 +10,8 @@ struct MeasuredServer {
         case tls
         /// A hub, over TLS with the session of the first connection resumed in all others.
         case resumed
+        /// The same two, by TLS 1.2.
+        case tls12, resumed12
         /// Any server of Pusher's protocol: devices subscribe to one public channel, and are sent to by signed calls of
         /// its HTTP API.
         case pusher
@@ -21,7 +23,9 @@ struct MeasuredServer {
         case nchan
 
         var isHub: Bool { self == .hub || speaksTLS }
-        fileprivate var speaksTLS: Bool { self == .tls || self == .resumed }
+        var resumes: Bool { self == .resumed || self == .resumed12 }
+        fileprivate var isTLS12: Bool { self == .tls12 || self == .resumed12 }
+        fileprivate var speaksTLS: Bool { self == .tls || self == .resumed || isTLS12 }
     }
 
     /// In the tables.
@@ -46,7 +50,8 @@ struct MeasuredServer {
         name = String(halves[0])
         self.kind = kind
         var address = try HubAddress((kind.speaksTLS ? "wss://" : "") + "127.0.0.1:\(parts[1])")
-        address.security?.resumes = kind == .resumed
+        address.security?.resumes = kind.resumes
+        if kind.isTLS12 { address.security?.newest = .tls12 }
         self.address = address
         if !kind.isHub {
             control = address
@@ -70,7 +75,8 @@ struct MeasuredServer {
     /// Path and query of the upgrade, to which the number of the device's user is added where channels are so named.
     func target(appKey: String) -> (path: String, isNumbered: Bool) {
         switch kind {
-        case .hub, .tls, .resumed, .pusher, .presence: ("/app/\(appKey)?protocol=7&client=loadtest", false)
+        case .hub, .tls, .resumed, .tls12, .resumed12, .pusher, .presence:
+            ("/app/\(appKey)?protocol=7&client=loadtest", false)
         case .bare: ("/receive/", true)
         case .nchan: ("/sub/", true)
         }
@@ -79,7 +85,7 @@ struct MeasuredServer {
     /// What its devices do until they are live.
     func script(_ credentials: AppCredentials, _ names: Names) -> any DeviceScript {
         switch kind {
-        case .hub, .tls, .resumed: HubScript(credentials, names)
+        case .hub, .tls, .resumed, .tls12, .resumed12: HubScript(credentials, names)
         case .pusher: PusherScript(credentials, names, .public)
         case .presence: PusherScript(credentials, names, .presence)
         case .bare, .nchan: ListeningScript()
@@ -90,6 +96,7 @@ struct MeasuredServer {
 /// A device that is live as soon as it is connected.
 private final class ListeningScript: DeviceScript {
     func opened(_ device: Device) {
+        device.speakOnce()
         device.becomeLive()
     }
 

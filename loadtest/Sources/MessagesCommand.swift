@@ -99,7 +99,7 @@ private final class AskingScript: DeviceScript {
         guard asked[device.recipient.number, default: 0] < messages else { return }
         asked[device.recipient.number, default: 0] += 1
         var question = ByteWriter()
-        question.append(text)
+        question.append(utf8: text)
         device.send(question)
     }
 }

@@ -172,7 +172,7 @@ private final class ListenerScript: DeviceScript {
             heard += 1
         } else if text.hasPrefix(#"{"event":"pusher:connection_established""#) {
             var subscribe = ByteWriter()
-            subscribe.append(#"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#)
+            subscribe.append(utf8: #"{"event":"pusher:subscribe","data":{"channel":"\#(channel)"}}"#)
             device.send(subscribe)
         } else if text.hasPrefix(#"{"event":"pusher_internal:subscription_succeeded""#) {
             device.becomeLive()

@@ -36,7 +36,7 @@ struct SignedPublish {
         let digest = body.withUnsafeBytes { MD5($0).hex }
         let query = "auth_key=\(credentials.key)&auth_timestamp=\(seconds)&auth_version=1.0&body_md5=\(digest)"
         let signature = credentials.sign(call: "POST", path: path, parameters: query)
-        writer.append("POST \(path)?\(query)&auth_signature=\(signature) HTTP/1.1\r\nHost: \(host)")
+        writer.append(utf8: "POST \(path)?\(query)&auth_signature=\(signature) HTTP/1.1\r\nHost: \(host)")
         writer.append("\r\nContent-Type: application/json\r\nContent-Length: ")
         writer.append(decimal: body.count)
         writer.append("\r\n\r\n")

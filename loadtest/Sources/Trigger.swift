@@ -53,11 +53,11 @@ final class Trigger: EventSource {
             unsent.append("POST /pub/")
             unsent.append(decimal: channel)
             unsent.append(" HTTP/1.1\r\nHost: ")
-            unsent.append(host)
+            unsent.append(utf8: host)
             unsent.append("\r\nContent-Length: ")
             unsent.append(decimal: body.utf8.count)
             unsent.append("\r\n\r\n")
-            unsent.append(body)
+            unsent.append(utf8: body)
         case .publishes(let publish): publish.append(channel, host: host, to: &unsent)
         }
     }

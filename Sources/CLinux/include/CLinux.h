@@ -10,6 +10,7 @@
 
 static const uint32_t cl_epollin = EPOLLIN;
 static const uint32_t cl_epollout = EPOLLOUT;
+static const uint32_t cl_epollet = EPOLLET;
 static const uint32_t cl_epollrdhup = EPOLLRDHUP;
 static const uint32_t cl_epollhup = EPOLLHUP;
 static const uint32_t cl_epollerr = EPOLLERR;
@@ -40,6 +41,8 @@ int cl_eventfd(void);
 /// A non-blocking, close-on-exec stream socket of the family.
 int cl_stream_socket(int family);
 int cl_set_option(int fd, int level, int option, int value);
+/// SIOCOUTQ: bytes sent that the peer has not acknowledged; 0 where the kernel does not say.
+int cl_unacknowledged(int fd);
 int cl_set_thread_name(const char *name);
 uint64_t cl_monotonic_nanoseconds(void);
 

@@ -21,11 +21,7 @@ struct DevCommand: ParsableCommand {
         let stop = StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
-        guard settings.listen.contains(where: { $0.address != nil && !$0.usesTLS }) else {
-            throw Failure(
-                "listen needs an address without TLS: where carillon tail finds the hub of carillon dev",
-                status: .configuration)
-        }
+        try Self.checkReachable(settings)
         try settings.checkFree()
         let folder = try DevelopmentFolder.make(dir)
         let lock = try FolderLock(file: folder.lockFile)
@@ -57,6 +53,17 @@ struct DevCommand: ParsableCommand {
             invite(folder: folder, dose: dose)
         }
         say("stopping PostgreSQL")
+    }
+
+    /// `carillon tail` and the file that tells clients of this machine where the hub is want TCP in the clear.
+    static func checkReachable(_ settings: Settings) throws(Failure) {
+        guard !settings.listen.contains(where: { $0.address != nil && !$0.usesTLS }) else { return }
+        let given = settings.listen.map(\.description).joined(separator: ",")
+        throw Failure(
+            """
+            listen: carillon dev needs a place of TCP without TLS beside \(given), for clients of this machine such as carillon \
+            tail: \(SettingsTable.listen.row.option) \(given),127.0.0.1:6001 (carillon serve needs none)
+            """, status: .configuration)
     }
 
     private func prepareDatabase(_ cluster: DevelopmentCluster, _ folder: DevelopmentFolder) throws(Failure) {

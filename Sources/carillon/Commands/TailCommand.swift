@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Pusher
+import Reactor
 import Sync
 
 /// `carillon tail`: a device on the command line.
@@ -15,8 +16,11 @@ struct TailCommand: ParsableCommand {
     @Option(help: "Folder of `carillon dev`.")
     var dir = ".carillon"
 
-    @Option(help: "Another hub, as ws://HOST:PORT; then with --app-key, and --token for a user.")
+    @Option(help: "Another hub, as ws://HOST:PORT or wss://HOST:PORT; then with --app-key, and --token for a user.")
     var url: String?
+
+    @Option(help: "PEM file of the certificates that a hub with TLS is judged by, in place of the system's.")
+    var caFile: String?
 
     @Option(help: "Key of the application.")
     var appKey: String?
@@ -38,7 +42,7 @@ struct TailCommand: ParsableCommand {
         var delay = Duration.zero
         while !stop.wait(timeout: delay) {
             do {
-                let device = try Device(target.address, appKey: target.appKey, stop: stop)
+                let device = try Device(target.address, appKey: target.appKey, tls: target.tls, stop: stop)
                 switch try Self.follow(device, target, &places, printer) {
                 case .closed(let code): delay = Self.delay(after: code)
                 case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
@@ -144,6 +148,8 @@ struct TailCommand: ParsableCommand {
 /// Whom and what to follow.
 struct Target {
     let address: HubAddress
+    /// Nil in the clear.
+    var tls: TLSClient?
     let appKey: String
     let channels: [String]
     /// Whether all channels are the user's, which come with a good token only.
@@ -187,6 +193,22 @@ extension Target {
                 let fresh = try? DevelopmentToken(hub: hub, user: user, lifetime: .seconds(12 * 3600), now: Date())
                 return try? fresh?.signedAtOnce(secret: hub.jwtSecret)
             }
+        }
+        tls = try Self.tls(of: address, judgedBy: command.caFile)
+    }
+
+    private static func tls(of address: HubAddress, judgedBy file: String?) throws(Failure) -> TLSClient? {
+        guard address.usesTLS else {
+            guard file == nil else { throw Failure("--ca-file is of no use without a --url of wss://") }
+            return nil
+        }
+        var manner = TLSClient.Manner()
+        manner.rootsFile = file
+        manner.trustsSystem = true
+        do throws(TLSError) {
+            return try TLSClient(manner)
+        } catch {
+            throw Failure("--ca-file: \(error)")
         }
     }
 }

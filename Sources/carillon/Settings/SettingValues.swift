@@ -33,6 +33,14 @@ enum SettingValues {
         }
     }
 
+    /// A number of bytes in the shortest of the forms that `bytes` reads.
+    static func brief(bytes: Int) -> String {
+        for (suffix, factor) in [("MiB", 1 << 20), ("KiB", 1 << 10)] where bytes > 0 && bytes % factor == 0 {
+            return "\(bytes / factor)\(suffix)"
+        }
+        return "\(bytes)"
+    }
+
     /// A span of time: seconds, or with the unit `ms`, `s`, `m` or `h`.
     static func duration(_ bounds: ClosedRange<Duration>) -> @Sendable (String) throws(BadValue) -> Duration {
         { text throws(BadValue) in

@@ -34,6 +34,8 @@ struct Settings: Sendable {
     var feed: FeedSettings
     /// Where `/livez`, `/readyz` and `/metrics` are.
     var operations: OperationsAddress
+    /// From SIGTERM to the end of the first connection.
+    var drainPause: Duration
     var logLevel: LogLevelName
     var logFormat: LogFormat
     var strictProtocol: Bool
@@ -181,6 +183,7 @@ extension Settings {
             heartbeatInterval: try effective.required(SettingsTable.heartbeatInterval),
             heartbeatTimeout: try effective.required(SettingsTable.heartbeatTimeout))
         operations = try effective.required(SettingsTable.operationsListen)
+        drainPause = try effective.required(SettingsTable.drainPause)
         logLevel = try effective.required(SettingsTable.logLevel)
         logFormat = try effective.required(SettingsTable.logFormat)
         strictProtocol = try effective.required(SettingsTable.strictProtocol)
@@ -201,7 +204,7 @@ extension Settings {
                 of listen uses them; write it as tls:ADDRESS
                 """, status: .configuration)
         }
-        warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) }
+        warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
             warnings.append(
                 "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)"
@@ -222,6 +225,30 @@ extension Settings {
             """
         }
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
+    }
+
+    /// Bounds of all connections that are raised, because a loop's share of them would not hold what one connection may. Not
+    /// told where nobody has given any of the numbers that this comes of.
+    private func raisedBounds(_ effective: EffectiveSettings) -> [String] {
+        let gateway = GatewayConfiguration(self)
+        func warning(_ bound: Setting<Int>, _ given: Int, ofLoop share: Int, of one: Setting<Int>...) -> String? {
+            let givers = (one + [bound, SettingsTable.loops]).map { effective.source(of: $0) }
+            guard share > given / gateway.loops, givers.contains(where: { $0 != "default" }) else { return nil }
+            let reasons = one.map(\.row.key).joined(separator: ", ")
+            return """
+                \(effective.source(of: bound)): \(bound.row.key) of \(SettingValues.brief(bytes: given)) is raised to \
+                \(SettingValues.brief(bytes: share * gateway.loops)): each of \(gateway.loops) loops has room for what one \
+                connection may hold (\(reasons)), \(SettingValues.brief(bytes: share))
+                """
+        }
+        return [
+            warning(
+                SettingsTable.sendQueuesBytesMax, limits.sendQueuesBytesMax, ofLoop: gateway.queuedBytesOfLoop,
+                of: SettingsTable.sendQueueBytesMax),
+            warning(
+                SettingsTable.unfinishedBytesMax, limits.unfinishedBytesMax, ofLoop: gateway.unfinishedBytesOfLoop,
+                of: SettingsTable.bodyBytesMax, SettingsTable.headBytesMax, SettingsTable.messageBytesMax),
+        ].compactMap { $0 }
     }
 
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {

@@ -133,7 +133,10 @@ enum SettingsTable {
 
     static let messagesPerSecond = Setting(
         "limits.messagesPerSecond", takes: "count", fallback: "200",
-        "Messages that one connection may send each second on the long run before it is closed; 0 is no bound.",
+        """
+        Messages that one connection may send each second on the long run before it is closed, one more counted for each \
+        4 KiB of one; 0 is no bound.
+        """,
         parse: SettingValues.count(0...10_000))
 
     static let messagesBurst = Setting(
@@ -178,7 +181,7 @@ enum SettingsTable {
 
     static let connectionsPerAddressMax = Setting(
         "limits.connectionsPerAddress", takes: "count", fallback: "1000",
-        "Connections from one address (IPv6: one /64), this machine's own and trustedProxies exempt; 0 is no bound.",
+        "Connections from one address (IPv6: one /64), loopback, unix and trustedProxies exempt; 0 is no bound.",
         parse: SettingValues.count(0...10_000_000))
 
     static let addressConnectsPerSecond = Setting(
@@ -213,7 +216,7 @@ enum SettingsTable {
 
     static let stalledTimeout = Setting(
         "limits.stalledTimeout", takes: "time", fallback: "60s",
-        "Time in which a client that gets pages has to take a byte before it is closed.",
+        "Time in which a client that gets pages has to acknowledge a byte before it is closed.",
         parse: SettingValues.duration(.seconds(1) ... .seconds(3600)))
 
     static let replayEventsMax = Setting(
@@ -355,6 +358,11 @@ enum SettingsTable {
         "Time that check may take before the connection is made anew.",
         parse: SettingValues.duration(.milliseconds(100) ... .seconds(600)))
 
+    static let drainPause = Setting(
+        "drainPause", takes: "time", fallback: "0s",
+        "Time for which a hub that is told to end serves on, but is not ready, so that balancers send it nobody new.",
+        parse: SettingValues.duration(.zero ... .seconds(600)))
+
     static let operationsListen = Setting(
         "operations.listen", takes: "HOST:PORT or off", fallback: "127.0.0.1:9601",
         developmentFallback: "127.0.0.1:0",
@@ -396,7 +404,7 @@ enum SettingsTable {
         compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
         pollInterval.row, positionCheckInterval.row, heartbeatInterval.row, heartbeatTimeout.row,
-        operationsListen.row, logLevel.row, logFormat.row, strictProtocol.row,
+        operationsListen.row, drainPause.row, logLevel.row, logFormat.row, strictProtocol.row,
     ]
 
     /// Names the configuration file; not itself a key of it.

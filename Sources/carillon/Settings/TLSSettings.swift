@@ -18,6 +18,17 @@ extension TLSSettings {
         let certificates = try effective.value(SettingsTable.tlsCertificateFiles) ?? []
         let keys = try effective.value(SettingsTable.tlsKeyFiles) ?? []
         let ticketKeys = try effective.value(SettingsTable.tlsTicketKeysFile)
+        let (given, missing) =
+            keys.isEmpty
+            ? (SettingsTable.tlsCertificateFiles, SettingsTable.tlsKeyFiles)
+            : (SettingsTable.tlsKeyFiles, SettingsTable.tlsCertificateFiles)
+        guard certificates.isEmpty == keys.isEmpty else {
+            throw Failure(
+                """
+                \(effective.source(of: given)): \(given.row.key) is given, and \(missing.row.key) is not; give that too \
+                (\(missing.row.option), \(missing.row.environment)): each certificate needs its key, in the same order
+                """, status: .configuration)
+        }
         guard certificates.count == keys.count else {
             throw Failure(
                 """

@@ -1,4 +1,5 @@
 import Glibc
+import Reactor
 
 /// A TCP connection of a client that has all the time in the world, but ends its waiting when asked to stop.
 final class ClientSocket {
@@ -13,10 +14,19 @@ final class ClientSocket {
 
     private let descriptor: Int32
     private let stop: Latch
+    /// Nil in the clear.
+    private var secured: SecuredStream?
 
     /// Connects to the first of the host's addresses that answers.
-    init(_ address: HubAddress, stop: Latch) throws(Pause) {
+    ///
+    /// - Parameter tls: for an address with TLS, whose certificate it judges.
+    init(_ address: HubAddress, tls: TLSClient? = nil, stop: Latch) throws(Pause) {
+        descriptor = try Self.connect(address)
         self.stop = stop
+        if let tls { try secure(tls, address) }
+    }
+
+    private static func connect(_ address: HubAddress) throws(Pause) -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var list: UnsafeMutablePointer<addrinfo>?
@@ -28,10 +38,9 @@ final class ClientSocket {
         while let entry = next?.pointee {
             let candidate = socket(entry.ai_family, entry.ai_socktype | Int32(SOCK_CLOEXEC.rawValue), entry.ai_protocol)
             if candidate >= 0 {
-                if connect(candidate, entry.ai_addr, entry.ai_addrlen) == 0 {
-                    descriptor = candidate
+                if Glibc.connect(candidate, entry.ai_addr, entry.ai_addrlen) == 0 {
                     _ = fcntl(candidate, F_SETFL, O_NONBLOCK)
-                    return
+                    return candidate
                 }
                 reason = String(cString: strerror(errno))
                 close(candidate)
@@ -45,8 +54,44 @@ final class ClientSocket {
         close(descriptor)
     }
 
+    /// Shakes hands.
+    private func secure(_ client: TLSClient, _ address: HubAddress) throws(Pause) {
+        let secured: SecuredStream
+        do throws(TLSError) {
+            secured = try SecuredStream(client, host: address.host)
+        } catch {
+            throw .closed("\(error)")
+        }
+        guard secured.session.start(descriptor) != .broken else { throw .closed("TLS: the hello was not taken") }
+        while !secured.session.isEstablished {
+            do {
+                try wait(for: POLLIN, timeout: .seconds(10))
+            } catch .timeout {
+                throw .closed("TLS: the hub did not answer")
+            }
+            if try !secured.fill(descriptor) { throw .closed("TLS: the hub closed the connection") }
+        }
+        self.secured = secured
+    }
+
     /// Sends all bytes.
     func send(_ bytes: UnsafeRawBufferPointer) throws(Pause) {
+        guard let session = secured?.session else { return try sendPlain(bytes) }
+        for start in stride(from: 0, to: bytes.count, by: TLSWire.recordBytes) {
+            let end = min(bytes.count, start + TLSWire.recordBytes)
+            guard session.seal(UnsafeRawBufferPointer(rebasing: bytes[start..<end])) else {
+                throw .closed("TLS: the connection broke")
+            }
+            var sent = session.send(descriptor)
+            while sent == .blocked {
+                try wait(for: POLLOUT, timeout: .seconds(10))
+                sent = session.send(descriptor)
+            }
+            guard sent == .all else { throw .closed("TLS: the connection broke") }
+        }
+    }
+
+    private func sendPlain(_ bytes: UnsafeRawBufferPointer) throws(Pause) {
         var sent = 0
         while sent < bytes.count {
             let count = Glibc.send(
@@ -66,7 +111,12 @@ final class ClientSocket {
     /// - Returns: how many, one at least.
     func receive(into buffer: UnsafeMutableRawBufferPointer, timeout: Duration) throws(Pause) -> Int {
         while true {
+            if let count = secured?.take(into: buffer), count > 0 { return count }
             try wait(for: POLLIN, timeout: timeout)
+            if let secured {
+                guard try secured.fill(descriptor) else { throw .closed("the hub closed the connection") }
+                continue
+            }
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count > 0 { return count }
             if count == 0 { throw .closed("the hub closed the connection") }

@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import JSON
 import Pusher
+import Reactor
 import Sync
 import WebSocket
 
@@ -39,10 +40,12 @@ final class Device {
     private var limits = MessageLimits()
 
     /// Connects and shakes hands.
-    init(_ address: HubAddress, appKey: String, stop: Latch) throws(ClientSocket.Pause) {
+    init(
+        _ address: HubAddress, appKey: String, tls: TLSClient? = nil, stop: Latch
+    ) throws(ClientSocket.Pause) {
         limits.messageBytes = Self.messageBytesMax
         buffer = [UInt8](repeating: 0, count: 64 << 10)
-        socket = try ClientSocket(address, stop: stop)
+        socket = try ClientSocket(address, tls: tls, stop: stop)
         var random = SystemRandomNumberGenerator()
         let handshake = ClientHandshake(random: (random.next(), random.next()))
         var request = ByteWriter()

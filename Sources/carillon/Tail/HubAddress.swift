@@ -1,24 +1,23 @@
-/// Where a client finds a hub: the parts of `ws://host:port/prefix`.
+/// Where a client finds a hub: the parts of `ws://host:port/prefix`, or of `wss://…`.
 struct HubAddress: Equatable, Sendable {
     /// A name or numeric address, without brackets.
     let host: String
     let port: UInt16
     /// Stands before `/app/…`; empty, or a path without a slash at its end.
     let prefix: String
+    let usesTLS: Bool
 
     /// - Throws: a failure that says which part is wrong.
     init(_ url: String) throws(Failure) {
-        guard !url.hasPrefix("wss://"), !url.hasPrefix("https://") else {
-            throw Failure("--url \(url): tail speaks ws:// only; give the hub's own address, behind the TLS proxy")
-        }
-        let mustBe = Failure("--url \(url): ws://HOST:PORT is needed, such as ws://127.0.0.1:6001")
-        guard let scheme = ["ws://", "http://"].first(where: url.hasPrefix) else { throw mustBe }
+        let mustBe = Failure("--url \(url): ws://HOST:PORT or wss://HOST:PORT is needed, such as ws://127.0.0.1:6001")
+        guard let scheme = ["ws://", "http://", "wss://", "https://"].first(where: url.hasPrefix) else { throw mustBe }
+        usesTLS = ["wss://", "https://"].contains(scheme)
         let rest = url.dropFirst(scheme.count)
         let authority = rest.prefix { $0 != "/" }
         var path = rest[authority.endIndex...]
         while path.hasSuffix("/") { path = path.dropLast() }
         let hasPort = authority.last != "]" && authority.contains(":")
-        guard let address = try? ListenAddress(hasPort ? String(authority) : "\(authority):80"),
+        guard let address = try? ListenAddress(hasPort ? String(authority) : "\(authority):\(usesTLS ? 443 : 80)"),
             path.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
         else { throw mustBe }
         host = address.host

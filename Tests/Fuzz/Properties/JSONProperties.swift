@@ -73,7 +73,7 @@ enum JSONProperties {
         case .number:
             let text = String(decoding: [UInt8](value.bytes), as: UTF8.self)
             try hold(value.integer == integer(text), "\(text) is read as \(String(describing: value.integer))")
-            writer.append(text)
+            writer.append(utf8: text)
         case .true, .false, .null: writer.append(value.bytes)
         case .array:
             let elements = try succeed("an array that was valid") { () throws(JSONError) in

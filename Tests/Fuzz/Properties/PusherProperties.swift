@@ -158,7 +158,7 @@ enum PusherProperties {
     private static func checkBroadcast(_ name: String, _ channel: ChannelName, _ data: [UInt8]) throws(Violation) {
         let text = written { writer in
             data.withUnsafeBytes { data in
-                ServerEvent.event(name, channel: { $0.append(channel.string) }, data: data, to: &writer)
+                ServerEvent.event(name, channel: { $0.append(utf8: channel.string) }, data: data, to: &writer)
             }
         }
         let members = try strings(text)
@@ -167,7 +167,7 @@ enum PusherProperties {
         try hold(members["data"] == data, "broadcast with other data")
         let succeeded = written {
             ServerEvent.subscriptionSucceeded(
-                channel: { $0.append(channel.string) }, epoch: name, offset: 7, to: &$0)
+                channel: { $0.append(utf8: channel.string) }, epoch: name, offset: 7, to: &$0)
         }
         let answer = try need(try strings(succeeded)["data"], "an answer without data")
         try hold(isObject(answer), "an answer whose data is no object")

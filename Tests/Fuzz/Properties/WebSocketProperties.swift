@@ -7,6 +7,7 @@ import WebSocket
 /// - What is kept of an unfinished message stays within the limits, and what is left unread is part of a header.
 /// - Text is UTF-8, and nothing comes after a close or a failure.
 /// - What was read, written again in any fragments, is read the same.
+/// - A text that is taken without a reader is the one that is read first, and where none is, nothing is changed.
 enum WebSocketProperties {
     static func check(_ bytes: [UInt8], _ tools: FuzzTools) throws(Violation) {
         var small = MessageLimits()
@@ -20,6 +21,8 @@ enum WebSocketProperties {
                 try checkWriter(seen, &draw)
             }
         }
+        try checkTaking(bytes, MessageLimits())
+        try checkTaking(bytes, small)
         try checkMasking(bytes)
         try checkBounds(bytes)
     }
@@ -84,6 +87,28 @@ enum WebSocketProperties {
             try hold(reader.holdsMessage || reader.heldBytes == 0, "bytes held for no message")
         }
         return seen
+    }
+
+    static func checkTaking(_ bytes: [UInt8], _ limits: MessageLimits) throws(Violation) {
+        var consumed = 0
+        var after = bytes
+        let taken: Seen? = withExactly(bytes) { buffer in
+            defer { after = [UInt8](buffer) }
+            do throws(WebSocketError) {
+                let range = try MessageReader.takeText(buffer, consumed: &consumed, limits: limits)
+                return range.map { range in .text(Array(buffer[range])) }
+            } catch {
+                return .failed(error)
+            }
+        }
+        guard let taken else { return try hold(consumed == 0 && after == bytes, "changed, and nothing taken") }
+        let first = try read(bytes, [], .server, limits, nil).first
+        try hold(taken == first, "taken: \(taken), read: \(first.map { "\($0)" } ?? "nothing")")
+        guard case .text = taken else { return }
+        // The next message begins behind it.
+        let rest = try read([UInt8](bytes[consumed...]), [], .server, limits, nil)
+        let all = try read(bytes, [], .server, limits, nil)
+        try hold([taken] + rest == all, "\(consumed) bytes taken")
     }
 
     private static func copy(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) -> Seen {

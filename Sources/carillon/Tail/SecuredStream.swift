@@ -1,0 +1,48 @@
+import Reactor
+
+/// The TLS of a client's one connection, and what it has opened and nobody has taken yet.
+final class SecuredStream {
+    let session: TLSSession
+    // The session uses it without keeping it.
+    private let wire: TLSWire
+    private let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 << 10, alignment: 8)
+    private var opened = 0..<0
+
+    /// - Parameter host: name or numeric address that the certificate must have.
+    init(_ client: TLSClient, host: String) throws(TLSError) {
+        wire = try TLSWire()
+        session = try client.session(host: host, on: wire)
+    }
+
+    deinit {
+        room.deallocate()
+    }
+
+    /// Reads what has come, of which some may be no plaintext yet; to be called when all that was opened is taken.
+    ///
+    /// - Returns: false at the end of the stream.
+    func fill(_ descriptor: Int32) throws(ClientSocket.Pause) -> Bool {
+        precondition(opened.isEmpty, "what was opened before is taken first")
+        switch session.receive(descriptor, into: room) {
+        case .bytes(let count): opened = 0..<count
+        case .wouldBlock: break
+        case .endOfStream: return false
+        case .failed:
+            if let complaint = session.certificateComplaint {
+                throw .closed("TLS: the hub's certificate is not good: \(complaint)")
+            }
+            throw .closed("TLS: \(session.failure?.rawValue ?? "the connection broke")")
+        }
+        return true
+    }
+
+    /// Puts some of what was opened into `buffer`, and says how many bytes.
+    func take(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        let count = min(opened.count, buffer.count)
+        let start = opened.lowerBound
+        UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]).copyMemory(
+            from: UnsafeRawBufferPointer(rebasing: room[start..<start + count]))
+        opened = start + count..<opened.upperBound
+        return count
+    }
+}

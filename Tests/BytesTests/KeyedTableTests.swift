@@ -1,0 +1,84 @@
+import TestSupport
+import Testing
+
+@testable import Bytes
+
+@Suite(.timeLimit(.minutes(15))) struct KeyedTableTests {
+    private struct Name: TableKey, Hashable {
+        let number: Int
+        let code: UInt32
+
+        /// - Parameter bits: how many the codes have: with few of them many names share one.
+        init(_ number: Int, bits: Int = 32) {
+            self.number = number
+            code = UInt32(truncatingIfNeeded: KeyedHash.mix(UInt64(number), 7)) & UInt32.max >> UInt32(32 - bits)
+        }
+    }
+
+    private struct Entry: TableEntry {
+        let key: Name
+        var value: Int
+    }
+
+    /// Whatever is kept, changed and forgotten, the table says what a dictionary says; names with one code among them.
+    @Test(arguments: 0..<5 as Range<UInt64>) func agreesWithADictionary(_ seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var table = KeyedTable<Entry>()
+        var model: [Name: Int] = [:]
+        let names = (0..<300).map { Name($0, bits: seed.isMultiple(of: 2) ? 32 : 7) }
+        // One expectation for all: they are slow to make, and a busy machine runs other tests beside these.
+        var agrees = true
+        // More are kept than forgotten at first, then the other way round: it grows, and empties.
+        for step in 0..<6_000 {
+            let name = names[Int.random(in: names.indices, using: &random)]
+            let keeps = Int.random(in: 0..<10, using: &random) < (step < 3_000 ? 7 : 2)
+            switch (keeps, table.place(of: name)) {
+            case (true, let place?):
+                table[place].value += 1
+                model[name]? += 1
+            case (true, nil):
+                agrees = agrees && table[table.insert(Entry(key: name, value: step))].value == step
+                model[name] = step
+            case (false, _):
+                let entry = table.remove(name)
+                agrees = agrees && entry?.value == model.removeValue(forKey: name)
+            }
+            agrees = agrees && table.count == model.count && table[name]?.value == model[name]
+            if step % 500 == 0 { agrees = agrees && names.allSatisfy { table[$0]?.value == model[$0] } }
+        }
+        #expect(agrees, "seed \(seed)")
+        #expect(names.allSatisfy { table[$0]?.value == model[$0] }, "seed \(seed)")
+        #expect(table.entries.allSatisfy { model[$0.key] == $0.value }, "seed \(seed)")
+        for name in names { table.remove(name) }
+        #expect(table.isEmpty && names.allSatisfy { table.place(of: $0) == nil })
+    }
+
+    /// One loop of 64 is home to the streams and users whose codes agree in their first six bits: they are found as quickly
+    /// as any, and so would be those that agree in their last six.
+    @Test(arguments: [0, 26] as [UInt32]) func keysOfOneLoopAreSpread(_ shift: UInt32) {
+        var table = KeyedTable<Entry>()
+        var number = 0
+        // Three quarters of 4,096 slots.
+        while table.count < 3_072 {
+            let name = Name(number)
+            number += 1
+            if name.code >> shift & 63 == 5 { _ = table.insert(Entry(key: name, value: number)) }
+        }
+        var steps = 0
+        for place in table.entries.indices {
+            let home = table.home(of: table[place].key)
+            steps += (table.slot(of: place) - home + table.index.count) % table.index.count
+        }
+        // 1.5 each is what is expected of linear probing at this load (Knuth 6.4), and 24 of six bits that are the same.
+        #expect(steps < 4 * table.count)
+    }
+
+    @Test func isEmptyAtFirst() {
+        var table = KeyedTable<Entry>()
+        #expect(table.place(of: Name(1)) == nil)
+        #expect(table.remove(Name(1))?.value == nil)
+        #expect(table.insert(Entry(key: Name(1), value: 5)) == 0)
+        #expect(table[Name(1)]?.value == 5)
+        #expect(table.count == 1)
+    }
+}

@@ -1,0 +1,65 @@
+import Glibc
+import Reactor
+import TestSupport
+import Testing
+
+@testable import carillon
+
+/// `carillon tail` at a hub with TLS.
+@Suite(.ownThread, .timeLimit(.minutes(15)))
+struct SecureTailTests {
+    private let folder: CertificateFolder
+    private let pair: CertificateFolder.Pair
+    private let hub: RunningCommand
+    private let port: String
+
+    init() throws {
+        folder = try CertificateFolder()
+        pair = try folder.make("hub", hosts: ["localhost"])
+        hub = try RunningCommand(
+            [
+                "serve", "--listen", "tls:127.0.0.1:0", "--operations-listen", "off",
+                "--tls-certificate-files", pair.certificate, "--tls-key-files", pair.key,
+            ], isMixed: true, environment: ["CARILLON_APPS": #"[{"id": "1", "key": "one", "secret": "s"}]"#])
+        let line = try #require(hub.line(containing: #""listening""#))
+        port = try String(#require(line.firstMatch(of: /127\.0\.0\.1:(\d+)/)).1)
+    }
+
+    private func tail(
+        _ host: String, _ options: [String] = [], environment: [String: String] = [:]
+    ) throws -> RunningCommand {
+        try RunningCommand(
+            ["tail", "--url", "wss://\(host):\(port)", "--app-key", "one", "--channel", "news"] + options,
+            isMixed: true, environment: environment)
+    }
+
+    @Test func judgesTheCertificateByAFile() throws {
+        let tail = try tail("localhost", ["--ca-file", pair.certificate])
+        #expect(tail.line(containing: "subscribed to news") != nil)
+    }
+
+    @Test func judgesTheCertificateByTheSystem() throws {
+        // As OpenSSL is told where the system's are.
+        let known = try tail("localhost", environment: ["SSL_CERT_FILE": pair.certificate])
+        #expect(known.line(containing: "subscribed to news") != nil)
+        let unknown = try tail("localhost")
+        #expect(unknown.line(containing: "not connected")?.contains("the hub's certificate is not good: self") == true)
+    }
+
+    @Test func anotherNameOrRootIsRefused() throws {
+        let other = try folder.make("other", hosts: ["localhost"])
+        let stranger = try tail("localhost", ["--ca-file", other.certificate])
+        #expect(stranger.line(containing: "not connected")?.contains("the hub's certificate is not good") == true)
+        let elsewhere = try tail("127.0.0.1", ["--ca-file", pair.certificate])
+        #expect(elsewhere.line(containing: "not connected")?.contains("IP address mismatch") == true)
+    }
+
+    @Test func whatIsWrongWithTheOptionIsSaid() throws {
+        let missing = try tail("localhost", ["--ca-file", "/no/such.pem"])
+        #expect(missing.line(containing: "--ca-file: /no/such.pem: No such file") != nil)
+        let plain = try RunningCommand(
+            ["tail", "--url", "ws://127.0.0.1:1", "--app-key", "k", "--channel", "c", "--ca-file", pair.certificate],
+            isMixed: true)
+        #expect(plain.line(containing: "--ca-file is of no use") != nil)
+    }
+}

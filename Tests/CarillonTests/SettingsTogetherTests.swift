@@ -1,0 +1,66 @@
+import Gateway
+import Testing
+
+@testable import carillon
+
+/// What several settings say together.
+@Suite(.timeLimit(.minutes(15)))
+struct SettingsTogetherTests {
+    private func effective(
+        _ arguments: [String], environment: [String: String] = [:]
+    ) throws(Failure) -> EffectiveSettings {
+        try EffectiveSettings(SettingsSources(arguments: arguments, environment: environment), profile: .development)
+    }
+
+    /// A loop has room for one connection: bounds that leave it less are not what they say.
+    @Test func raisedBoundsAreWarnedOf() throws {
+        func warnings(_ arguments: [String]) throws -> [String] {
+            try Settings(effective(arguments)).warnings
+        }
+        let four = ["--loops", "4"]
+        #expect(try warnings(four + ["--limits-send-queues-bytes", "32MiB"]).isEmpty)
+        #expect(
+            try warnings(four + ["--limits-send-queues-bytes", "31MiB"]) == [
+                """
+                command line --limits-send-queues-bytes: limits.sendQueuesBytes of 31MiB is raised to 32MiB: each of 4 loops \
+                has room for what one connection may hold (limits.sendQueueBytes), 8MiB
+                """
+            ])
+        // The other numbers are reason enough: 64 loops of 8 MiB are more than the default, and so are 64 requests.
+        let loops = try warnings(["--loops", "64"])
+        #expect(loops.count == 2)
+        #expect(loops.first?.hasPrefix("default: limits.sendQueuesBytes of 256MiB is raised to 512MiB") == true)
+        #expect(loops.last?.hasPrefix("default: limits.unfinishedBytes of 64MiB is raised to ") == true)
+        let queue = try warnings(four + ["--limits-send-queue-bytes", "256MiB"])
+        #expect(queue.count == 1 && queue.allSatisfy { $0.contains("raised to 1024MiB") })
+        let needed = 4 * GatewayConfiguration().httpLimits.messageBytes
+        #expect(try warnings(four + ["--limits-unfinished-bytes", "\(needed)"]).isEmpty)
+        let unfinished = try warnings(four + ["--limits-unfinished-bytes", "\(needed - 1)"])
+        #expect(unfinished.count == 1)
+        #expect(unfinished.first?.contains("limits.unfinishedBytes of \(needed - 1) is raised to \(needed): ") == true)
+        #expect(unfinished.first?.contains("(limits.bodyBytes, limits.headBytes, limits.messageBytes)") == true)
+    }
+
+    @Test func aCertificateNeedsItsKey() throws {
+        func complaint(_ arguments: [String], _ environment: [String: String] = [:]) throws -> String {
+            let given = try effective(arguments, environment: environment)
+            let failure = #expect(throws: Failure.self) { try Settings(given) }
+            #expect(failure?.status == .configuration)
+            return failure?.description ?? ""
+        }
+        let listen = ["--listen", "tls:127.0.0.1:0"]
+        #expect(
+            try complaint(listen, ["CARILLON_TLS_CERTIFICATE_FILES": "/a.pem"]).hasPrefix(
+                """
+                environment CARILLON_TLS_CERTIFICATE_FILES: tls.certificateFiles is given, and tls.keyFiles is not; give that too \
+                (--tls-key-files, CARILLON_TLS_KEY_FILES)
+                """))
+        #expect(
+            try complaint(listen + ["--tls-key-files", "/a.key"]).hasPrefix(
+                "command line --tls-key-files: tls.keyFiles is given, and tls.certificateFiles is not; give that too (")
+        )
+        #expect(
+            try complaint(listen + ["--tls-key-files", "/a.key,/b.key", "--tls-certificate-files", "/a.pem"]).hasPrefix(
+                "command line --tls-key-files: tls.keyFiles names 2 files and tls.certificateFiles 1;"))
+    }
+}

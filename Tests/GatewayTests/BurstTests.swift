@@ -1,0 +1,279 @@
+import Bytes
+import Channels
+import Glibc
+import Pusher
+import Reactor
+import TestSupport
+import Testing
+import WebSocket
+
+@testable import Gateway
+
+/// Much at once from one client: it is looked at in turns, between which others have theirs, and to its end.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct BurstTests {
+    private static let ping = #"{"event":"pusher:ping"}"#
+    private static let deflate = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
+
+    private func frame(_ payload: [UInt8], isCompressed: Bool = false) -> [UInt8] {
+        var writer = ByteWriter()
+        payload.withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: 0x1234_5678, to: &writer) }
+        if isCompressed { writer.withUnsafeMutableBytes { $0[0] |= FrameWriter.compressedBit } }
+        return writer.array
+    }
+
+    private func pings(_ count: Int) -> [UInt8] {
+        [[UInt8]](repeating: frame(Array(Self.ping.utf8)), count: count).flatMap { $0 }
+    }
+
+    /// A ping behind so many blanks that it has 64 KiB, in some dozens of bytes.
+    private var bomb: [UInt8] {
+        let plain = [UInt8](repeating: 0x20, count: 65_536 - Self.ping.utf8.count) + Array(Self.ping.utf8)
+        let bytes = plain.withUnsafeBytes { FrameWriter.text($0) }
+        let compressed = FrameDeflater(threshold: 0, level: 9).compress(bytes, .wide).frames?.array ?? []
+        return frame(Array(compressed[(compressed[1] < 126 ? 2 : 4)...]), isCompressed: true)
+    }
+
+    private func plainBytes(_ hub: DrivenHub) -> Int {
+        let name = "carillon_decompression_plain_bytes_total "
+        guard let start = hub.metrics.text.firstRange(of: "\n" + name)?.upperBound else { return 0 }
+        return Int(hub.metrics.text[start...].prefix { $0.isNumber }) ?? 0
+    }
+
+    private func pongs(_ peer: DrivenPeer) throws -> Int { try peer.texts().count { $0.contains("pusher:pong") } }
+
+    /// Turns until all are answered; the most that one turn had of what is measured, and whether another client was answered
+    /// before the last.
+    private func watch(
+        _ hub: DrivenHub, _ peer: DrivenPeer, _ count: Int, measure: () -> Int
+    ) throws -> (most: Int, isFair: Bool) {
+        let other = try hub.open()
+        other.send(Self.ping)
+        var (most, isFair, before) = (0, false, measure())
+        try hub.turn {
+            let now = measure()
+            (most, before) = (max(most, now - before), now)
+            let isDone = try pongs(peer) == count
+            if try pongs(other) == 1, !isDone { isFair = true }
+            return isDone
+        }
+        return (most, isFair)
+    }
+
+    @Test func aCompressedBurstTakesTurns() async throws {
+        let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
+        let peer = try hub.open(fields: Self.deflate)
+        peer.write([[UInt8]](repeating: bomb, count: 40).flatMap { $0 })
+        let (most, isFair) = try watch(hub, peer, 40) { plainBytes(hub) }
+        #expect(most <= 65_536, "one message, which is all that a turn has room for")
+        #expect(isFair)
+        #expect(plainBytes(hub) == 40 * 65_536)
+        #expect(hub.metrics.unfinishedBytes.level == 0)
+    }
+
+    @Test func aBurstOfMessagesTakesTurns() async throws {
+        let hub = try await DrivenHub()
+        let peer = try hub.open()
+        peer.write(pings(1_000))
+        let (most, isFair) = try watch(hub, peer, 1_000) { Int(hub.metrics.messages.count) }
+        #expect(most <= 65_536 / Connection.messageCost + 1)
+        #expect(isFair)
+        #expect(try #require(try hub.connection(of: peer)).interest == .readable)
+        #expect(hub.metrics.unfinishedBytes.level == 0)
+    }
+
+    /// So many as one turn has room for need no other one.
+    @Test(arguments: [(234, Turn.none), (235, .none), (236, .coming)])
+    func aTurnHasRoomForSoMany(_ count: Int, _ turn: Turn) async throws {
+        let hub = try await DrivenHub()
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        peer.write(pings(count))
+        try hub.turn { hub.metrics.messages.count > 0 }
+        #expect(connection.turn == turn)
+    }
+
+    /// Whoever has been told to go sends on, and is not listened to; but it costs the same to find that out.
+    @Test func theClosingTakesTurnsToo() async throws {
+        let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
+        let peer = try hub.open(fields: Self.deflate)
+        let connection = try #require(try hub.connection(of: peer))
+        connection.close(.reconnect)
+        peer.write([[UInt8]](repeating: bomb, count: 20).flatMap { $0 })
+        try hub.turn { plainBytes(hub) > 0 }
+        #expect(plainBytes(hub) == 65_536)
+        #expect(connection.turn == .coming)
+        peer.write([0x88, 0x82, 0, 0, 0, 0, 0x10, 0x68])
+        try hub.turn { connection.phase != .closing }
+        #expect(plainBytes(hub) == 20 * 65_536, "the peer's close is behind them")
+    }
+
+    // MARK: Worst interleavings
+
+    enum End: CaseIterable {
+        case reset, close, endOfSending, resetMetBySending, closeMetBySending
+    }
+
+    /// All that a peer has said before it went counts, though it went before its turn came.
+    @Test(arguments: End.allCases) func whatWasSaidBeforeTheEndCounts(_ end: End) async throws {
+        var features = AppFeatures()
+        features.clientEvents = true
+        var limits = AppLimits()
+        limits.clientEventsPerSecond = 10_000
+        let hub = try await DrivenHub(features: features, limits: limits)
+        let (peer, other) = (try hub.subscribed(to: "private-a"), try hub.subscribed(to: "private-a"))
+        let connection = try #require(try hub.connection(of: peer))
+        // More than is read from the kernel at a time, and the beginning of a frame that does not come.
+        let count = 1_500
+        peer.write(
+            (0..<count).flatMap {
+                frame(Array(#"{"event":"client-e","channel":"private-a","data":\#($0)}"#.utf8))
+            } + [0x81])
+        try hub.turn { connection.turn == .coming }
+        switch end {
+        case .reset, .resetMetBySending: peer.go(byReset: true)
+        case .close, .closeMetBySending: peer.go(byReset: false)
+        case .endOfSending: peer.endSending()
+        }
+        if end == .resetMetBySending || end == .closeMetBySending {
+            // The first is answered by a reset, where that is not there yet.
+            for _ in 0..<2 {
+                connection.queue(ServerEvent.pongFrame)
+                connection.tickEnded()
+            }
+            #expect(connection.turn == .last)
+        }
+        try hub.turnUntilMarked(left: 1)
+        let heard = { try other.texts().filter { $0.contains("client-e") } }
+        try hub.turn { try heard().count == count }
+        #expect(try heard().map { Int($0.filter(\.isNumber)) } == Array(0..<count), "in order")
+        try hub.turn { hub.facts("private-a").subscriptionCount == 1 }
+        #expect(hub.metrics.unfinishedBytes.level == 0)
+    }
+
+    enum Other: CaseIterable {
+        case closed, cutOff, dropped, hubEnds, appRemoved, holdsTooMuch
+    }
+
+    /// What it waits with is not looked at any more, and the turn that comes finds nobody.
+    @Test(arguments: Other.allCases) func anotherEndMeetsItBeforeItsTurn(_ other: Other) async throws {
+        let hub = try await DrivenHub { $0.timeouts.close = .milliseconds(50) }
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        peer.write(pings(1_000))
+        try hub.turn { connection.turn == .coming }
+        let before = hub.metrics.messages.count
+        switch other {
+        case .closed: connection.close(.reconnect)
+        case .cutOff: connection.cutOff(.terminated)
+        case .dropped: connection.drop()
+        case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
+        case .appRemoved:
+            hub.clients[0].serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
+        case .holdsTooMuch: connection.dropUnfinished()
+        }
+        try hub.turn { connection.phase == .gone }
+        hub.turn()
+        // The shutdown stands behind the turn that was posted before it.
+        #expect(hub.metrics.messages.count - before <= (other == .hubEnds ? 235 : 0))
+        #expect(hub.metrics.unfinishedBytes.level == 0)
+        #expect(hub.metrics.connections.level == 0)
+    }
+
+    /// Its pong may be among what waits, here or in the kernel.
+    @Test func whatWaitsIsNoSilence() async throws {
+        let hub = try await DrivenHub()
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        peer.write(pings(1_000))
+        try hub.turn { connection.turn == .coming }
+        #expect(hub.metrics.unfinishedBytes.level > 0, "what waits is held")
+        #expect(connection.messageSince == Connection.never, "nor is it an unfinished message")
+        connection.awaitsPong = true
+        connection.deadlineReached()
+        #expect(connection.phase == .open && !connection.awaitsPong)
+        try hub.turn { try pongs(peer) == 1_000 }
+        #expect(peer.closeCode == nil)
+    }
+
+    /// The time of a message that is not finished may pass meanwhile: it is judged when its turn has come, and the loop turns.
+    @Test func theTimeOfAMessageMayPassMeanwhile() async throws {
+        let hub = try await DrivenHub {
+            $0.timeouts.message = .milliseconds(1)
+            $0.limits.controlFramesPerSecond = 0
+        }
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        peer.write([0x01, 0x81, 0, 0, 0, 0, 0x7b])
+        try hub.turn { connection.messageSince != Connection.never }
+        let since = connection.messageSince
+        peer.write([[UInt8]](repeating: [0x89, 0x80, 0, 0, 0, 0], count: 1_000).flatMap { $0 })
+        try hub.turn { connection.turn == .coming || connection.phase != .open }
+        if connection.phase == .open {
+            connection.messageSince = since
+            connection.deadlineReached()
+            #expect(connection.phase == .open)
+        }
+        try hub.turn {
+            _ = try peer.texts()
+            return peer.closeCode == 1008
+        }
+    }
+
+    /// Of many with much to look at, so many have another turn in one tick, and all in the end.
+    @Test func soManyHaveATurnInATick() async throws {
+        let hub = try await DrivenHub { $0.limits.turnsPerTickMax = 2 }
+        let peers = try (0..<6).map { _ in try hub.open() }
+        for connection in hub.connections { hub.loops[0].setInterest(connection, []) }
+        for peer in peers { peer.write(pings(1_000)) }
+        for connection in hub.connections { hub.loops[0].setInterest(connection, .readable) }
+        try hub.turn { hub.connections.allSatisfy { $0.turn == .coming } }
+        var (most, before) = (0, Int(hub.metrics.messages.count))
+        try hub.turn {
+            let now = Int(hub.metrics.messages.count)
+            // Of the last, whose own bytes the kernel still has, more may be read.
+            if hub.connections.allSatisfy({ $0.turn == .coming }) { most = max(most, now - before) }
+            before = now
+            return try peers.allSatisfy { try pongs($0) == 1_000 }
+        }
+        #expect(most > 0 && most <= 2 * (65_536 / Connection.messageCost + 1))
+    }
+
+    // MARK: After a stall
+
+    /// What has come in time is looked at before its sender is judged, though the loop looks at few in one turn.
+    @Test func nobodyIsJudgedUnheard() async throws {
+        let hub = try await DrivenHub(eventsPerWait: 2)
+        let peers = try (0..<9).map { _ in try hub.open() }
+        try hub.turn { !hub.loops[0].isCrowded }
+        for (peer, connection) in zip(peers, hub.connections) {
+            connection.awaitsPong = true
+            peer.send(Self.ping)
+            hub.loops[0].setDeadline(connection, hub.loops[0].now)
+        }
+        try hub.turn { try peers.allSatisfy { try pongs($0) == 1 || $0.closeCode != nil } }
+        #expect(peers.allSatisfy { $0.closeCode == nil })
+    }
+
+    /// A source that is always ready.
+    private final class Restless: EventSource {}
+
+    /// But only for as long as it takes to look at everybody once.
+    @Test func theSilentAreJudgedInACrowd() async throws {
+        let hub = try await DrivenHub(eventsPerWait: 1)
+        let peer = try hub.open()
+        let connection = try #require(try hub.connection(of: peer))
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        defer { for end in ends { close(end) } }
+        let restless = Restless()
+        try hub.loops[0].add(restless, descriptor: ends[1], interest: .writable)
+        connection.awaitsPong = true
+        hub.loops[0].setDeadline(connection, hub.loops[0].now)
+        try hub.turn {
+            _ = try peer.texts()
+            return peer.closeCode == 4201
+        }
+        #expect(hub.loops[0].isCrowded)
+        hub.loops[0].remove(restless)
+    }
+}

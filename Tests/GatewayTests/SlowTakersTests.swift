@@ -1,0 +1,56 @@
+import Bytes
+import Glibc
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Who takes little, and who takes nothing; and what becomes of newcomers where the kernel has no room for them.
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct SlowTakersTests {
+    /// The socket of one who reads a few bytes a second is not writable for minutes: what he has acknowledged tells.
+    @Test func whoTakesLittleIsSeenToTake() async throws {
+        let hub = try await DrivenHub()
+        let peer = try SecureClient.connect(hub.port, 4_096)
+        defer { close(peer) }
+        try hub.turn { hub.connections.count == 1 }
+        let connection = try #require(hub.connections.first)
+        let bytes = [UInt8](repeating: 0x61, count: 8 << 20)
+        connection.queue(bytes.withUnsafeBytes { SharedBytes.copy($0) })
+        hub.turn()
+        #expect(!connection.output.isEmpty)
+        let now = hub.loops[0].now
+        // The peer's kernel takes what it has room for.
+        var first = PullProgress(connection, at: now)
+        try hub.wait {
+            usleep(50_000)
+            let next = PullProgress(connection, at: now)
+            defer { first = next }
+            return !next.isBeyond(first)
+        }
+        #expect(first.untaken > 0)
+        var room = [UInt8](repeating: 0, count: 8_192)
+        try hub.wait {
+            _ = recv(peer, &room, room.count, Int32(MSG_DONTWAIT))
+            return PullProgress(connection, at: now).isBeyond(first)
+        }
+        #expect(connection.output.sentCount == first.sentCount, "nothing new was offered to the kernel")
+    }
+
+    /// A connection that the kernel will not watch is closed, and the others wait a while: in both ways to its loop.
+    @Test(arguments: [0, 1]) func acceptingRestsWhereThereIsNoRoom(_ loop: Int) async throws {
+        let hub = try await DrivenHub(loops: 2)
+        // epoll_ctl refuses what cannot be polled.
+        let descriptor = Glibc.open("/dev/null", O_RDONLY)
+        let address = PeerAddress.unix
+        #expect(hub.census.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 0))
+        if loop == 1 { #expect(hub.census.arrived(from: address, at: hub.loops[0].now) == .welcome(loop: 1)) }
+        hub.context.mailboxes[loop].post(.accepted(descriptor, address, nil, usesTLS: false))
+        try hub.turn { hub.clients[0].acceptors[0].interest == [] }
+        #expect(hub.metrics.text.contains("accept_pauses_total 1\n"))
+        #expect(hub.census.total == loop, "it is counted out")
+        let waiting = try hub.newPeer()
+        try hub.turn { try waiting.socketID() != nil }
+        #expect(hub.metrics.text.contains("accept_pauses_total 1\n"))
+    }
+}
