@@ -1,3 +1,5 @@
+import Bytes
+
 /// The cached events of a home in the order in which they are forgotten, and what they cost each app.
 ///
 /// Beyond the bound the app that has most loses its oldest. So no app loses any for others as long as it has no more than
@@ -12,14 +14,14 @@ struct CacheOrder {
     }
 
     private struct AppShare {
-        var entries = LazyQueue<Entry>()
+        var entries = Fifo<Entry>()
         var count = 0
         var bytes = 0
     }
 
     private let bytesMax: Int
     /// Of all apps, the oldest first.
-    private var entries = LazyQueue<Entry>()
+    private var entries = Fifo<Entry>()
     /// By the app's index.
     private var shares: ContiguousArray<AppShare> = []
     /// Events, and the apps that have some.
@@ -56,7 +58,7 @@ struct CacheOrder {
         shares[app].bytes -= size
         if shares[app].count == 0 {
             holders -= 1
-            shares[app].entries = LazyQueue()
+            shares[app].entries = Fifo()
         }
         count -= 1
         bytes -= size

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What is about to be gone from a home: a user without a connection, or one of whom only the app's backend still has to
 /// hear that he is gone, or a channel without anybody. Stands for nothing once somebody has come back.
 struct Departure {
@@ -20,13 +22,13 @@ struct Departure {
 /// Beyond the bound the app that has most loses its oldest: no app's clients end the grace of another's, which has fewer.
 struct DepartureOrder {
     private struct AppShare {
-        var entries = LazyQueue<Departure>()
+        var entries = Fifo<Departure>()
         var count = 0
     }
 
     private let countMax: Int
     /// Of all apps, the oldest first.
-    private var entries = LazyQueue<Departure>()
+    private var entries = Fifo<Departure>()
     /// By the app's index.
     private var shares: ContiguousArray<AppShare> = []
     /// Those that stand for something.
@@ -55,7 +57,7 @@ struct DepartureOrder {
     mutating func end(of app: Int) {
         shares[app].count -= 1
         count -= 1
-        if shares[app].count == 0 { shares[app].entries = LazyQueue() }
+        if shares[app].count == 0 { shares[app].entries = Fifo() }
     }
 
     /// The oldest of all, if its time is over. It may stand for nothing.

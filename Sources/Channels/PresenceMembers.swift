@@ -42,7 +42,7 @@ package struct PresenceMembers {
     private var lingering = 0
     private var lingeringBytes = 0
     /// Those, in the order in which they left.
-    private var leaving = LazyQueue<Leaving>()
+    private var leaving = Fifo<Leaving>()
     /// Users who are gone but to the app's backend, and the departures by which it hears of it.
     private var remembered: [TextKey: UInt64] = [:]
     /// All members as clients are told; nil where it must be written anew, since one is gone.
@@ -117,7 +117,7 @@ package struct PresenceMembers {
         guard known.departure != 0 else { return .further }
         lingering -= 1
         lingeringBytes -= known.size
-        if lingering == 0 { leaving = LazyQueue() }
+        if lingering == 0 { leaving = Fifo() }
         return .back
     }
 
@@ -163,7 +163,7 @@ package struct PresenceMembers {
             lingering -= 1
             lingeringBytes -= gone.size
         }
-        if lingering == 0 { leaving = LazyQueue() }
+        if lingering == 0 { leaving = Fifo() }
         writtenList = members.isEmpty ? MemberList() : nil
     }
 

@@ -1,3 +1,5 @@
+import Bytes
+
 /// Channels that have told something and do not tell it again for a time, always the same one: in the order of its end.
 ///
 /// A silence is known by its number; one that its channel no longer names stands for nothing.
@@ -10,7 +12,7 @@ struct Silences {
     }
 
     private let time: UInt64
-    private var entries = LazyQueue<Silence>()
+    private var entries = Fifo<Silence>()
     /// Those that stand for something.
     private(set) var count = 0
 

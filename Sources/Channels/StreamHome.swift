@@ -52,9 +52,9 @@ package struct StreamHome {
     private(set) var windowBytes = 0
     private(set) var windowEvents = 0
     /// The events of all windows in the order in which they came: the oldest of all goes first when there is no room.
-    private var evictions = LazyQueue<WindowedEvent>()
+    private var evictions = Fifo<WindowedEvent>()
     /// The streams without takers, in the order in which they were left.
-    private var lingering = LazyQueue<LingeringStream>()
+    private var lingering = Fifo<LingeringStream>()
     private var lastLinger: UInt32 = 0
 
     package init(limits: StreamLimits = StreamLimits()) {
@@ -141,7 +141,7 @@ package struct StreamHome {
         let (seconds, attoseconds) = limits.linger.components
         let linger = UInt64(clamping: seconds) &* 1_000_000_000 &+ UInt64(clamping: attoseconds / 1_000_000_000)
         while let first = lingering.first, now >= first.since, now - first.since >= linger {
-            _ = lingering.popFirst()
+            lingering.popFirst()
             endLinger(first, &effects)
         }
     }

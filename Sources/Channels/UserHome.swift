@@ -75,7 +75,7 @@ package struct UserHome {
 
     private let limits: HomeLimits
     private var users = KeyedTable<User>()
-    private var leaves = LazyQueue<Leave>()
+    private var leaves = Fifo<Leave>()
     private var lastLeave: UInt32 = 0
     private var leavingCount = 0
 
@@ -120,7 +120,7 @@ package struct UserHome {
     package mutating func tick(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
         var rest = limits.dueAtOnceMax
         while rest > 0, let first = leaves.first, first.dueAt <= now {
-            _ = leaves.popFirst()
+            leaves.popFirst()
             end(first, &effects)
             rest -= 1
         }

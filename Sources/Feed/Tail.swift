@@ -105,8 +105,10 @@ package struct Tail {
     var watches = KeyedTable<Watch>()
     /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
     var targets: [StreamID: Int64] = [:]
-    var toPosition = TicketQueue()
-    var toHeal = TicketQueue()
+    /// Tickets in the order in which they were drawn. Those of watches that have ended stay until their turn, or until most
+    /// are such (`draw`).
+    var toPosition = Fifo<Ticket>()
+    var toHeal = Fifo<Ticket>()
     /// The snapshot up to which the tail has been read; nil while there is no connection.
     var previous: String?
     /// The database's epoch as of the read before; another one means that every stream may have begun anew.
@@ -270,7 +272,7 @@ package struct Tail {
         Self.draw(ticket, &toHeal, watches)
     }
 
-    static func draw(_ ticket: Ticket, _ queue: inout TicketQueue, _ watches: KeyedTable<Watch>) {
+    static func draw(_ ticket: Ticket, _ queue: inout Fifo<Ticket>, _ watches: KeyedTable<Watch>) {
         if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
             queue.sweep { watches[$0.stream]?.serial == $0.serial }
         }

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import Pusher
 import Reactor

@@ -43,11 +43,11 @@ final class ClientLoop {
     let compression: LoopCompression?
     private(set) var isStopping = false
     /// Connections whose peers have gone, in that order: closed in turns.
-    var departures = SessionLine()
+    var departures = Fifo<SessionID>()
     /// Whether the next turn has been posted.
     var awaitsDepartureTurn = false
     /// Connections that wait for their turn, and whether that of the first ones is posted.
-    var turns = SessionLine()
+    var turns = Fifo<SessionID>()
     var awaitsTurns = false
     /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
     var newcomers: ContiguousArray<SessionID> = []

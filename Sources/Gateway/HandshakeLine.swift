@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import Reactor
 
@@ -16,16 +17,14 @@ struct HandshakeLine {
 
     private let underWayMax: Int
     private let waitingMax: Int
-    private(set) var waiting: ContiguousArray<SessionID> = []
-    private var next = 0
+    private(set) var waiting = Fifo<SessionID>()
     /// Of those in `waiting`, the ones who have gone.
     private var goneCount = 0
     private var begun = 0
     /// Begun and not complete.
     private(set) var underWay = 0
     /// When whose began, in order; some are at their end meanwhile.
-    private var places: ContiguousArray<(id: SessionID, since: Instant)> = []
-    private var firstPlace = 0
+    private var places = Fifo<(id: SessionID, since: Instant)>()
 
     /// Handshakes begun in one tick: about a millisecond and a half of whole ones.
     static let beginsPerTickMax = 4
@@ -36,7 +35,7 @@ struct HandshakeLine {
     }
 
     /// Connections in line.
-    var waitingCount: Int { waiting.count - next - goneCount }
+    var waitingCount: Int { waiting.count - goneCount }
 
     private var hasPlace: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
 
@@ -64,9 +63,8 @@ struct HandshakeLine {
 
     /// One who stands in line goes; `waits` tells who does stand there, this one still among them.
     mutating func leaves(_ waits: (SessionID) -> Bool) {
-        if goneCount >= 1024, goneCount * 2 >= waiting.count - next {
-            waiting = ContiguousArray(waiting[next...].filter(waits))
-            next = 0
+        if goneCount >= 1024, goneCount * 2 >= waiting.count {
+            waiting.sweep(keeping: waits)
             goneCount = 0
         }
         goneCount += 1
@@ -75,16 +73,7 @@ struct HandshakeLine {
     /// The connection whose turn it is, if there is a place; `begin` follows. `waits` as for `leaves`.
     mutating func popReady(_ waits: (SessionID) -> Bool) -> SessionID? {
         guard hasPlace else { return nil }
-        while next < waiting.count {
-            let id = waiting[next]
-            next += 1
-            if next == waiting.count {
-                waiting = []
-                next = 0
-            } else if next >= 1024, next * 2 >= waiting.count {
-                waiting.removeFirst(next)
-                next = 0
-            }
+        while let id = waiting.popFirst() {
             if waits(id) { return id }
             goneCount -= 1
         }
@@ -100,15 +89,8 @@ struct HandshakeLine {
 
     /// The handshake that has been under way for the longest time, and since when; `isUnderWay` tells those that are still.
     mutating func longest(_ isUnderWay: (SessionID) -> Bool) -> (id: SessionID, since: Instant)? {
-        while firstPlace < places.count, !isUnderWay(places[firstPlace].id) { firstPlace += 1 }
-        if firstPlace == places.count {
-            places = []
-            firstPlace = 0
-        } else if firstPlace >= 1024, firstPlace * 2 >= places.count {
-            places.removeFirst(firstPlace)
-            firstPlace = 0
-        }
-        return places.isEmpty ? nil : places[firstPlace]
+        while let first = places.first, !isUnderWay(first.id) { places.popFirst() }
+        return places.first
     }
 
     /// A handshake that had begun is complete, or has come to nothing.
