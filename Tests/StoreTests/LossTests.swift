@@ -170,7 +170,12 @@ import Testing
         #expect(kill(backend, SIGSTOP) == 0)
         desk.submit("ann", "k2", n: 2)
         desk.submit("ann", "k3", n: 3)
-        for key in ["k2", "k3"] { #expect(try desk.take("ann", key).status == .applied) }
+        for number in 2...3 {
+            // On a busy machine the new connection, too, may not answer in 200 ms.
+            var answer = try desk.take("ann", "k\(number)")
+            if answer.status == .retry { answer = try desk.decide("ann", "k\(number)", n: Int64(number)) }
+            #expect(answer.status == .applied)
+        }
         #expect(kill(backend, SIGCONT) == 0)
         // What was sent to it before is in its socket, and is executed now.
         let end = Instant.read().advanced(by: .seconds(30))
