@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Targets are layers, in the order of the README's map: a target imports only what stands above it.
+// Targets are layers, in the order of the map in Sources/README.md: a target imports only what stands above it.
 
 // For what imports both Foundation and Glibc: which of the two modules a C structure such as `stat` belongs to depends
 // on the order in which they were built, so no file can name the right one.
@@ -113,7 +113,8 @@ let package = Package(
         .target(
             name: "SQLFiles", path: "sql",
             exclude: [
-                "migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql", "embed/generate",
+                "README.md", "migrations", "functions", "tests", "bench", "roles.sql", "bootstrap.sql", "demo.sql",
+                "embed/generate",
             ], sources: ["embed"],
             publicHeadersPath: "embed/include"),
         .executableTarget(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import carillon
 
-/// What the README tells people to type.
+/// What the pages tell people to type.
 @Suite(.ownThread, .timeLimit(.minutes(15)))
 struct ReadmeTests {
     @Test func publishesATableOfItsOwn() throws {
@@ -13,7 +13,7 @@ struct ReadmeTests {
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
         try cluster.widenOwner()
-        let statements = try statements(of: "## Publish a table of your own")
+        let statements = try statements(of: "## Publish a table of your own", in: "README.md")
         try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
         for statement in statements {
             try place.query(statement, as: DevelopmentCluster.owner)
@@ -33,7 +33,7 @@ struct ReadmeTests {
         #expect(throws: (any Error).self, "nobody may, but whom it was granted") {
             try place.query(revoke, as: "backend")
         }
-        let statements = try statements(of: "### Expiry and revocation")
+        let statements = try statements(of: "### Expiry and revocation", in: "deploy/README.md")
         #expect(statements.map { $0.prefix(6) } == ["GRANT ", "GRANT ", "SELECT", "SELECT"])
         for statement in statements {
             try place.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
@@ -46,9 +46,9 @@ struct ReadmeTests {
     }
 
     /// The SQL of the section, from which comments and the indentation of the code are dropped.
-    private func statements(of heading: String) throws -> [String] {
+    private func statements(of heading: String, in page: String) throws -> [String] {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appendingPathComponent("../../README.md").standardized
+            .appendingPathComponent("../../\(page)").standardized
         let text = try String(contentsOf: file, encoding: .utf8)
         let section = try #require(text.components(separatedBy: heading + "\n").dropFirst().first)
         let ours = section.components(separatedBy: "\n## ")[0].components(separatedBy: "\n")

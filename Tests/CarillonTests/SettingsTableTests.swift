@@ -40,10 +40,10 @@ struct SettingsTableTests {
         }
     }
 
-    @Test func readmeHoldsTheTable() throws {
+    @Test func operatorsPageHoldsTheTable() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
+        let readme = try String(contentsOf: root.appendingPathComponent("deploy/README.md"), encoding: .utf8)
         let table = CheckConfigCommand.markdownTable.joined(separator: "\n")
         #expect(readme.contains(table), "paste the output of: carillon check-config --markdown")
     }

@@ -1,6 +1,6 @@
 """Clients that mean no good: while they try, a device hears of its doses, and afterwards the hub is as it was.
 
-Each is stopped by a limit that has a name, and counted under it: the README's table of limits.
+Each is stopped by a limit that has a name, and counted under it: the operator's page has the table of limits.
 """
 
 import contextlib

@@ -11,7 +11,7 @@ struct CheckConfigCommand: ParsableCommand {
     @Flag(help: "With the defaults of `carillon dev`.")
     var dev = false
 
-    @Flag(help: ArgumentHelp("Print the table of settings for the README.", visibility: .hidden))
+    @Flag(help: ArgumentHelp("Print the table of settings for deploy/README.md.", visibility: .hidden))
     var markdown = false
 
     @OptionGroup var arguments: SettingsArguments
@@ -48,7 +48,7 @@ struct CheckConfigCommand: ParsableCommand {
         }
     }
 
-    /// The README's table of settings.
+    /// The table of settings in deploy/README.md.
     static let markdownTable: [String] = {
         let head = ["| key in the file | environment | default | meaning |", "|---|---|---|---|"]
         return head

@@ -1,7 +1,7 @@
 /// One setting: its names in the three places it can come from, what it takes, and what it means.
 ///
 /// `SettingsTable` holds all of them, and is the one place from which the parsing, `--help`, `check-config` and the
-/// README's table are made.
+/// table in deploy/README.md are made.
 struct Setting<Value: Sendable>: Sendable {
     let row: SettingRow
     /// Reads the text of the value. The error says what would be accepted.
