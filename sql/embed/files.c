@@ -22,11 +22,17 @@ static const char migrations_0003_actions[] = {
 static const char migrations_0004_resume[] = {
 #embed "../migrations/0004_resume.sql" suffix(, )
     0};
+static const char migrations_0005_publish[] = {
+#embed "../migrations/0005_publish.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
 static const char functions_11_sync_clock[] = {
 #embed "../functions/11_sync_clock.sql" suffix(, )
+    0};
+static const char functions_12_sync_change[] = {
+#embed "../functions/12_sync_change.sql" suffix(, )
     0};
 static const char functions_19_sync_sealed[] = {
 #embed "../functions/19_sync_sealed.sql" suffix(, )
@@ -36,6 +42,9 @@ static const char functions_20_sync_flush[] = {
     0};
 static const char functions_21_sync_refuse_truncate[] = {
 #embed "../functions/21_sync_refuse_truncate.sql" suffix(, )
+    0};
+static const char functions_28_sync_lookup[] = {
+#embed "../functions/28_sync_lookup.sql" suffix(, )
     0};
 static const char functions_29_sync_probe[] = {
 #embed "../functions/29_sync_probe.sql" suffix(, )
@@ -200,11 +209,14 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 2, "0002_care.sql", migrations_0002_care, sizeof migrations_0002_care - 1},
     {carillon_sql_migration, 3, "0003_actions.sql", migrations_0003_actions, sizeof migrations_0003_actions - 1},
     {carillon_sql_migration, 4, "0004_resume.sql", migrations_0004_resume, sizeof migrations_0004_resume - 1},
+    {carillon_sql_migration, 5, "0005_publish.sql", migrations_0005_publish, sizeof migrations_0005_publish - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
+    {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},
+    {carillon_sql_function, 0, "28_sync_lookup.sql", functions_28_sync_lookup, sizeof functions_28_sync_lookup - 1},
     {carillon_sql_function, 0, "29_sync_probe.sql", functions_29_sync_probe, sizeof functions_29_sync_probe - 1},
     {carillon_sql_function, 0, "30_sync_generate_recorder.sql", functions_30_sync_generate_recorder, sizeof functions_30_sync_generate_recorder - 1},
     {carillon_sql_function, 0, "31_sync_generate_builder.sql", functions_31_sync_generate_builder, sizeof functions_31_sync_generate_builder - 1},

@@ -11,6 +11,33 @@ begin
 end
 $$;
 
+-- sync.first_ops: sets the operation of changes whose rows came and went as often ('X'): a row that is there was there
+-- before ('U'), one that is not was not ('I'), and that is the same for each builder as what a sole operation says. The
+-- row is this transaction's: nobody else can have changed it. Locks: none.
+create or replace function sync.first_ops(changes sync.change[]) returns sync.change[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    p sync.published;
+begin
+    for p in
+        select * from sync.published as e where e.source in (select c.source from unnest(changes) as c where c.op = 'X')
+    loop
+        execute format(
+            'select array_agg(
+                 case when c.source = $2 and c.op = ''X''
+                      then row(c.source, c.user_id, c.topic, c.id,
+                               case when exists (select from %s as r where %s offset 0) then ''U''::"char" else ''I''::"char" end,
+                               c.context, c.rev, c.contexts)::sync.change
+                      else c end)
+             from unnest($1) as c', p.relation, sync.lookup(p))
+        into changes using changes, p.source;
+    end loop;
+    return changes;
+end
+$$;
+
 -- sync.flush: turns what a transaction touched into events, at commit (deferred constraint trigger on sync.ticket).
 --
 -- Lock order: the rows of sync.stream concerned, sorted by (user_id, topic): missing ones inserted, present ones
@@ -22,20 +49,28 @@ $$;
 --
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
--- several times what running them does, and a plan for one change looks cheaper than one for ten; UTC so that timestamps
--- in events do not depend on the writer. synchronous_commit is raised (sync.raise_commit): an offset once shown must not be
--- issued again. Events are dated by the clock and not by now(), the transaction's start: what is measured from there is
--- how long after its commit began an event arrives. sync.key, which travels in each event, has at most 200 bytes (22001).
+-- several times what running them does, and a plan for one change looks cheaper than one for ten; datestyle and those after
+-- it so that events do not depend on the writer's session; row_security off so that a policy that would hide rows fails
+-- the commit: a hidden row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once
+-- shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
+-- measured from there is how long after its commit began an event arrives. sync.key, which travels in each event, has at
+-- most 200 bytes (22001).
 create or replace function sync.flush() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
+set row_security = off
+set datestyle = 'ISO, MDY'
 set timezone = 'UTC'
+set intervalstyle = 'postgres'
+set extra_float_digits = 1
+set bytea_output = 'hex'
 as $$
 declare
     changes sync.change[];
+    unsure boolean;
     one sync.change;
     draft sync.draft;
     last bigint;
@@ -48,11 +83,17 @@ begin
         delete from sync.ticket where xid = pg_current_xact_id()
     ), taken as (
         delete from sync.touched where xid = pg_current_xact_id()
-        returning row(source, user_id, topic, id, op, context, rev)::sync.change as change
+        returning row(source, user_id, topic, id,
+                      case when balance > 0 then 'I' when balance < 0 then 'D' when balance = 0 and op <> 'U' then 'X'
+                           else op end,
+                      case when balance > 0 then null else context end, rev,
+                      case when balance > 0 then null else contexts end)::sync.change as change
     )
-    select array_agg(change) into changes from taken;
+    select array_agg(change), bool_or((change).op = 'X') into changes, unsure from taken;
     if changes is null then
         return null;
+    elsif unsure then
+        changes := sync.first_ops(changes);
     end if;
     if octet_length(key) > 200 then
         raise exception 'sync.key is longer than 200 bytes' using errcode = 'string_data_right_truncation';
@@ -119,7 +160,9 @@ begin
     end if;
 
     if events > 0 then
-        perform sync.raise_commit();
+        if current_setting('synchronous_commit') in ('off', 'local', 'remote_write') then
+            perform sync.raise_commit();
+        end if;
         if current_setting('sync.notify', true) is distinct from 'off' then
             perform pg_notify('sync', '');
         end if;
@@ -129,12 +172,17 @@ end
 $$;
 
 do $$
+declare
+    enabled "char" := (select tgenabled from pg_catalog.pg_trigger
+                       where tgrelid = 'sync.ticket'::regclass and tgname = 'flush' and tgtype = 5 and tginitdeferred
+                           and tgfoid = 'sync.flush()'::regprocedure);
 begin
-    if not exists (
-        select from pg_catalog.pg_trigger where tgrelid = 'sync.ticket'::regclass and tgname = 'flush'
-    ) then
+    if enabled is null then
+        drop trigger if exists flush on sync.ticket;
         create constraint trigger flush after insert on sync.ticket
             deferrable initially deferred for each row execute function sync.flush();
+    end if;
+    if enabled is distinct from 'A' then
         alter table sync.ticket enable always trigger flush;
     end if;
 end

@@ -7,12 +7,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format(
-        'explain select o.%2$I::text, %4$s from %1$s as o full join %1$s as n on n.%3$I = o.%3$I
-         where o *<> n and o.%3$I = (null::text)::%5$s',
-        p.relation, p.user_column, p.id_column,
-        case when p.context_column is null then 'null' else format('o.%I::text', p.context_column) end,
-        (select format_type(atttypid, atttypmod) from pg_attribute
-         where attrelid = p.relation and attname = p.id_column and not attisdropped));
+        'explain select o.%2$I::text, %4$s from %1$s as o full join %1$s as n on %3$s where o.* *<> n.*',
+        p.relation, p.user_column, sync.same_id(p),
+        case when p.context_column is null then 'null' else format('o.%I::text', p.context_column) end);
+    execute format('explain select from unnest(null::sync.change[]) as c join %s as r on %s', p.relation, sync.lookup(p));
 exception when others then
     raise exception 'cannot publish %: its columns cannot be compared or read with the operators of pg_catalog: %',
         p.relation, sqlerrm

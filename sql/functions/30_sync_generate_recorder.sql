@@ -1,12 +1,19 @@
 -- sync.generate_recorder: writes the trigger function of one published table. It only records (sync.touched, one
 -- ticket); static SQL, so that its plans are cached. Both owners of a row that moves are recorded, each as he sees it;
 -- a row without a user (null or '') is skipped; updates that change nothing (compared as images, which any type has)
--- are dropped. SECURITY DEFINER: who may write the table needs no right on sync. Locks: none of others'.
+-- are dropped. `o.*` and `n.*`: a bare `n` would be a column of that name. SECURITY DEFINER: who may write the table
+-- needs no right on sync. Its settings, where a type needs them: an id and an owner have one text, whatever the writer's
+-- session has set.
+--
+-- A trigger of the app's own that writes the table again has been recorded before the statement that fired it. So
+-- nothing here depends on the order: what comes again on a row adds to the balance, keeps every context, and the
+-- highest rev. Locks: none of others'.
 create or replace function sync.generate_recorder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    written name[] := array[p.id_column, p.user_column];
     context text;
     context_type regtype;
 begin
@@ -15,41 +22,44 @@ begin
     else
         select atttypid into context_type from pg_attribute
         where attrelid = p.relation and attname = p.context_column and not attisdropped;
-        context := case context_type when 'date'::regtype then format('to_char(o.%I, ''YYYY-MM-DD'')', p.context_column)
-                                     else format('o.%I::text', p.context_column) end;
+        if context_type = 'date'::regtype then
+            context := format('to_char(o.%I, ''YYYY-MM-DD'')', p.context_column);
+        else
+            context := format('o.%I::text', p.context_column);
+            written := written || p.context_column;
+        end if;
     end if;
     execute format($generator$
 create or replace function sync.%1$I() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp%10$s
 as $recorder$
 begin
     if tg_op = 'UPDATE' then
-        insert into sync.touched as t (xid, source, user_id, id, topic, op, context, rev)
-        select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op, v.context, v.rev
-        from old_rows as o full join new_rows as n on n.%4$I = o.%4$I
+        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
+               case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
+        from old_rows as o full join new_rows as n on %8$s
         cross join lateral (values
-            (o.%5$I::text, o.%4$I::text,
-             case when n.%5$I::text = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
-            (case when n.%5$I::text is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
+            (o.%5$I::text collate "C", o.%4$I::text,
+             case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
+            (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
              'I'::"char", null::text, null::bigint)
         ) as v(user_id, id, op, context, rev)
-        where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o *<> n)
-        on conflict (xid, source, user_id, id)
-            do update set rev = excluded.rev where excluded.rev is not null;
+        where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
+        %9$s;
     elsif tg_op = 'INSERT' then
-        insert into sync.touched (xid, source, user_id, id, topic, op)
-        select pg_current_xact_id(), %2$s, n.%5$I::text, n.%4$I::text, %3$L, 'I'
+        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance)
+        select pg_current_xact_id(), %2$s, n.%5$I::text, n.%4$I::text, %3$L, 'I', 1
         from new_rows as n
-        where n.%5$I::text <> ''
-        on conflict (xid, source, user_id, id) do nothing;
+        where n.%5$I::text collate "C" <> ''
+        %9$s;
     else
-        insert into sync.touched as t (xid, source, user_id, id, topic, op, context, rev)
-        select pg_current_xact_id(), %2$s, o.%5$I::text, o.%4$I::text, %3$L, 'D', %6$s, %7$s
+        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        select pg_current_xact_id(), %2$s, o.%5$I::text, o.%4$I::text, %3$L, 'D', -1, %6$s, %7$s
         from old_rows as o
-        where o.%5$I::text <> ''
-        on conflict (xid, source, user_id, id)
-            do update set rev = excluded.rev where excluded.rev is not null;
+        where o.%5$I::text collate "C" <> ''
+        %9$s;
     end if;
     if found then
         insert into sync.ticket (xid) values (pg_current_xact_id()) on conflict do nothing;
@@ -59,7 +69,22 @@ end
 $recorder$
 $generator$,
         p.recorder, p.source, p.topic, p.id_column, p.user_column, context,
-        case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end);
+        case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end,
+        sync.same_id(p),
+        'on conflict (xid, source, user_id, id) do update
+            set op = case when t.op = ''U'' then excluded.op else t.op end,
+                balance = coalesce(t.balance, case t.op when ''I'' then 1 when ''D'' then -1 else 0 end) + excluded.balance,
+                context = coalesce(t.context, excluded.context),
+                contexts = case when excluded.context <> t.context and not excluded.context = any(coalesce(t.contexts, ''{}''))
+                                then t.contexts || excluded.context else t.contexts end,
+                rev = greatest(t.rev, excluded.rev)
+            where excluded.balance <> 0 or excluded.rev is not null or excluded.context is not null',
+        case when sync.hardest(p.relation, written) = 0 then '' else '
+set datestyle = ''ISO, MDY''
+set timezone = ''UTC''
+set intervalstyle = ''postgres''
+set extra_float_digits = 1
+set bytea_output = ''hex''' end);
     execute format('revoke all on function sync.%I() from public', p.recorder);
 end
 $$;

@@ -1,5 +1,9 @@
 -- sync.generate_drafts: writes sync.drafts(source, changes), which calls the builder of each published table by name,
 -- so that one flush serves all and every plan is cached. Called under the lock that publishing takes. Locks: none.
+--
+-- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
+-- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
+-- together. What a builder of an app's own returns is measured.
 create or replace function sync.generate_drafts() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -8,8 +12,20 @@ declare
     branches text;
 begin
     select string_agg(
-        format('        when %s then return query select * from %s(changes);', source, builder), e'\n' order by source)
-    into branches from sync.published;
+        format(case when p.builder like 'sync.build\_%' and sync.hardest(p.relation, p.columns || p.id_column) = 3 then
+'        when %1$s then
+            begin
+                return query select * from %2$s($2);
+            exception when data_exception or program_limit_exceeded then
+                return query select * from sync.drafts_apart(%1$s, $2);
+            end;'
+                    when p.builder like 'sync.build\_%' or p.builder like 'care.%' then
+'        when %1$s then return query select * from %2$s($2);'
+                    else
+'        when %1$s then
+            return query select d.user_id, d.summary, d.id, d.name, sync.bounded(d.data) from %2$s($2) as d;'
+                    end, p.source, p.builder), e'\n' order by p.source)
+    into branches from sync.published as p;
     execute format($generator$
 create or replace function sync.drafts(source int, changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
@@ -23,5 +39,39 @@ end
 $drafts$
 $generator$, coalesce(branches, '        when 0 then null;'));
     revoke all on function sync.drafts(int, sync.change[]) from public;
+end
+$$;
+
+-- sync.drafts_apart: the events of changes some of whose rows have a value that jsonb cannot hold: such a row's event is
+-- a pointer (id, rev, truncated), as of data too large; the others are whole. By halves, so that one row among many costs
+-- little. Locks: none.
+create or replace function sync.drafts_apart(of_source int, changes sync.change[]) returns setof sync.draft
+language plpgsql rows 10
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    p sync.published;
+    middle int := (cardinality(changes) + 1) / 2;
+    part sync.change[];
+begin
+    select * into strict p from sync.published as e where e.source = of_source;
+    for half in 1..2 loop
+        part := case half when 1 then changes[:middle] else changes[middle + 1:] end;
+        continue when part = '{}';
+        begin
+            return query execute format('select * from %s($1)', p.builder) using part;
+        exception when data_exception or program_limit_exceeded then
+            if cardinality(part) > 1 then
+                return query select * from sync.drafts_apart(of_source, part);
+            else
+                return query execute format(
+                    'select c.user_id, false, c.id, $2 || case when c.op = ''I'' then ''.created'' else ''.updated'' end,
+                            jsonb_build_object(''id'', r.%1$I, ''rev'', %2$s, ''truncated'', true)
+                     from unnest($1) as c join %3$s as r on %4$s',
+                    p.id_column, case when p.rev_column is null then 'null::bigint' else format('r.%I', p.rev_column) end,
+                    p.relation, sync.lookup(p)) using part, p.event_prefix;
+            end if;
+        end;
+    end loop;
 end
 $$;

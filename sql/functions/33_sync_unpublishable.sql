@@ -2,25 +2,49 @@
 --   Partitions and inheritance children can be written without firing their parent's statement triggers; rows that a
 --   subscription applies fire none; views and foreign tables have none; an unlogged table loses rows in silence.
 create or replace function sync.unpublishable(relation regclass) returns text
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case
-        when c.relkind = 'p' then 'it is partitioned: rows can be written to its partitions past any statement trigger'
-        when c.relispartition then 'it is a partition'
-        when c.relkind in ('v', 'm') then 'it is a view'
-        when c.relkind = 'f' then 'it is a foreign table'
-        when c.relkind <> 'r' then 'it is not a table'
-        when c.relpersistence = 't' then 'it is temporary'
-        when c.relpersistence = 'u' then 'it is unlogged: a crash empties it without an event'
-        when c.relnamespace = 'sync'::regnamespace or c.relnamespace = 'pg_catalog'::regnamespace
-            then 'it belongs to the system'
-        when exists (select from pg_inherits where inhrelid = c.oid or inhparent = c.oid) then 'it takes part in inheritance'
-        when exists (select from pg_subscription_rel where srrelid = c.oid)
-            then 'it is the target of a subscription (pg_subscription_rel): applied rows fire no statement triggers'
-        when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> 'carillon_owner'::regrole)
-            then 'row level security would hide its rows from carillon_owner'
-    end
-    from pg_class as c
-    where c.oid = relation
+begin
+    return (
+        select case
+            when c.relkind = 'p' then 'it is partitioned: rows can be written to its partitions past any statement trigger'
+            when c.relispartition then 'it is a partition'
+            when c.relkind in ('v', 'm') then 'it is a view'
+            when c.relkind = 'f' then 'it is a foreign table'
+            when c.relkind <> 'r' then 'it is not a table'
+            when c.relpersistence = 't' then 'it is temporary'
+            when c.relpersistence = 'u' then 'it is unlogged: a crash empties it without an event'
+            when c.relnamespace = 'sync'::regnamespace or c.relnamespace = 'pg_catalog'::regnamespace
+                then 'it belongs to the system'
+            when exists (select from pg_inherits where inhrelid = c.oid or inhparent = c.oid) then 'it takes part in inheritance'
+            when exists (select from pg_subscription_rel where srrelid = c.oid)
+                then 'it is the target of a subscription (pg_subscription_rel): applied rows fire no statement triggers'
+            when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> 'carillon_owner'::regrole)
+                then 'row level security would hide its rows from carillon_owner'
+        end
+        from pg_class as c
+        where c.oid = relation
+    );
+end
+$$;
+
+-- sync.unidentified: what keeps a column from identifying a table's rows, or null: null values, or no unique index of its
+-- own. Locks: none.
+create or replace function sync.unidentified(relation regclass, id_column name) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select format('column %I needs to be not null and to have a unique index of its own', id_column)
+        where not exists (
+            select from pg_index as i
+            join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+            where i.indrelid = relation and i.indisunique and i.indimmediate and i.indisvalid
+                and i.indnkeyatts = 1 and i.indpred is null
+                and a.attname = id_column and a.attnotnull
+        )
+    );
+end
 $$;

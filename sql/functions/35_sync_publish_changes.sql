@@ -11,11 +11,63 @@
 --   columns       what is sent besides id and rev; by default all columns but the user's. New columns are not sent
 --                 until this is called again. No two may have one camelCase name
 --   builder       'schema.function' of (sync.change[]) -> setof sync.draft instead of the generated one
---   context_column  for such builders: its value before the change comes as sync.change.context
+--   context_column  for such builders: its value before the change comes as sync.change.context; where it had several in
+--                 one transaction, the others come as sync.change.contexts
 --
--- Safe to run again, also with other arguments. Rename a table or a column it uses: call this again.
+-- Safe to run again, also with other arguments: a NOTICE then says what was replaced. Rename a table or a column it uses,
+-- change the id's type: call this again. The product's own tables (schema care) are published by `carillon migrate`, and
+-- refused here.
 -- Lock order: sync.published, then the table (SHARE ROW EXCLUSIVE, by CREATE TRIGGER): writers wait for the moment.
 create or replace function sync.publish_changes(
+    relation regclass,
+    user_column name,
+    topic text,
+    event_prefix text,
+    id_column name default 'id',
+    rev_column name default null,
+    columns name[] default null,
+    builder text default null,
+    context_column name default null
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    before sync.published;
+    p sync.published;
+begin
+    perform sync.refuse_own(relation);
+    select * into before from sync.published as e where e.relation = publish_changes.relation;
+    perform sync.publish(relation, user_column, topic, event_prefix, id_column, rev_column, columns, builder, context_column);
+    select * into p from sync.published as e where e.relation = publish_changes.relation;
+    before.published_as := p.published_as;
+    before.id_type := p.id_type;
+    before.hardest := p.hardest;
+    if before.source is not null and before *<> p then
+        raise notice '% was published already, on topic % as %.* by %; from now on it is on topic % as %.* by %',
+            p.published_as, before.topic, before.event_prefix, before.builder, p.topic, p.event_prefix, p.builder;
+    end if;
+end
+$$;
+
+-- sync.refuse_own: refuses the product's own tables, which no one else publishes or unpublishes: actions would be applied
+-- without an event. A table of an app's own in schema care that was published before stays its owner's. No locks.
+create or replace function sync.refuse_own(relation regclass) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if relation in (select s.relation from sync.shipped() as s)
+        or exists (select from pg_class as c where c.oid = refuse_own.relation and c.relnamespace = 'care'::regnamespace)
+            and not exists (select from sync.published as e where e.relation = refuse_own.relation) then
+        raise exception '% is one of the product''s own tables: carillon migrate publishes those', relation
+            using errcode = 'wrong_object_type', hint = 'Publish a table of your own, in another schema.';
+    end if;
+end
+$$;
+
+-- sync.publish: the same as sync.publish_changes, for any table and without a word. Locks: as there.
+create or replace function sync.publish(
     relation regclass,
     user_column name,
     topic text,
@@ -35,14 +87,11 @@ declare
     existing name[];
     wanted name;
     table_name text;
+    table_schema name;
     table_owner oid;
-    suffix text;
     twins text;
 begin
-    select format('%I.%I', n.nspname, c.relname), c.relowner,
-           regexp_replace(left(n.nspname || '_' || c.relname, 40), '[^A-Za-z0-9_]', '_', 'g')
-               || '_' || left(md5(n.nspname || '.' || c.relname), 6)
-    into table_name, table_owner, suffix
+    select format('%I.%I', n.nspname, c.relname), n.nspname, c.relowner into table_name, table_schema, table_owner
     from pg_class as c join pg_namespace as n on n.oid = c.relnamespace where c.oid = relation;
     if table_name is null then
         raise exception 'there is no such table' using errcode = 'undefined_table';
@@ -72,21 +121,19 @@ begin
     end if;
     foreach wanted in array array_remove(array[user_column, id_column, rev_column, context_column] || columns, null) loop
         if not wanted = any(existing) then
-            raise exception '% has no column %', table_name, quote_ident(wanted) using errcode = 'undefined_column';
+            raise exception '% has no column %', table_name, quote_ident(wanted)
+                using errcode = 'undefined_column',
+                    hint = case when wanted = id_column then 'Name the column that identifies a row: id_column => ''…''.'
+                                else format('Its columns are %s.', array_to_string(existing, ', ')) end;
         end if;
     end loop;
     if user_column is null or id_column is null then
         raise exception 'user column and id column must be named' using errcode = 'null_value_not_allowed';
     end if;
-    if not exists (
-        select from pg_index as i
-        join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
-        where i.indrelid = relation and i.indisunique and i.indimmediate and i.indisvalid
-            and i.indnkeyatts = 1 and i.indpred is null
-            and a.attname = id_column and a.attnotnull
-    ) then
-        raise exception 'column % of % needs to be not null and to have a unique index of its own',
-            quote_ident(id_column), table_name using errcode = 'invalid_parameter_value';
+    reason := sync.unidentified(relation, id_column);
+    if reason is not null then
+        raise exception 'cannot publish %: %', table_name, reason
+            using errcode = 'invalid_parameter_value', hint = 'Another column may do: id_column => ''…''.';
     end if;
 
     -- A domain counts as what it is made of.
@@ -107,9 +154,16 @@ begin
     p.rev_column := rev_column;
     p.context_column := context_column;
     p.columns := coalesce(columns, array_remove(existing, user_column));
-    p.recorder := 'record_' || suffix;
-    p.builder := coalesce(builder, 'sync.build_' || suffix);
-    if builder is null then
+    if builder is not null then
+        select format('%I.%I', n.nspname, f.proname) into p.builder
+        from pg_proc as f join pg_namespace as n on n.oid = f.pronamespace
+        where f.oid = to_regprocedure(builder || '(sync.change[])') and f.prorettype = 'sync.draft'::regtype and f.proretset
+            and n.nspname <> 'sync';
+        if p.builder is null then
+            raise exception 'builder % is no function of (sync.change[]) that returns setof sync.draft, outside of schema sync',
+                builder using errcode = 'undefined_function', hint = 'Write its schema too: builder => ''schema.function''.';
+        end if;
+    else
         select string_agg(quote_ident(name), ', ') into twins from unnest(p.columns) as name
         where name is distinct from id_column and name is distinct from rev_column
             and sync.camel(name) not in ('id', 'rev')
@@ -123,8 +177,8 @@ begin
     -- The flush reads the row as carillon_owner.
     if not pg_has_role('carillon_owner', table_owner, 'usage') then
         execute format('grant select on %s to carillon_owner', table_name);
-        if not has_schema_privilege('carillon_owner', split_part(table_name, '.', 1)::regnamespace, 'usage') then
-            execute format('grant usage on schema %s to carillon_owner', split_part(table_name, '.', 1));
+        if not has_schema_privilege('carillon_owner', table_schema, 'usage') then
+            execute format('grant usage on schema %I to carillon_owner', table_schema);
         end if;
     end if;
     perform sync.attach(relation, sync.enroll(p));

@@ -1,5 +1,40 @@
--- sync.attach: the four triggers of a published table, made by whoever owns it. ENABLE ALWAYS: a session in replica role
--- publishes too. A trigger that stands as it should is left alone. Locks: the table (SHARE ROW EXCLUSIVE).
+-- sync.triggers: the four triggers of a published table: as CREATE TRIGGER has them, and as pg_trigger does. No locks.
+create or replace function sync.triggers(recorder name)
+returns table(name name, event text, transition text, function name, type smallint, old_rows name, new_rows name)
+language sql immutable rows 4
+as $$
+    values ('sync_insert'::name, 'after insert', 'referencing new table as new_rows', recorder, 4::smallint,
+            null::name, 'new_rows'::name),
+           ('sync_update', 'after update', 'referencing old table as old_rows new table as new_rows', recorder, 16::smallint,
+            'old_rows', 'new_rows'),
+           ('sync_delete', 'after delete', 'referencing old table as old_rows', recorder, 8::smallint, 'old_rows', null),
+           ('sync_truncate', 'before truncate', '', 'refuse_truncate'::name, 34::smallint, null, null)
+$$;
+
+-- sync.missing_triggers: those of them that do not stand on the table as they should. ENABLE ALWAYS: a session in replica
+-- role publishes too. No locks.
+create or replace function sync.missing_triggers(relation regclass, recorder name)
+returns table(name name, event text, transition text, function name)
+language plpgsql stable rows 4
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select t.name, t.event, t.transition, t.function
+    from sync.triggers(recorder) as t
+    where not exists (
+        select from pg_trigger as g join pg_proc as f on f.oid = g.tgfoid
+        where g.tgrelid = relation and g.tgname = t.name and g.tgenabled = 'A' and g.tgtype = t.type
+            and f.pronamespace = 'sync'::regnamespace and f.proname = t.function
+            and g.tgoldtable is not distinct from t.old_rows and g.tgnewtable is not distinct from t.new_rows
+            and g.tgqual is null and g.tgattr = ''
+    );
+end
+$$;
+
+-- sync.attach: makes those triggers, as whoever owns the table. One that stands as it should is left alone. Locks: the
+-- table (SHARE ROW EXCLUSIVE).
 create or replace function sync.attach(relation regclass, recorder name) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -7,23 +42,10 @@ as $$
 declare
     t record;
 begin
-    for t in
-        select * from (values
-            ('sync_insert', 'after insert', 'referencing new table as new_rows', recorder),
-            ('sync_update', 'after update', 'referencing old table as old_rows new table as new_rows', recorder),
-            ('sync_delete', 'after delete', 'referencing old table as old_rows', recorder),
-            ('sync_truncate', 'before truncate', '', 'refuse_truncate')
-        ) as v(name, event, transition, function)
-    loop
-        if not exists (
-            select from pg_trigger
-            where tgrelid = relation and tgname = t.name and tgenabled = 'A'
-                and tgfoid = to_regprocedure(format('sync.%I()', t.function))
-        ) then
-            execute format('create or replace trigger %I %s on %s %s for each statement execute function sync.%I()',
-                           t.name, t.event, relation, t.transition, t.function);
-            execute format('alter table %s enable always trigger %I', relation, t.name);
-        end if;
+    for t in select * from sync.missing_triggers(relation, recorder) loop
+        execute format('create or replace trigger %I %s on %s %s for each statement execute function sync.%I()',
+                       t.name, t.event, relation, t.transition, t.function);
+        execute format('alter table %s enable always trigger %I', relation, t.name);
     end loop;
 end
 $$;

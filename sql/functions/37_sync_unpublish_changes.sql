@@ -10,6 +10,7 @@ begin
     if not exists (select from sync.published as p where p.relation = unpublish_changes.relation) then
         raise exception '% is not published', relation using errcode = 'undefined_object';
     end if;
+    perform sync.refuse_own(relation);
     for t in
         select tgname from pg_trigger
         where tgrelid = relation and tgname in ('sync_insert', 'sync_update', 'sync_delete', 'sync_truncate')
@@ -20,7 +21,7 @@ begin
 end
 $$;
 
--- carillon_owner's half: the entry and the generated functions. Also forgets tables that have been dropped.
+-- sync.withdraw: carillon_owner's half: the entry and the generated functions. Also forgets tables that have been dropped.
 create or replace function sync.withdraw(target regclass) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -28,6 +29,7 @@ as $$
 declare
     p sync.published;
 begin
+    perform sync.refuse_own(target);
     lock table sync.published in share row exclusive mode;
     for p in
         delete from sync.published
@@ -35,7 +37,7 @@ begin
         returning *
     loop
         execute format('drop function if exists sync.%I()', p.recorder);
-        if p.builder like 'sync.build_%' then
+        if p.builder like 'sync.build\_%' then
             execute format('drop function if exists %s(sync.change[])', p.builder);
         end if;
     end loop;

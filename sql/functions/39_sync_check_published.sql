@@ -1,43 +1,105 @@
--- sync.check_published: what keeps published tables from telling all their changes; no row when all is well. `serve` asks
--- at its start. Locks: none.
+-- sync.check_published: what keeps published tables, and what carries their events, from telling all changes; no row when
+-- all is well. Hubs ask with every position check, and `migrate` at its end. In plpgsql, whose plan stays with the
+-- session; the catalogs by their keys, for they may be large. Nothing that somebody drops meanwhile makes it fail.
+-- Locks: none.
 drop function if exists sync.check_published();
 create function sync.check_published() returns table(relation text, problem text)
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
-    select p.relation::text, 'the table has been dropped: select sync.withdraw(null)'
-    from sync.published as p
-    where not exists (select from pg_class where oid = p.relation)
-    union all
-    select p.relation::text, sync.unpublishable(p.relation)
-    from sync.published as p
-    where sync.unpublishable(p.relation) is not null
-    union all
-    select p.relation::text, format('trigger %s is missing, disabled or another: publish the table again', t.name)
-    from sync.published as p
-    join pg_class as c on c.oid = p.relation
-    cross join lateral (values ('sync_insert', p.recorder), ('sync_update', p.recorder), ('sync_delete', p.recorder),
-                               ('sync_truncate', 'refuse_truncate')) as t(name, function)
-    where not exists (
-        select from pg_trigger
-        where tgrelid = p.relation and tgname = t.name and tgenabled = 'A'
-            and tgfoid = to_regprocedure(format('sync.%I()', t.function))
+#variable_conflict use_column
+begin
+    return query
+    with entry as materialized (
+        select p, p.relation as oid, c.relnamespace, c.oid is null as dropped,
+               case when c.oid is null then coalesce(p.published_as, p.relation::text)
+                    else format('%I.%I', n.nspname, c.relname) end as name
+        from sync.published as p
+        left join pg_class as c on c.oid = p.relation
+        left join pg_namespace as n on n.oid = c.relnamespace
+    ), renamed as materialized (
+        -- `replaced`: another table has the name that this one was published as.
+        select e.name, e.dropped, (e.p).published_as,
+               exists (select from pg_class as o join pg_namespace as m on m.oid = o.relnamespace
+                       where format('%I.%I', m.nspname, o.relname) = (e.p).published_as and o.oid <> e.oid) as replaced
+        from entry as e
+        where e.dropped or (e.p).published_as <> e.name
     )
+    select r.name, case when r.dropped and r.replaced
+                        then 'it was dropped, and another has its name: publish that one, and then select sync.withdraw(null)'
+                        when r.dropped then 'the table has been dropped: select sync.withdraw(null)'
+                        when r.replaced then format('it was published as %s, which is another table now: publish that one, '
+                                                    'and unpublish this one or publish it again', r.published_as)
+                        else format('it was published as %s: publish it again', r.published_as) end
+    from renamed as r
     union all
-    select p.relation::text, 'carillon_owner may not read the table'
-    from sync.published as p
-    join pg_class as c on c.oid = p.relation
-    where not has_table_privilege('carillon_owner', p.relation, 'select')
-        or not has_schema_privilege('carillon_owner', c.relnamespace, 'usage')
+    select e.name, u.problem
+    from entry as e cross join lateral sync.unpublishable(e.oid) as u(problem)
+    where not e.dropped and u.problem is not null
     union all
-    select p.relation::text, format('column %I is gone: publish the table again', col)
-    from sync.published as p
-    join pg_class as c on c.oid = p.relation
-    cross join lateral unnest(array_remove(
-        array[p.user_column, p.id_column, p.rev_column, p.context_column] || p.columns, null)) as col
-    where not exists (select from pg_attribute where attrelid = p.relation and attname = col and not attisdropped)
+    select e.name, format('trigger %s is missing, disabled or another: publish the table again', t.name)
+    from entry as e cross join lateral sync.missing_triggers(e.oid, (e.p).recorder) as t
+    where not e.dropped
     union all
-    select 'sync.ticket', 'its trigger flush is missing or not ENABLE ALWAYS'
-    where not exists (select from pg_trigger
-                      where tgrelid = 'sync.ticket'::regclass and tgname = 'flush' and tgenabled = 'A')
+    select e.name, 'carillon_owner may not read the table'
+    from entry as e
+    where not e.dropped
+        and (has_table_privilege('carillon_owner', e.oid, 'select') is not true
+             or has_schema_privilege('carillon_owner', e.relnamespace, 'usage') is not true)
+    union all
+    select e.name, format('column %I is gone: publish the table again', col)
+    from entry as e
+    cross join lateral (
+        select distinct unnest(array_remove(
+            array[(e.p).user_column, (e.p).id_column, (e.p).rev_column, (e.p).context_column] || (e.p).columns, null)) as col
+    ) as used
+    where not e.dropped
+        and not exists (select from pg_attribute where attrelid = e.oid and attname = col and not attisdropped)
+    union all
+    select e.name, format('column %I is of type %s now: publish the table again', (e.p).id_column, t.now)
+    from entry as e cross join lateral sync.id_type(e.oid, (e.p).id_column) as t(now)
+    where not e.dropped and t.now <> (e.p).id_type
+    union all
+    select e.name, 'a column has another type: publish the table again'
+    from entry as e
+    where not e.dropped and (e.p).hardest
+        < sync.hardest(e.oid, array[(e.p).id_column, (e.p).user_column, (e.p).context_column] || (e.p).columns)
+    union all
+    select e.name, u.problem
+    from entry as e cross join lateral sync.unidentified(e.oid, (e.p).id_column) as u(problem)
+    where not e.dropped and u.problem is not null
+        and exists (select from pg_attribute where attrelid = e.oid and attname = (e.p).id_column and not attisdropped)
+    union all
+    select e.name, format('its builder %s is gone: publish the table again', (e.p).builder)
+    from entry as e
+    where not e.dropped and (e.p).builder ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'
+        and not exists (select from pg_proc as f join pg_namespace as n on n.oid = f.pronamespace
+                        where f.proname = split_part((e.p).builder, '.', 2) and n.nspname = split_part((e.p).builder, '.', 1))
+    union all
+    select s.name, case when e.p is null then 'it is not published: run carillon migrate'
+                        else 'it is published otherwise than this product does: run carillon migrate' end
+    from sync.shipped() as s
+    left join entry as e on e.oid = s.relation
+    where ((e.p).user_column, (e.p).topic, (e.p).event_prefix, (e.p).id_column, (e.p).rev_column, (e.p).builder,
+           (e.p).context_column)
+        is distinct from (s.user_column, s.topic, s.event_prefix, s.id_column, s.rev_column, s.builder, s.context_column)
+    union all
+    select 'sync.ticket', 'its trigger flush is missing, disabled or another: run carillon migrate'
+    where not exists (
+        select from pg_trigger as g join pg_proc as f on f.oid = g.tgfoid
+        where g.tgrelid = 'sync.ticket'::regclass and g.tgname = 'flush' and g.tgenabled = 'A' and g.tgtype = 5
+            and g.tginitdeferred and f.pronamespace = 'sync'::regnamespace and f.proname = 'flush')
+    union all
+    select format('%I.%I', n.nspname, c.relname), case
+        when c.relpersistence <> 'p' then 'it is unlogged: a crash empties it: alter table … set logged'
+        else 'row level security would hide its rows: alter table … disable row level security' end
+    from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname in ('sync', 'care') and c.relkind = 'r'
+        and (c.relpersistence <> 'p' and c.relname not in ('touched', 'ticket') or c.relrowsecurity and c.relforcerowsecurity);
+end
 $$;

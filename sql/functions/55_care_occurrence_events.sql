@@ -71,7 +71,7 @@ $$;
 drop function if exists care.summary_event(text, jsonb);
 
 -- care.occurrence_events: the builder of care.dose_occurrence: occurrence.created, .updated and .cancelled, and one
--- adherence.summary_updated for each (user, day) touched: the day a dose had before and the one it has now. Called by
+-- adherence.summary_updated for each (user, day) touched: the days a dose had before and the one it has now. Called by
 -- sync.flush, under the locks of the streams concerned. Lock order: day summaries in the order of (user, day).
 -- The dose is met by key only (OFFSET 0): a join could become a hash over all of the table.
 create or replace function care.occurrence_events(changes sync.change[]) returns setof sync.draft
@@ -83,9 +83,12 @@ declare
     now_is care.dose_occurrence;
     now_day date;
     day_before date;
-    turned date[];
+    days_before date[];
+    first_turned date;
+    last_turned date;
     told record;
     told_before record;
+    summaries_before jsonb[] := '{}';
     summary_before jsonb;
     stats jsonb;
     draft sync.draft;
@@ -102,25 +105,31 @@ begin
         draft := care.occurrence_event(one, now_is, told.summary);
         return next draft;
         if told.turned then
-            turned := array[now_day];
+            first_turned := now_day;
+            last_turned := now_day;
         end if;
-        if day_before <> now_day then
-            told_before := care.count_day(one.user_id, day_before, clock);
-            summary_before := told_before.summary;
-            if told_before.turned then
-                turned := turned || day_before;
-            end if;
+        if day_before <> now_day or one.contexts is not null then
+            select array_agg(distinct d order by d) into days_before
+            from unnest(day_before || one.contexts::date[]) as d where d <> now_day;
+            foreach day_before in array days_before loop
+                told_before := care.count_day(one.user_id, day_before, clock);
+                summaries_before := summaries_before || told_before.summary;
+                if told_before.turned then
+                    first_turned := least(first_turned, day_before);
+                    last_turned := greatest(last_turned, day_before);
+                end if;
+            end loop;
         end if;
-        if turned is not null then
-            perform care.carry_runs(one.user_id, least(turned[1], turned[2]), greatest(turned[1], turned[2]));
+        if first_turned is not null then
+            perform care.carry_runs(one.user_id, first_turned, last_turned);
         end if;
         stats := care.stats_at(one.user_id, clock);
         draft := care.summary_event(one.user_id, told.summary, stats);
         return next draft;
-        if summary_before is not null then
+        foreach summary_before in array summaries_before loop
             draft := care.summary_event(one.user_id, summary_before, stats);
             return next draft;
-        end if;
+        end loop;
         return;
     end if;
 
@@ -136,6 +145,8 @@ begin
         select d.user_id, d.date, counted.summary, counted.turned
         from (
             select dose.user_id, dose.old_day as date from dose where dose.old_day is not null
+            union
+            select dose.user_id, d::date from dose cross join lateral unnest((dose.change).contexts) as d
             union
             select dose.user_id, dose.local_date from dose where dose.local_date is not null
             order by 1, 2

@@ -22,8 +22,9 @@ end
 $$;
 
 -- care.reminder_occurrence_events: the builder of care.reminder_occurrence: reminder.occurrence_updated. A row deleted
--- while its rule lives tells `removed: true`: the occurrence is as its rule says again; deleted with its rule it tells
--- nothing, for reminder.deleted has. Only the rule's user is told. Locks: none.
+-- while its rule lives tells `removed: true`: the occurrence is as its rule says again (where it had several in the
+-- transaction: for each); deleted with its rule it tells nothing, for reminder.deleted has. Only the rule's user is told.
+-- Locks: none.
 create or replace function care.reminder_occurrence_events(changes sync.change[]) returns setof sync.draft
 language plpgsql rows 10
 as $$
@@ -39,7 +40,9 @@ begin
     ) as x on true
     cross join lateral (
         select * from care.reminder_rule as r
-        where r.id = coalesce(x.rule_id, c.context) and r.user_id = c.user_id offset 0
+        where r.id = any(case when x.id is null then c.context || c.contexts else array[x.rule_id] end)
+            and r.user_id = c.user_id
+        offset 0
     ) as r
     where x.id is not null or c.op <> 'I';
 end

@@ -37,7 +37,7 @@ $$;
 select test.is('a thousand positions ask for the lineage once', test.lineages(), 1::bigint);
 select test.is('replay', (select string_agg(o || name, ' ') from sync.replay('a', 'things', 1, 10)), '2thing.created');
 select test.is('replay, bounded', (select string_agg(o::text, ' ') from sync.replay('a', 'things', 0, 1)), '1');
-select test.is('hello', (select (schema_version, in_recovery, database = current_database(), system_identifier = (select system_identifier::text from pg_control_system()), timeline)::text from sync.hub_hello()), '(4,f,t,t,1)');
+select test.is('hello', (select (schema_version, in_recovery, database = current_database(), system_identifier = (select system_identifier::text from pg_control_system()), timeline)::text from sync.hub_hello()), '(5,f,t,t,1)');
 
 select test.is('repair without cause does nothing', sync.repair_after_restore(), 0::bigint);
 create temp table old_epoch as select epoch from sync.meta;
