@@ -53,14 +53,14 @@ package struct ActionRoutes: Sendable {
         _ answer: @escaping @Sendable (HTTPResponse) -> Void
     ) {
         do throws(ActionError) {
-            let (envelope, shape) = try ActionEnvelope.decode(
+            let (envelope, wording) = try ActionEnvelope.decode(
                 request.body, plain: target.shape, keyField: request.idempotencyKey.map(Self.key))
-            exchange.act(envelope, as: target.user) { answer(.result($0, shape)) }
+            exchange.act(envelope, as: target.user) { answer(.result($0, wording)) }
         } catch {
             switch error {
             case .keyless(let message): answer(.problem(.badRequest, message))
-            case .invalid(let key, let path, let message, let shape):
-                answer(.result(.invalid(key: key, path: path.description, message: message), shape))
+            case .invalid(let key, let path, let message, let wording):
+                answer(.result(.invalid(key: key, path: path.description, message: message), wording))
             }
         }
     }
@@ -84,9 +84,9 @@ package struct ActionRoutes: Sendable {
 }
 
 extension HTTPResponse {
-    /// The answer to an action, as the shape of the request wants it.
-    static func result(_ answer: ActionAnswer, _ shape: ActionShape) -> HTTPResponse {
-        let body = shape == .envelope ? answer.json.array : PlainAnswer.body(of: answer)
+    /// The answer to an action, in the shape and the words of the request.
+    static func result(_ answer: ActionAnswer, _ wording: ActionWording) -> HTTPResponse {
+        let body = wording.shape == .envelope ? answer.json.array : PlainAnswer.body(of: answer, to: wording)
         let response = HTTPResponse(answer.httpStatus, body: body)
         guard answer.status == .retry else { return response }
         return response.with("Retry-After", String(answer.retryAfterSeconds))

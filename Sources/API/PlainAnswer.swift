@@ -7,14 +7,16 @@ import Sync
 enum PlainAnswer {
     /// Writes `{…result, _sync:{status, replayed, positions}}`, or
     /// `{error, code, path, conflict, expected, result, _sync:{key, status, replayed, positions, afterMs}}`.
-    static func body(of answer: ActionAnswer) -> [UInt8] {
+    ///
+    /// `path` is what the client called the field.
+    static func body(of answer: ActionAnswer, to wording: ActionWording) -> [UInt8] {
         answer.json.withUnsafeBytes { json in
             // The database's own JSON; were it none, the bare result is better than nothing.
             guard let result = Result(json) else { return [UInt8](json) }
             var writer = ByteWriter(capacity: json.count + 128)
             switch answer.status {
             case .applied, .noop, .partial: result.appendEntity(to: &writer)
-            case .conflict, .rejected, .retry: result.appendError(to: &writer)
+            case .conflict, .rejected, .retry: result.appendError(wording, to: &writer)
             }
             return writer.array
         }
@@ -52,13 +54,18 @@ enum PlainAnswer {
             writer.append("}")
         }
 
-        func appendError(to writer: inout ByteWriter) {
+        func appendError(_ wording: ActionWording, to writer: inout ByteWriter) {
             writer.append("{")
             if let message = value("message") { append("error", message, to: &writer) }
             for name in ["code", "path", "conflict", "expected", "result"] as [StaticString] {
                 guard let value = value(name) else { continue }
                 if writer.count > 1 { writer.append(",") }
-                append(name, value, to: &writer)
+                if name.bytes.equals("path"), let path = value.string {
+                    writer.append(#""path":"#)
+                    writer.append(jsonString: wording.path(ofField: path))
+                } else {
+                    append(name, value, to: &writer)
+                }
             }
             if writer.count > 1 { writer.append(",") }
             appendSync(["key", "status", "positions", "afterMs"], to: &writer)

@@ -6,7 +6,7 @@ package enum ActionError: Error, Sendable {
     /// No key to answer to: the text is no JSON object, or its key is none. The line is for the app's developer.
     case keyless(StaticString)
     /// A field that the hub checks is wrong; `path` is its name in an envelope.
-    case invalid(key: String, path: StaticString, message: StaticString, ActionShape)
+    case invalid(key: String, path: StaticString, message: StaticString, ActionWording)
 }
 
 /// How an action is written.
@@ -18,6 +18,27 @@ package enum ActionShape: Sendable, Equatable, CaseIterable {
     /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients, who may
     /// also put those into a `payload`, as they are in their queues.
     case plainBulk
+}
+
+/// How one action was written, so that an answer names a field as its client did.
+package struct ActionWording: Sendable, Equatable {
+    package let shape: ActionShape
+    /// What an envelope has in `payload` stands beside it.
+    fileprivate var isPayloadOutside = false
+    /// `rev` stands for `base`.
+    fileprivate var hasRev = false
+    /// `timestamp` stands for `clientTime`.
+    fileprivate var hasTimestamp = false
+
+    /// What the client calls a field, such as `payload.takenAt`, that is at fault.
+    package func path(ofField field: String) -> String {
+        switch field {
+        case "type": shape == .plain ? "actionType" : field
+        case "clientTime": hasTimestamp ? "timestamp" : field
+        case "base": hasRev ? "rev" : field
+        default: isPayloadOutside && field.hasPrefix("payload.") ? String(field.dropFirst("payload.".count)) : field
+        }
+    }
 }
 
 extension ActionEnvelope {
@@ -34,13 +55,13 @@ extension ActionEnvelope {
     ///   - keyField: the field `Idempotency-Key`, for bodies without a key.
     package static func decode(
         _ body: [UInt8], plain: ActionShape, keyField: String?
-    ) throws(ActionError) -> (envelope: ActionEnvelope, shape: ActionShape) {
+    ) throws(ActionError) -> (envelope: ActionEnvelope, wording: ActionWording) {
         // Arrays do not pass typed errors on.
-        let result: Result<(ActionEnvelope, ActionShape), ActionError> = body.withUnsafeBytes { text in
+        let result: Result<(ActionEnvelope, ActionWording), ActionError> = body.withUnsafeBytes { text in
             do throws(ActionError) {
                 let members = try ActionMembers(text)
-                let shape = members.isEnvelope ? .envelope : plain
-                return .success((try members.envelope(shape, keyField: keyField), shape))
+                let wording = members.wording(members.isEnvelope ? .envelope : plain)
+                return .success((try members.envelope(wording, keyField: keyField), wording))
             } catch {
                 return .failure(error)
             }
@@ -111,14 +132,23 @@ private struct ActionMembers {
         self[.key] != nil || self[.type] != nil && self[.actionType] == nil && self[.idempotencyKey] == nil
     }
 
-    func envelope(_ shape: ActionShape, keyField: String?) throws(ActionError) -> ActionEnvelope {
+    func wording(_ shape: ActionShape) -> ActionWording {
+        guard shape != .envelope else { return ActionWording(shape: shape) }
+        return ActionWording(
+            shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil,
+            hasRev: self[.base] == nil && self[.rev] != nil,
+            hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil)
+    }
+
+    func envelope(_ wording: ActionWording, keyField: String?) throws(ActionError) -> ActionEnvelope {
+        let shape = wording.shape
         // Two of a name would be two actions to two readers.
         guard !repeated.contains(where: { shape != .envelope || $0.isOfEnvelopes }) else {
             throw .keyless("A member of the action is given twice")
         }
         let key = try key(shape, keyField)
         func fail(_ field: ActionField, _ message: StaticString) -> ActionError {
-            .invalid(key: key, path: field.name, message: message, shape)
+            .invalid(key: key, path: field.name, message: message, wording)
         }
         func text(_ field: ActionField, bytesMax: Int, _ message: StaticString) throws(ActionError) -> String? {
             guard let value = self[field] else { return nil }
@@ -134,13 +164,13 @@ private struct ActionMembers {
         }
         guard number == nil || deviceID != nil else { throw fail(.deviceID, "is needed where n is given") }
         guard let type = type(shape) else { throw fail(.type, "must be a string of at most 64 bytes") }
-        guard let payload = payload(shape) else { throw fail(.payload, "must be an object") }
+        guard let payload = payload(wording) else { throw fail(.payload, "must be an object") }
         guard self[.base] == nil || self[.base]?.kind == .object else { throw fail(.base, "must be an object") }
         let timeZone = try text(
             .timeZone, bytesMax: ActionLimits.timeZoneBytes, "must be the name of a time zone, such as Europe/Berlin")
-        let clientTime = self[.clientTime] ?? (shape == .envelope ? nil : self[.timestamp])
+        let clientTime = self[wording.hasTimestamp ? .timestamp : .clientTime]
         return ActionEnvelope(
-            key: key, deviceID: deviceID, number: number, type: type, payload: payload, base: base(shape),
+            key: key, deviceID: deviceID, number: number, type: type, payload: payload, base: base(wording),
             clientTime: clientTime.map { [UInt8]($0.bytes) }, timeZone: timeZone)
     }
 
@@ -161,17 +191,16 @@ private struct ActionMembers {
         return type
     }
 
-    private func payload(_ shape: ActionShape) -> [UInt8]? {
-        if shape == .plainBulk, self[.payload] == nil {
+    private func payload(_ wording: ActionWording) -> [UInt8]? {
+        if wording.isPayloadOutside {
             return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture])
         }
         guard let payload = self[.payload], payload.kind == .object else { return nil }
         return [UInt8](payload.bytes)
     }
 
-    private func base(_ shape: ActionShape) -> [UInt8]? {
-        if let base = self[.base] { return [UInt8](base.bytes) }
-        return shape == .envelope || self[.rev] == nil ? nil : object(of: [.rev])
+    private func base(_ wording: ActionWording) -> [UInt8]? {
+        wording.hasRev ? object(of: [.rev]) : self[.base].map { [UInt8]($0.bytes) }
     }
 
     /// An object of those of the members that are there.

@@ -86,6 +86,15 @@ import Testing
         #expect(
             invalid.body == #"{"error":"must be an object","code":"invalid","path":"payload","#
                 + #""_sync":{"replayed":false,"key":"k","status":"rejected"}}"#)
+        // Both name a field as the client does.
+        for body in [
+            #"{"idempotencyKey":"k","payload":{}}"#,
+            #"{"idempotencyKey":"k","actionType":"rejected","payload":{"wrong":"type"}}"#,
+        ] {
+            let refused = try await answer(client, post(body, token: token))
+            #expect(refused.head.hasPrefix("HTTP/1.1 422 "))
+            #expect(refused.body.contains(#""code":"invalid","path":"actionType","#))
+        }
     }
 
     @Test func bulkIsAnActionToo() async throws {

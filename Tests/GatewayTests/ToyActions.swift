@@ -25,7 +25,7 @@ struct ToyActions {
                     'code', CASE status WHEN 'retry' THEN 'out_of_order' WHEN 'conflict' THEN 'state'
                         WHEN 'rejected' THEN 'invalid' END,
                     'expected', CASE status WHEN 'retry' THEN 5 END,
-                    'path', CASE status WHEN 'rejected' THEN 'payload.x' END,
+                    'path', CASE status WHEN 'rejected' THEN coalesce(payload::jsonb ->> 'wrong', 'payload.x') END,
                     'conflict', CASE status WHEN 'conflict' THEN '{"options":[]}'::jsonb END,
                     'result', CASE WHEN status IN ('applied', 'noop', 'partial') THEN jsonb_build_object(
                         'who', who, 'device', device, 'n', n, 'payload', payload::jsonb, 'base', base::jsonb,

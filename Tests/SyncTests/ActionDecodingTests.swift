@@ -6,11 +6,11 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct ActionDecodingTests {
     private func read(
         _ text: String, plain: ActionShape = .envelope, keyField: String? = nil
-    ) throws(ActionError) -> (envelope: ActionEnvelope, shape: ActionShape) {
+    ) throws(ActionError) -> (envelope: ActionEnvelope, wording: ActionWording) {
         try ActionEnvelope.decode(Array(text.utf8), plain: plain, keyField: keyField)
     }
 
-    /// The failure in words: `keyless: …`, or `key path: …`.
+    /// The failure in words: `keyless: …`, or `key path`, the path as its client knows it.
     private func failure(_ text: String, plain: ActionShape = .envelope, keyField: String? = nil) -> String? {
         do throws(ActionError) {
             _ = try read(text, plain: plain, keyField: keyField)
@@ -18,7 +18,8 @@ import Testing
         } catch {
             switch error {
             case .keyless(let message): return "keyless: \(message)"
-            case .invalid(let key, let path, _, _): return "\(key) \(path)"
+            case .invalid(let key, let path, _, let wording):
+                return "\(key) \(wording.path(ofField: path.description))"
             }
         }
     }
@@ -133,12 +134,12 @@ import Testing
     // MARK: HTTP
 
     @Test func plainActions() throws {
-        let (action, shape) = try read(
+        let (action, wording) = try read(
             #"""
             {"idempotencyKey":"k","actionType":"skip","payload":{"occurrenceId":"o"},"rev":4,"timestamp":17,"v":9,
              "deviceId":"d","n":2,"tz":"UTC"}
             """#, plain: .plain)
-        #expect(shape == .plain)
+        #expect(wording.shape == .plain)
         #expect(action.key == "k" && action.type == "skip" && action.deviceID == "d" && action.number == 2)
         #expect(text(action.payload) == #"{"occurrenceId":"o"}"#)
         #expect(text(action.base) == #"{"rev":4}"#)
@@ -149,16 +150,16 @@ import Testing
         ).envelope
         #expect(text(both.base) == #"{"rev":5}"#)
         #expect(text(both.clientTime) == "2")
-        #expect(failure(#"{"idempotencyKey":"k","payload":{}}"#, plain: .plain) == "k type")
+        #expect(failure(#"{"idempotencyKey":"k","payload":{}}"#, plain: .plain) == "k actionType")
         #expect(failure(#"{"idempotencyKey":"k","actionType":"skip"}"#, plain: .plain) == "k payload")
         #expect(failure(#"{"actionType":"skip","payload":{}}"#, plain: .plain)?.hasPrefix("keyless") == true)
     }
 
     @Test func plainBulkActions() throws {
-        let (ids, shape) = try read(
+        let (ids, wording) = try read(
             #"{"idempotencyKey":"k","occurrenceIds":["a", "b"],"takenAt":"t","includeFuture":null,"other":1}"#,
             plain: .plainBulk)
-        #expect(shape == .plainBulk)
+        #expect(wording.shape == .plainBulk)
         #expect(ids.type == "bulkMarkAll")
         #expect(text(ids.payload) == #"{"occurrenceIds":["a", "b"],"takenAt":"t"}"#)
         let criteria = try read(#"{"idempotencyKey":"k","criteria":{},"includeFuture":true}"#, plain: .plainBulk)
@@ -172,14 +173,36 @@ import Testing
         #expect(text(try read(#"{"idempotencyKey":"k"}"#, plain: .plainBulk).envelope.payload) == "{}")
     }
 
+    /// What the database finds wrong is told by the name that the client wrote.
+    @Test(arguments: [
+        ("payload.takenAt", "payload.takenAt", "takenAt"),
+        ("payload.criteria.date", "payload.criteria.date", "criteria.date"),
+        ("payload.occurrenceIds[3]", "payload.occurrenceIds[3]", "occurrenceIds[3]"), ("payload", "payload", "payload"),
+        ("type", "actionType", "type"), ("base", "rev", "rev"), ("clientTime", "timestamp", "timestamp"),
+        ("deviceId", "deviceId", "deviceId"), ("n", "n", "n"), ("tz", "tz", "tz"),
+    ])
+    func fieldsAreCalledWhatTheClientCallsThem(_ field: String, _ plain: String, _ bulk: String) throws {
+        let words = #""idempotencyKey":"k","rev":1,"timestamp":2"#
+        let action = try read(#"{\#(words),"actionType":"skip","payload":{}}"#, plain: .plain).wording
+        #expect(action.path(ofField: field) == plain)
+        #expect(try read(#"{\#(words),"criteria":{}}"#, plain: .plainBulk).wording.path(ofField: field) == bulk)
+        let envelope = #"{"key":"k","type":"t","payload":{},"rev":1,"timestamp":2}"#
+        for shape in ActionShape.allCases {
+            #expect(try read(envelope, plain: shape).wording.path(ofField: field) == field)
+        }
+        // What such a client wrote as an envelope has it keeps that name.
+        let queued = #"{"idempotencyKey":"k","base":{},"clientTime":1,"payload":{},"rev":1,"timestamp":2}"#
+        #expect(try read(queued, plain: .plainBulk).wording.path(ofField: field) == field)
+    }
+
     @Test func theKeyMayStandInTheField() throws {
         let plain = #"{"actionType":"skip","payload":{}}"#
         #expect(try read(plain, plain: .plain, keyField: "f").envelope.key == "f")
-        #expect(try read(plain, plain: .plain, keyField: "f").shape == .plain)
+        #expect(try read(plain, plain: .plain, keyField: "f").wording.shape == .plain)
         let own = #"{"idempotencyKey":"own","actionType":"skip","payload":{}}"#
         #expect(try read(own, plain: .plain, keyField: "f").envelope.key == "own")
         let envelope = try read(#"{"type":"skip","payload":{}}"#, plain: .plain, keyField: "f")
-        #expect(envelope.envelope.key == "f" && envelope.shape == .envelope)
+        #expect(envelope.envelope.key == "f" && envelope.wording.shape == .envelope)
         #expect(try read(#"{"occurrenceIds":[]}"#, plain: .plainBulk, keyField: "f").envelope.key == "f")
         #expect(failure(plain, plain: .plain, keyField: "")?.hasPrefix("keyless") == true)
         #expect(
@@ -196,8 +219,8 @@ import Testing
     @Test func anEnvelopeIsOneOnBothRoutes() throws {
         let text = #"{"key":"k","type":"skip","payload":{"occurrenceId":"o"},"actionType":"x","idempotencyKey":"y"}"#
         for plain in [ActionShape.plain, .plainBulk] {
-            let (action, shape) = try read(text, plain: plain)
-            #expect(shape == .envelope && action.key == "k" && action.type == "skip")
+            let (action, wording) = try read(text, plain: plain)
+            #expect(wording.shape == .envelope && action.key == "k" && action.type == "skip")
         }
     }
 
