@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-instructions conformance fuzz storm resume churn lint format bench clean
+.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
@@ -13,14 +13,14 @@ help: ## List these targets
 
 build: ## Build the release: .build/release/carillon
 	@$(tools)/packages build
-	swift build $(plain) -c release --product carillon
+	$(tools)/release
 
 run: ## Build, and start a hub with a private PostgreSQL and a small demonstration, on 127.0.0.1:6001
 	@$(tools)/packages build run
-	swift build $(plain) -c release --product carillon
+	$(tools)/release
 	@exec .build/release/carillon dev
 
-test: lint test-swift test-fuzz test-sql test-clients test-instructions ## Everything below that begins with test, and lint
+test: lint test-swift test-fuzz test-sql test-clients test-release test-instructions ## Everything below that begins with test, and lint
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
 	@$(tools)/packages build run
@@ -41,10 +41,14 @@ test-clients: ## Third-party clients (Pysher, the pusher package, websockets) ju
 	swift build $(plain) --product carillon
 	CARILLON=$(CURDIR)/.build/debug/carillon Tests/ThirdParty/run
 
+test-release: ## The release build, whole and stripped, runs where there is no Swift toolchain
+	@$(tools)/packages build release
+	$(tools)/release
+	Tests/release
+
 test-instructions: ## Count the release build's instructions by callgrind, and hold them against loadtest/thresholds
 	@$(tools)/packages build run instructions
-	swift build $(plain) -c release --product carillon
-	swift build $(plain) -c release --product loadtest
+	$(tools)/release carillon loadtest
 	loadtest/instructions
 
 conformance: ## Autobahn's WebSocket suite, or CASES of it ('6.* 12.1.1'); needs a Python 2.7 (PYTHON2), else status 77
@@ -75,7 +79,7 @@ churn: ## CLIENTS (default 5000) come to channels and go for SECONDS (default 12
 
 lint: ## Check the format of the Swift sources and the shell scripts
 	swift format lint --strict --recursive --parallel Package.swift Sources Tests loadtest
-	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run \
+	@for script in .ci/run $(tools)/* sql/tests/run sql/embed/generate loadtest/{bench,instructions,servers} Tests/Fuzz/run Tests/release \
 	    Tests/ThirdParty/{churn,conformance,resume,run,storm}; do bash -n "$$script"; done
 
 format: ## Format the Swift sources in place
@@ -83,9 +87,7 @@ format: ## Format the Swift sources in place
 
 bench: ## Measure the release build beside a C sender and Nchan (23 minutes; `loadtest/bench ROUNDS SECTION…` for a part)
 	@$(tools)/packages build run bench
-	swift build $(plain) -c release --product carillon
-	swift build $(plain) -c release --product corehub
-	swift build $(plain) -c release --product loadtest
+	$(tools)/release carillon corehub loadtest
 	loadtest/bench
 
 clean: ## Remove what was built; the demonstration in .carillon stays

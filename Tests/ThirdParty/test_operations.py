@@ -19,7 +19,9 @@ from waiting import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = '[{"id":"7","key":"key-of-7","secret":"secret-of-7"}]'
-promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool (Debian: prometheus)")
+# On the machine, or where deploy/development/packages puts it.
+PROMTOOL = shutil.which("promtool") or shutil.which(ROOT / ".build/tools/promtool")
+promtool = pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: deploy/development/packages test")
 
 
 def get(url):
@@ -40,7 +42,7 @@ def metrics(hub):
 
 
 def checked(*arguments, text=None):
-    return subprocess.run(["promtool", *arguments], input=text, text=True, capture_output=True)
+    return subprocess.run([PROMTOOL, *arguments], input=text, text=True, capture_output=True)
 
 
 @promtool
@@ -62,6 +64,39 @@ def test_alerts_say_what_is_the_matter(tmp_path):
     cases.write_text(text.replace("[RULES]", json.dumps([str(ROOT / "deploy/prometheus/alerts.yml")])))
     result = checked("test", "rules", str(cases))
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_release_builds_are_made_in_one_place():
+    """What is shipped, judged and measured is the same program: by one script, with the flag that makes it run elsewhere."""
+    files = [ROOT / "Makefile", ROOT / "deploy/Containerfile"]
+    for folder in ["deploy/development", "loadtest", "Tests/ThirdParty", ".ci"]:
+        files += [path for path in (ROOT / folder).iterdir() if path.is_file() and path != pathlib.Path(__file__)]
+    found = {str(path.relative_to(ROOT)): line for path in files for line in path.read_text().splitlines()
+             if re.search(r"swift build.*(-c|--configuration) *release", line)}
+    assert list(found) == ["deploy/development/release"]
+    assert "--static-swift-stdlib" in found["deploy/development/release"]
+
+
+def test_the_image_has_what_it_needs():
+    lines = (ROOT / "deploy/Containerfile").read_text().splitlines()
+    users = [line for line in lines if line.startswith("USER ")]
+    assert [re.fullmatch(r"USER [1-9]\d*:[1-9]\d*", line) is not None for line in users] == [True]
+    assert any("deploy/development/release" in line for line in lines)
+    assert any(re.search(r"install .*-s .*\.build/release/carillon /out/carillon$", line) for line in lines)
+    ignored = (ROOT / ".dockerignore").read_text()
+    assert ignored == (ROOT / ".containerignore").read_text()
+    assert {".git", ".build*", ".carillon*"} <= set(ignored.splitlines())
+
+
+def test_the_units_steps_make_its_group():
+    lines = (ROOT / "deploy/carillon.service").read_text().splitlines()
+    group = next(line for line in lines if line.startswith("SupplementaryGroups=")).split("=")[1]
+    steps = [line.removeprefix("#").strip() for line in lines if line.startswith("#     ")]
+    assert steps.index(f"groupadd --system {group}") < steps.index("systemctl enable --now carillon")
+    for step in steps:
+        for word in step.split():
+            if word.startswith("deploy/"):
+                assert (ROOT / word).is_file(), step
 
 
 def test_the_example_leaves_the_container_as_it_is():
