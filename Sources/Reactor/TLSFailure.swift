@@ -33,6 +33,12 @@ package enum TLSFailure: String, CaseIterable, Sendable {
         }
     }
 
+    /// What the first byte tells that comes from a server: a handshake record, an alert, or something else.
+    init?(firstByteOfServer: UInt8) {
+        if firstByteOfServer == 0x15 { return nil }
+        self.init(firstByte: firstByteOfServer)
+    }
+
     /// From the newest code in OpenSSL's queue.
     init(openSSL code: UInt) {
         guard carillon_error_library(code) == ERR_LIB_SSL else {

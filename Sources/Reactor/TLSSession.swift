@@ -108,7 +108,10 @@ package final class TLSSession {
     ) -> TransferResult {
         if !hasBegun {
             hasBegun = true
-            if SSL_is_server(ssl) == 1, let first = ciphertext.first, let stranger = TLSFailure(firstByte: first) {
+            if let first = ciphertext.first,
+                let stranger = SSL_is_server(ssl) == 1
+                    ? TLSFailure(firstByte: first) : TLSFailure(firstByteOfServer: first)
+            {
                 failure = stranger
                 return .failed(EPROTO)
             }

@@ -17,13 +17,31 @@ import Foundation
 
     static func main() {
         do {
+            try checkCommand(CommandLine.arguments.dropFirst())
             var command = try parseAsRoot()
             try command.run()
         } catch let failure as Failure {
             for line in failure.lines { complain("carillon: \(line)") }
             Foundation.exit(failure.status.rawValue)
         } catch {
+            let text = fullMessage(for: error)
+            if exitCode(for: error).isSuccess, let settings = SettingsHelp.below(text) {
+                say(text.trimmingCharacters(in: .newlines) + "\n\n" + settings)
+                Foundation.exit(0)
+            }
             exit(withError: error)
         }
+    }
+
+    /// - Throws: an error that names the command that must have been meant, where there is none of the name given.
+    static func checkCommand(_ arguments: some Sequence<String>) throws(ValidationError) {
+        var words = Array(arguments)
+        if words.first == "help" { words.removeFirst() }
+        let names = configuration.subcommands.compactMap { $0.configuration.commandName }
+        guard let name = words.first, !name.hasPrefix("-"), !names.contains(name), name != "help" else { return }
+        let begun = names.first { !name.isEmpty && $0.hasPrefix(name.lowercased()) }
+        var hint = begun.map { ", did you mean \($0)?" } ?? nearest(to: name, among: names)
+        if hint.isEmpty { hint = "; there are \(names.joined(separator: ", "))" }
+        throw ValidationError("there is no command \(name)\(hint)")
     }
 }

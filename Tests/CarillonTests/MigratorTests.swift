@@ -55,6 +55,41 @@ struct MigratorTests {
         #expect(try place.query(owner, in: "one") == [["carillon_owner"]])
     }
 
+    @Test func saysThatTheHubHasNoPassword() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        func migrate(_ url: String, _ options: [String] = []) throws -> String {
+            let command = try RunningCommand(["migrate"] + options, isMixed: true, environment: ["DATABASE_URL": url])
+            let text = command.rest()
+            #expect(command.end() == 0, "\(text)")
+            return text
+        }
+        let advice = MigrateCommand.passwordAdvice.joined(separator: "\n") + "\n"
+        #expect(try migrate(url).hasSuffix(advice), "after the roles were made")
+        #expect(try migrate(url).hasSuffix(advice), "and where there was nothing to do")
+        #expect(try migrate(url, ["--new-epoch"]).hasSuffix(advice))
+        #expect(try !migrate(url, ["--status"]).contains("password"))
+        // Who may not look says nothing of roles that were there.
+        let owner = url.replacing("//postgres@", with: "//carillon_owner@")
+        #expect(try !migrate(owner).contains("password"))
+        try place.query("alter role carillon_hub password 'secret'", in: "one")
+        #expect(try !migrate(url).contains("password"))
+    }
+
+    @Test func saysSoWhereTheRoleWasMadeByOneWhoMayNotLook() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        try place.query("create role maker login createrole", in: "postgres")
+        let url = try place.makeDatabase("one")
+        try place.query("alter database one owner to maker", in: "postgres")
+        let maker = url.replacing("//postgres@", with: "//maker@")
+        let command = try RunningCommand(["migrate"], isMixed: true, environment: ["DATABASE_URL": maker])
+        let text = command.rest()
+        #expect(command.end() == 0, "\(text)")
+        #expect(text.hasSuffix(MigrateCommand.passwordAdvice.joined(separator: "\n") + "\n"))
+    }
+
     @Test func appliesWhatIsNewAndRunsFunctionsThatChanged() throws {
         let place = try PrivateCluster()
         try place.start()

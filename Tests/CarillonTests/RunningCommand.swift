@@ -22,10 +22,22 @@ final class RunningCommand {
     /// - Parameters:
     ///   - isMixed: whether standard error is read with standard output.
     ///   - added: variables beside those of the tests.
-    init(_ arguments: [String], isMixed: Bool = false, environment added: [String: String] = [:]) throws {
-        // Beside the test program, where SwiftPM puts all products.
+    convenience init(_ arguments: [String], isMixed: Bool = false, environment added: [String: String] = [:]) throws {
+        try self.init(program: Self.carillon, arguments, isMixed: isMixed, environment: added)
+    }
+
+    /// A script for bash, as somebody types it.
+    convenience init(shell script: String, isMixed: Bool = false) throws {
+        try self.init(program: "/bin/bash", ["-c", script], isMixed: isMixed, environment: [:])
+    }
+
+    /// Beside the test program, where SwiftPM puts all products.
+    static var carillon: String {
         let own = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-        let program = own.deletingLastPathComponent().appendingPathComponent("carillon").path
+        return own.deletingLastPathComponent().appendingPathComponent("carillon").path
+    }
+
+    private init(program: String, _ arguments: [String], isMixed: Bool, environment added: [String: String]) throws {
         let errors = FileManager.default.temporaryDirectory
             .appendingPathComponent("carillon-errors-\(UUID().uuidString)")
         let environment = ProcessInfo.processInfo.environment
@@ -57,6 +69,13 @@ final class RunningCommand {
     /// Waits for a line of standard output that holds some words; nil when the output ends without it.
     func line(containing words: String) -> String? {
         line { $0.contains(words) }
+    }
+
+    /// The rest of standard output, to its end.
+    func rest() -> String {
+        while case let data = output.availableData, !data.isEmpty { unread += String(decoding: data, as: UTF8.self) }
+        defer { unread = "" }
+        return unread
     }
 
     private func line(where isMeant: (String) -> Bool) -> String? {

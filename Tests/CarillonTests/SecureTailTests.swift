@@ -54,6 +54,25 @@ struct SecureTailTests {
         #expect(elsewhere.line(containing: "not connected")?.contains("IP address mismatch") == true)
     }
 
+    @Test func theOtherSchemeIsNamed() throws {
+        let inTheClear = try RunningCommand(
+            ["tail", "--url", "ws://127.0.0.1:\(port)", "--app-key", "one", "--channel", "news"], isMixed: true)
+        let advice = "this port speaks TLS: use wss:// in place of ws://"
+        #expect(inTheClear.rest() == "carillon: ws://127.0.0.1:\(port): \(advice)\n")
+        #expect(inTheClear.end() == 1)
+
+        let plain = try RunningCommand(
+            ["serve", "--listen", "127.0.0.1:0", "--operations-listen", "off"], isMixed: true,
+            environment: ["CARILLON_APPS": #"[{"id": "1", "key": "one", "secret": "s"}]"#])
+        let line = try #require(plain.line(containing: #""listening""#))
+        let plainPort = try String(#require(line.firstMatch(of: /127\.0\.0\.1:(\d+)/)).1)
+        let secured = try RunningCommand(
+            ["tail", "--url", "wss://127.0.0.1:\(plainPort)/", "--app-key", "one", "--channel", "news"], isMixed: true)
+        let contrary = "this port does not speak TLS: use ws:// in place of wss://"
+        #expect(secured.rest() == "carillon: wss://127.0.0.1:\(plainPort): \(contrary)\n")
+        #expect(secured.end() == 1)
+    }
+
     @Test func whatIsWrongWithTheOptionIsSaid() throws {
         let missing = try tail("localhost", ["--ca-file", "/no/such.pem"])
         #expect(missing.line(containing: "--ca-file: /no/such.pem: No such file") != nil)

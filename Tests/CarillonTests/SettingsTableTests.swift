@@ -48,9 +48,21 @@ struct SettingsTableTests {
         #expect(readme.contains(table), "paste the output of: carillon check-config --markdown")
     }
 
-    @Test func helpNamesEverySetting() {
-        for row in SettingsTable.rows { #expect(SettingsArguments.help.contains(row.option)) }
-        #expect(SettingsArguments.help.split(separator: "\n").allSatisfy { $0.count <= 80 })
+    @Test(arguments: [SettingsProfile.serve, .development])
+    func helpTellsOfEverySetting(_ profile: SettingsProfile) throws {
+        let help = SettingsHelp.all(profile).text
+        #expect(help.split(separator: "\n").allSatisfy { $0.count <= 80 })
+        let words = help.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        for row in SettingsTable.rows {
+            let own = profile == .development ? row.developmentFallback ?? row.fallback : row.fallback
+            let fallback =
+                switch own {
+                case nil, "": "none"
+                case let text?: text.count > 60 ? "see carillon check-config --dev" : text
+                }
+            #expect(words.contains("\(row.option) <\(row.takes)> "))
+            #expect(words.contains(" (default: \(fallback); environment: \(row.environment))"))
+        }
     }
 
     @Test func checkConfigShowsSourcesAndNoSecrets() throws {

@@ -160,6 +160,31 @@ struct TailTests {
         #expect(Resumption.parse(#"{"channels":[]}"#) == nil)
     }
 
+    @Test func warnsOfATopicOnWhichNothingWasEverSent() throws {
+        @Sendable func subscribed(_ topic: String, at offset: Int) -> String {
+            #"{"event":"pusher_internal:subscription_succeeded","channel":"user.demo.\#(topic)","#
+                + #""data":"{\"sync\":{\"epoch\":\"e.1\",\"offset\":\#(offset)}}"}"#
+        }
+        let hub = try ScriptedHub { peer in
+            peer.text(#"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\"}"}"#)
+            peer.text(subscribed("adherence", at: 3))
+            peer.text(subscribed("reminder", at: 0))
+            peer.text(#"{"event":"pusher_internal:subscription_succeeded","channel":"news","data":"{}"}"#)
+            peer.close(CloseCode(rawValue: 4001))
+        }
+        let tail = try RunningCommand(
+            [
+                "tail", "--url", "ws://127.0.0.1:\(hub.port)", "--app-key", "k", "--user", "demo", "--token", "t",
+                "--channel", "news", "adherence", "reminder",
+            ], isMixed: true)
+        let lines = tail.rest().split(separator: "\n")
+        #expect(tail.end() == 1)
+        #expect(lines.filter { $0.hasPrefix("subscribed to ") }.count == 3)
+        #expect(
+            lines.filter { $0.contains("warning") }
+                == ["warning: no event was ever sent on user.demo.reminder: is that how the topic is written?"])
+    }
+
     @Test func saysWhyThereIsNoConnection() throws {
         let hub = try ScriptedHub(status: "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") { _ in }
         let address = try HubAddress("ws://127.0.0.1:\(hub.port)")

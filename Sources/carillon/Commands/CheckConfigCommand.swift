@@ -2,11 +2,12 @@ import ArgumentParser
 import Foundation
 
 /// `carillon check-config`: the configuration as the hub would see it.
-struct CheckConfigCommand: ParsableCommand {
+struct CheckConfigCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "check-config",
-        abstract: "Print the effective configuration, with the source of each value and secrets masked.",
-        discussion: SettingsArguments.help)
+        abstract: "Print the effective configuration, with the source of each value and secrets masked.")
+
+    static let settingsHelp = SettingsHelp.all(.serve)
 
     @Flag(help: "With the defaults of `carillon dev`.")
     var dev = false

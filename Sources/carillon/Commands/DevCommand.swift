@@ -5,11 +5,12 @@ import Logging
 import Postgres
 
 /// `carillon dev`: a hub with a database of its own, with nothing to configure.
-struct DevCommand: ParsableCommand {
+struct DevCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "dev",
-        abstract: "Run a hub with a private PostgreSQL cluster, migrated, with a small demonstration in it.",
-        discussion: SettingsArguments.help)
+        abstract: "Run a hub with a private PostgreSQL cluster, migrated, with a small demonstration in it.")
+
+    static let settingsHelp = SettingsHelp.all(.development)
 
     @Option(help: "Folder of the cluster, and of what `token` and `tail` need to find this hub.")
     var dir = ".carillon"
@@ -95,13 +96,13 @@ struct DevCommand: ParsableCommand {
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 
-    /// A dose of the user demo that a person may mark as taken; nil where none is left today.
+    /// A dose of the user demo for a person to mark as taken: one that is open, while there are any.
     private func demonstrationDose(_ cluster: DevelopmentCluster) -> String? {
         let connection = try? BlockingConnection(cluster.ownerURL)
         let rows = try? connection?.query(
             """
-            select id from care.dose_occurrence where user_id = 'demo' and status = 'scheduled'
-            order by local_date desc, scheduled_at limit 1
+            select id from care.dose_occurrence where user_id = 'demo'
+            order by (status = 'scheduled') desc, local_date desc, scheduled_at limit 1
             """)
         return rows?.first?.first ?? nil
     }
@@ -112,12 +113,13 @@ struct DevCommand: ParsableCommand {
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let place = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))
-        let condition = dose.map { "id = '\($0)'" } ?? "user_id = 'demo'"
         say("try, in another terminal:")
         say("  \(program) tail --user demo\(place)")
-        say(
-            "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "
-                + "WHERE \(condition)\"")
+        if let dose {
+            say(
+                "  psql \"$(cat \(url))\" -c \"UPDATE care.dose_occurrence SET status = 'taken', taken_at = now() "
+                    + "WHERE id = '\(dose)'\"")
+        }
         say("Ctrl-C stops the hub and its PostgreSQL")
     }
 

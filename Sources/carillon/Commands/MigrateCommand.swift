@@ -2,16 +2,18 @@ import ArgumentParser
 import Foundation
 
 /// `carillon migrate`: brings the database of `DATABASE_URL` up to this program.
-struct MigrateCommand: ParsableCommand {
+struct MigrateCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "migrate",
         abstract: "Bring the database up to this program: roles, migrations, functions.",
         discussion: """
             The connection string is that of carillon_owner, or of a superuser, who then also makes the roles. \
             Applied migrations are checked against their files; a database newer than this program is refused.
+            """)
 
-
-            """ + SettingsArguments.help)
+    static let settingsHelp = SettingsHelp(
+        rows: [SettingsTable.databaseURL.row], profile: .serve,
+        pointer: "The hub's other settings may stand beside it: carillon check-config --help")
 
     @Flag(help: "Print what would be done, and change nothing.")
     var dryRun = false
@@ -47,13 +49,24 @@ struct MigrateCommand: ParsableCommand {
             try migrator.check(status)
             for line in Self.plan(status, missingRoles: try migrator.missingRoles()) { say(line) }
         } else {
+            let makesHubRole = try migrator.missingRoles().contains(DevelopmentCluster.hub)
             let status = try migrator.migrate { say($0) }
             say("the database is at migration \(status.lines.last?.version ?? 0)")
-            guard newEpoch else { return }
-            let epoch = try migrator.beginEpoch()
-            say("the epoch is \(epoch) now: devices fetch anew, those connected within a position check")
+            if newEpoch {
+                let epoch = try migrator.beginEpoch()
+                say("the epoch is \(epoch) now: devices fetch anew, those connected within a position check")
+            }
+            let hasPassword = try migrator.hubRoleHasPassword() ?? !makesHubRole
+            if !hasPassword { for line in Self.passwordAdvice { say(line) } }
         }
     }
+
+    /// What is to be done where PostgreSQL wants the hub to show a password.
+    static let passwordAdvice = [
+        "the role \(DevelopmentCluster.hub) has no password. Where pg_hba.conf wants one of it:",
+        "  in psql, as a superuser: \\password \(DevelopmentCluster.hub)",
+        "  for carillon serve: DATABASE_URL=postgresql://\(DevelopmentCluster.hub):PASSWORD@HOST/DATABASE",
+    ]
 
     /// Each migration and its state, for people.
     static func table(_ status: Migrator.Status) -> [String] {

@@ -2,9 +2,11 @@ import ArgumentParser
 import Logging
 
 /// `carillon serve`: the hub in production.
-struct ServeCommand: ParsableCommand {
+struct ServeCommand: SettingsReader {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Run the hub.", discussion: SettingsArguments.help)
+        commandName: "serve", abstract: "Run the hub.")
+
+    static let settingsHelp = SettingsHelp.all(.serve)
 
     @OptionGroup var arguments: SettingsArguments
 

@@ -52,6 +52,7 @@ struct TailCommand: ParsableCommand {
                 case .stopped: return
                 case .timeout: printer.note("the hub does not take what is sent")
                 case .closed(let reason): printer.note("not connected: \(reason)")
+                case .hopeless(let reason): throw Failure("\(target.address): \(reason)")
                 }
                 // 1, 2, 4, then every 8 seconds: a person is waiting.
                 delay = min(.seconds(8), max(.seconds(1), delay * 2))
@@ -93,6 +94,9 @@ struct TailCommand: ParsableCommand {
             case .subscribed(let channel, let position):
                 if let position { places.begin(channel, at: position) }
                 printer.note("subscribed to \(channel)")
+                if position?.offset == 0 {
+                    printer.note("warning: no event was ever sent on \(channel): is that how the topic is written?")
+                }
             case .resumed(let channels):
                 isResuming = false
                 resume(channels, &places, printer)

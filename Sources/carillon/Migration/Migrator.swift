@@ -87,6 +87,19 @@ struct Migrator {
         return [DevelopmentCluster.owner, DevelopmentCluster.hub].filter { !found.contains($0) }
     }
 
+    /// Whether the hub's role has a password; nil where only a superuser may know.
+    func hubRoleHasPassword() throws(Failure) -> Bool? {
+        try asking("the roles cannot be read") { () throws(StatementError) in
+            // A migration went on as the owner.
+            try connection.execute("reset role")
+            let mayKnow = try connection.query("select has_table_privilege('pg_catalog.pg_authid', 'select')")
+            guard mayKnow.first?.first == "t" else { return nil }
+            let found = try connection.query(
+                "select rolpassword is not null from pg_catalog.pg_authid where rolname = $1", [DevelopmentCluster.hub])
+            return found.first?.first == "t"
+        }
+    }
+
     /// Checks that the database is one this program may change.
     ///
     /// - Throws: a failure where it is newer, where an applied file has changed, or where one was passed over.

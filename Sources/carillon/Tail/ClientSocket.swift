@@ -10,6 +10,8 @@ final class ClientSocket {
         case stopped
         /// The peer closed, or the connection broke; in words.
         case closed(String)
+        /// However often it is tried, it will not be; in words.
+        case hopeless(String)
     }
 
     private let descriptor: Int32
@@ -54,6 +56,12 @@ final class ClientSocket {
         close(descriptor)
     }
 
+    /// Whether TLS is spoken at a port: a handshake without judging the certificate.
+    static func speaksTLS(_ address: HubAddress, stop: Latch) -> Bool {
+        guard let client = try? TLSClient() else { return false }
+        return (try? ClientSocket(address, tls: client, stop: stop)) != nil
+    }
+
     /// Shakes hands.
     private func secure(_ client: TLSClient, _ address: HubAddress) throws(Pause) {
         let secured: SecuredStream
@@ -64,12 +72,14 @@ final class ClientSocket {
         }
         guard secured.session.start(descriptor) != .broken else { throw .closed("TLS: the hello was not taken") }
         while !secured.session.isEstablished {
-            do {
+            do throws(Pause) {
                 try wait(for: POLLIN, timeout: .seconds(10))
+                if try !secured.fill(descriptor) { throw .closed("TLS: the hub closed the connection") }
             } catch .timeout {
-                throw .closed("TLS: the hub did not answer")
+                throw .closed("TLS: the hub did not answer; use ws:// where the port has no TLS")
+            } catch .closed(let reason) where !secured.session.hasBegun {
+                throw .closed("\(reason); use ws:// where the port has no TLS")
             }
-            if try !secured.fill(descriptor) { throw .closed("TLS: the hub closed the connection") }
         }
         self.secured = secured
     }

@@ -54,7 +54,7 @@ final class Device {
             target: "\(address.prefix)/app/\(appKey)?protocol=7&client=carillon-tail&version=\(Carillon.version)",
             to: &request)
         try socket.send(request)
-        try readResponse(to: handshake)
+        try readResponse(to: handshake) { tls == nil && ClientSocket.speaksTLS(address, stop: stop) }
     }
 
     /// Makes the connection a user's.
@@ -150,7 +150,13 @@ final class Device {
         filled += try result.get()
     }
 
-    private func readResponse(to handshake: ClientHandshake) throws(ClientSocket.Pause) {
+    /// - Parameter isSecured: whether the hub speaks TLS and was spoken to without; asked where the answer may mean that.
+    private func readResponse(
+        to handshake: ClientHandshake, isSecured: () -> Bool
+    ) throws(ClientSocket.Pause) {
+        func refused(_ reason: String) -> ClientSocket.Pause {
+            isSecured() ? .hopeless("this port speaks TLS: use wss:// in place of ws://") : .closed(reason)
+        }
         while true {
             let status: Result<Int?, HTTPError> = buffer.withUnsafeBytes { bytes in
                 do throws(HTTPError) {
@@ -163,8 +169,9 @@ final class Device {
                 }
             }
             switch status {
-            case .failure: throw .closed("the answer is no HTTP")
+            case .failure: throw refused("the answer is no HTTP")
             case .success(101?): return
+            case .success(400?): throw refused("the hub answered the handshake with status 400")
             case .success(let code?): throw .closed("the hub answered the handshake with status \(code)")
             case .success(nil): break
             }
@@ -172,7 +179,9 @@ final class Device {
             do {
                 try fill(timeout: .seconds(10))
             } catch .timeout {
-                throw .closed("the hub did not answer the handshake")
+                throw refused("the hub did not answer the handshake")
+            } catch .closed(let reason) {
+                throw refused(reason)
             }
         }
     }

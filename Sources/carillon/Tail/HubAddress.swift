@@ -1,5 +1,5 @@
 /// Where a client finds a hub: the parts of `ws://host:port/prefix`, or of `wss://…`.
-struct HubAddress: Equatable, Sendable {
+struct HubAddress: Equatable, Sendable, CustomStringConvertible {
     /// A name or numeric address, without brackets.
     let host: String
     let port: UInt16
@@ -24,6 +24,9 @@ struct HubAddress: Equatable, Sendable {
         port = address.port
         prefix = String(path)
     }
+
+    /// As it was given, in short.
+    var description: String { "\(usesTLS ? "wss" : "ws")://\(authority)\(prefix)" }
 
     /// For the Host field.
     var authority: String { ListenAddress(host: host, port: port).description }

@@ -31,7 +31,11 @@ final class SecuredStream {
             if let complaint = session.certificateComplaint {
                 throw .closed("TLS: the hub's certificate is not good: \(complaint)")
             }
-            throw .closed("TLS: \(session.failure?.rawValue ?? "the connection broke")")
+            switch session.failure {
+            case .plainHTTP, .notTLS:
+                throw .hopeless("this port does not speak TLS: use ws:// in place of wss://")
+            case let failure: throw .closed("TLS: \(failure?.rawValue ?? "the connection broke")")
+            }
         }
         return true
     }

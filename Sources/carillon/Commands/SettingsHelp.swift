@@ -1,0 +1,63 @@
+import ArgumentParser
+
+/// A command that takes settings.
+protocol SettingsReader: ParsableCommand {
+    /// What its `--help` says of them.
+    static var settingsHelp: SettingsHelp { get }
+}
+
+/// The part of a command's `--help` that lists settings. It stands below the command's own options.
+struct SettingsHelp: Sendable {
+    let rows: [SettingRow]
+    /// Whose defaults are told.
+    let profile: SettingsProfile
+    /// Stands below the list.
+    var pointer: String?
+
+    /// Every setting there is.
+    static func all(_ profile: SettingsProfile) -> SettingsHelp {
+        SettingsHelp(rows: SettingsTable.rows, profile: profile)
+    }
+
+    /// What belongs below a text that the command prints; nil where that is no help of a command that takes settings.
+    static func below(_ text: String) -> String? {
+        let readers = Carillon.configuration.subcommands.compactMap { $0 as? any SettingsReader.Type }
+        let reader = readers.first { reader in
+            text.contains("USAGE: carillon \(reader.configuration.commandName ?? "") ")
+        }
+        return reader?.settingsHelp.text
+    }
+
+    /// The option on a line of its own, since help is 80 columns wide.
+    var text: String {
+        var lines = ["SETTINGS (command line over environment over file):"]
+        lines.append("  \(SettingsTable.fileOption) <path>")
+        lines += Self.indented("Configuration file (JSON). (environment: \(SettingsTable.fileEnvironment))")
+        for row in rows {
+            lines.append("  \(row.option) <\(row.takes)>")
+            lines += Self.indented("\(row.help) (default: \(fallback(row)); environment: \(row.environment))")
+        }
+        if let pointer { lines += ["", pointer] }
+        return lines.joined(separator: "\n")
+    }
+
+    private func fallback(_ row: SettingRow) -> String {
+        let own = profile == .development ? row.developmentFallback : nil
+        guard let text = own ?? row.fallback, !text.isEmpty else { return "none" }
+        // The demonstration's app is one long word.
+        return text.count <= 60 ? text : "see carillon check-config --dev"
+    }
+
+    private static func indented(_ text: String) -> [String] {
+        var lines: [String] = []
+        var line = "     "
+        for word in text.split(separator: " ") {
+            if line.count + word.count >= 80 {
+                lines.append(line)
+                line = "     "
+            }
+            line += " " + word
+        }
+        return lines + [line]
+    }
+}
