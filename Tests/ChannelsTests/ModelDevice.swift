@@ -1,7 +1,7 @@
 import Channels
 import Sync
 
-/// A client that follows README's rules: it keeps the place of each channel, applies only what comes next, asks for the rest
+/// A client that follows the rules of Sources/README.md: it keeps the place of each channel, applies only what comes next, asks for the rest
 /// after a reconnect, and takes a snapshot when it is told to. It complains where the hub does not keep its promises.
 struct ModelDevice {
     struct Feed {

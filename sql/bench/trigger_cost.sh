@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What publishing costs a writer: one-row updates and bulk updates of 1,000 rows (250 users, four doses of a day each),
-# with the recording triggers and with them disabled, in one run, paired and alternating. Prints a table for the README.
+# with the recording triggers and with them disabled, in one run, paired and alternating. Prints a table for loadtest/README.md.
 #     sql/bench/trigger_cost.sh 'host=/path/to/socket user=postgres dbname=postgres' [rounds] [seconds]
 # Makes a database of its own and drops it. Needs psql and pgbench. The care tables' own triggers (rev, zone) stay on in
 # both cases: they belong to the tables, not to publishing.

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+@testable import carillon
+
+/// The pages of this tree, and what its sources may import.
+@Suite(.timeLimit(.minutes(15)))
+struct PagesTests {
+    private static let folders = ["", "Sources/", "sql/", "deploy/", "loadtest/", "Tests/"]
+    private static let names = folders.map { $0 + "README.md" } + ["CHANGELOG.md"]
+
+    @Test(arguments: names) func linksLeadSomewhere(_ name: String) throws {
+        let page = try Page(name)
+        let folder = Page.root.appendingPathComponent(name).deletingLastPathComponent()
+        for link in page.links {
+            let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let path = folder.appendingPathComponent(parts[0]).standardized.path
+            let target = parts[0].isEmpty ? name : path.replacing(Page.root.path + "/", with: "")
+            guard FileManager.default.fileExists(atPath: Page.root.appendingPathComponent(target).path) else {
+                Issue.record("\(name) links to \(link): there is no such file")
+                continue
+            }
+            guard parts.count == 2 else { continue }
+            #expect(try Page(target).anchors.contains(parts[1]), "\(name) links to \(link): no such heading")
+        }
+    }
+
+    @Test func theFirstPageLeadsToAllOthersAndIsShort() throws {
+        let first = try Page("README.md")
+        for name in Self.names.dropFirst() { #expect(first.links.contains { $0.hasPrefix(name) }, "\(name)") }
+        #expect(first.text.split(separator: "\n", omittingEmptySubsequences: false).count <= 221)
+    }
+
+    /// A link to each kind of nowhere is found.
+    @Test func anchorsAreWhatGitHubMakes() throws {
+        let page = try Page("deploy/README.md")
+        #expect(
+            page.anchors.isSuperset(of: ["move-from-pusher-soketi-or-reverb", "what-the-hub-may-hold", "settings"]))
+        #expect(!page.anchors.contains("Settings") && !page.anchors.contains("nothing-of-the-kind"))
+        #expect(page.links.contains("#tls") && page.links.contains("../CHANGELOG.md"))
+    }
+
+    /// Linked into the program, they would bring libraries that it does not need otherwise.
+    @Test(arguments: ["Sources", "sql", "loadtest"]) func largePartsOfFoundationAreNotImported(_ folder: String) throws
+    {
+        let files = try FileManager.default.subpathsOfDirectory(
+            atPath: Page.root.appendingPathComponent(folder).path)
+        let sources = files.filter { $0.hasSuffix(".swift") }
+        #expect(folder == "sql" || sources.count > 5)
+        for source in sources {
+            let text = try Page(folder + "/" + source).text
+            for line in text.split(separator: "\n") {
+                let words = line.split(whereSeparator: \.isWhitespace)
+                let isUnwanted = words.contains { $0 == "FoundationNetworking" || $0 == "FoundationXML" }
+                #expect(!isUnwanted || !words.contains("import"), "\(folder)/\(source): \(line)")
+            }
+        }
+    }
+}
