@@ -42,8 +42,12 @@ package struct StreamLimits: Sendable, Equatable {
     package var pageEvents = 256
     /// Bytes of the events of one page, unless its first is larger.
     package var pageBytes = 256 << 10
-    /// Pages of the log that may be awaited for one stream; one more asker is told that the store is unavailable.
+    /// Pages of the log that may be awaited for one stream; one more client that resumes is told that the store is unavailable.
     package var readersPerStreamMax = 1_000
+    /// After which time, about, a page that no client asked for is asked for again where the log was out of reach. Twice as
+    /// long each time, and at most as long as the second says.
+    package var readPause = Duration.milliseconds(250)
+    package var readPauseMax = Duration.seconds(4)
     /// How long a stream that nobody wants is kept, for a device that comes back.
     package var linger = Duration.seconds(30)
     /// Streams kept so; with one more, the oldest goes.

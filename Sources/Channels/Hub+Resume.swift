@@ -137,9 +137,10 @@ extension Hub {
             take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
         case (.behind, .lost(let loss)):
             lost(loss, place, of: session, at: joined.position, &effects)
-        case (.behind, .fresh):
-            // The home has forgotten the stream meanwhile, which it does not while somebody is in it.
-            lost(.storeUnavailable, place, of: session, at: joined.position, &effects)
+        case (.behind(let replay), .fresh):
+            // The home has forgotten the stream meanwhile, which it does not while somebody is in it. It knows it again.
+            replay.isAsking = false
+            if hasRoom { askResumes(of: session, &effects) }
         case (.joining, _), (.live, _):
             break
         }

@@ -45,9 +45,9 @@ extension StreamHome {
 
     // MARK: The log
 
-    /// A page of the log has been read.
+    /// A page of the log has been read. `now`: monotonic, in nanoseconds.
     package mutating func page(
-        _ read: StreamRead, _ events: [StreamEvent], _ effects: inout ContiguousArray<Effect>
+        _ read: StreamRead, _ events: [StreamEvent], now: UInt64, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let position = current(read) else { return }
         guard read.after < read.upTo else { return confirmed(read, position, &effects) }
@@ -58,13 +58,15 @@ extension StreamHome {
             guard event.offset == next, next <= read.upTo, next <= position.offset else { break }
             page.append(ReplayWindow.Entry(name: event.name, data: event.data))
         }
-        guard !page.isEmpty else { return unreadable(read, .busy, &effects) }
+        guard !page.isEmpty else { return unreadable(read, .busy, now: now, &effects) }
+        if let place = readers.index(forKey: read.stream) { readers.values[place].recovered() }
         let last = read.after &+ Int64(page.count)
         var pages: [StreamForm: StreamPage] = [:]
         for reader in answered(read, where: { $0.after == read.after && $0.purpose != .arrival }) {
-            let name = StreamName(form: reader.form, stream: read.stream)
-            guard let shared = pages[reader.form] ?? Self.encode(page, last: last, name) else { continue }
-            pages[reader.form] = shared
+            let form = reader.key.form
+            let name = StreamName(form: form, stream: read.stream)
+            guard let shared = pages[form] ?? Self.encode(page, last: last, name) else { continue }
+            pages[form] = shared
             answer(
                 reader, position,
                 reader.purpose == .page
@@ -74,29 +76,72 @@ extension StreamHome {
         readNext(read.stream, position, &effects)
     }
 
-    /// A page of the log cannot be had.
+    /// A page of the log cannot be had. `now`: monotonic, in nanoseconds.
+    ///
+    /// Who asked by `sync:resume` is told. A page that no client asked for is asked for again after a pause, unless the log
+    /// has lost it: a device that is slow, and no more, would else be sent on without what lies between, and a stock client
+    /// does not look at the word that tells it so. The worst interleavings, each with its test in `PausedReadTests`: the
+    /// subscription ends in the pause, or is another one by then; the stream gets another life in it; another
+    /// subscription resumes in it, and must not wait for its end; or the log has lost the page when the pause is over.
     package mutating func unreadable(
-        _ read: StreamRead, _ failure: StreamReadFailure, _ effects: inout ContiguousArray<Effect>
+        _ read: StreamRead, _ failure: StreamReadFailure, now: UInt64, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let position = current(read) else { return }
-        // What lies before an offset that has expired has expired too. Of another life of the stream all takers will be
-        // told by a reset; until it comes, this one's log is out of reach.
-        let loss: ResumeLoss =
-            switch failure {
-            case .expired: .positionExpired
-            case .ahead: .ahead
-            case .otherEpoch, .busy: .storeUnavailable
+        let meant: [StreamReaders.Reader]
+        let loss: ResumeLoss
+        switch failure {
+        case .expired:
+            // What lies before an offset that has expired has expired too.
+            loss = .positionExpired
+            meant = answered(read) { $0.after <= read.after }
+        case .ahead:
+            loss = .ahead
+            meant = answered(read) {
+                $0.purpose == .confirmation && $0.after >= read.after && $0.after > position.offset
             }
-        let meant = answered(read) {
-            switch failure {
-            case .expired: $0.after <= read.after
-            case .otherEpoch: true
-            case .ahead: $0.purpose == .confirmation && $0.after >= read.after && $0.after > position.offset
-            case .busy: $0.purpose != .arrival && $0.after == read.after
+        case .otherEpoch:
+            // All takers will be told of the other life by a reset; until it comes, this one's log is out of reach.
+            loss = .storeUnavailable
+            meant = answered(read) { $0.purpose != .page }
+            pause(read, now) { _ in true }
+        case .busy:
+            loss = .storeUnavailable
+            meant = answered(read) {
+                ($0.purpose == .resume || $0.purpose == .confirmation) && $0.after == read.after
             }
+            pause(read, now) { $0.after == read.after }
         }
         for reader in meant { answer(reader, position, .lost(loss), &effects) }
         readNext(read.stream, position, &effects)
+    }
+
+    /// Leaves the stream's log alone for a while, where one of those whom `isMeant` says waits for a page.
+    private mutating func pause(_ read: StreamRead, _ now: UInt64, where isMeant: (StreamReaders.Reader) -> Bool) {
+        guard let place = readers.index(forKey: read.stream), readers.values[place].awaitsPage(where: isMeant) else {
+            return
+        }
+        let until = readers.values[place].pause(at: now, salt: UInt64(read.watch), limits)
+        nextPauseEnd = min(nextPauseEnd ?? until, until)
+    }
+
+    /// Time has passed: pages whose pauses are over are asked for again. Worth calling at `nextPauseEnd`.
+    package mutating func endPauses(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+        guard let due = nextPauseEnd, due <= now else { return }
+        nextPauseEnd = nil
+        var ended: [StreamID] = []
+        for place in readers.indices {
+            guard let until = readers.values[place].pausedUntil else { continue }
+            if until <= now {
+                readers.values[place].endPause()
+                ended.append(readers.keys[place])
+            } else {
+                nextPauseEnd = min(nextPauseEnd ?? until, until)
+            }
+        }
+        for id in ended {
+            guard let position = streams[id]?.position else { continue }
+            readNext(id, position, &effects)
+        }
     }
 
     // MARK: Ahead of the home
@@ -135,9 +180,9 @@ extension StreamHome {
     ) {
         let from = StreamPosition(in: position.life, offset: reader.after)
         let join = StreamJoin(
-            name: StreamName(form: reader.form, stream: id), session: reader.session, serial: reader.serial,
+            name: StreamName(form: reader.key.form, stream: id), session: reader.key.session, serial: reader.serial,
             purpose: .resume(from: from))
-        resume(join, Int(reader.loop), from: from, at: position, &effects)
+        resume(join, Int(reader.key.loop), from: from, at: position, &effects)
     }
 
     /// Where the stream stands, if the read is the one that its readers wait for.
@@ -150,7 +195,7 @@ extension StreamHome {
 
     private mutating func answered(
         _ read: StreamRead, where isMeant: (StreamReaders.Reader) -> Bool
-    ) -> ContiguousArray<StreamReaders.Reader> {
+    ) -> [StreamReaders.Reader] {
         guard let place = readers.index(forKey: read.stream) else { return [] }
         return readers.values[place].answered(where: isMeant)
     }
@@ -161,8 +206,7 @@ extension StreamHome {
     ) {
         let id = join.name.stream
         let reader = StreamReaders.Reader(
-            session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: join.name.form,
-            after: after, purpose: purpose)
+            join.session, serial: join.serial, loop: loop, form: join.name.form, after: after, purpose: purpose)
         guard readers[id, default: StreamReaders()].append(reader, most: limits.readersPerStreamMax) else {
             return answer(join, loop, position, .lost(.storeUnavailable), &effects)
         }
@@ -215,7 +259,7 @@ extension StreamHome {
         _ effects: inout ContiguousArray<Effect>
     ) {
         let joined = StreamJoined(
-            session: reader.session, serial: reader.serial, position: position, outcome: outcome)
-        effects.append(.joined(loop: Int(reader.loop), joined))
+            session: reader.key.session, serial: reader.serial, position: position, outcome: outcome)
+        effects.append(.joined(loop: Int(reader.key.loop), joined))
     }
 }

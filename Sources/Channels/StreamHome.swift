@@ -70,7 +70,10 @@ package struct StreamHome {
     /// What the order of all windows' events takes, in entries.
     package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
-    package var readerCount: Int { readers.values.reduce(0) { $0 + $1.waiting.count } }
+    package var readerCount: Int { readers.values.reduce(0) { $0 + $1.count } }
+    /// When the first pause of those who wait for pages may be over, for `endPauses`; nil where there is none. Monotonic, in
+    /// nanoseconds.
+    package internal(set) var nextPauseEnd: UInt64?
 
     // MARK: Takers
 
@@ -138,8 +141,7 @@ package struct StreamHome {
 
     /// Time has passed: streams that nobody has come back to are let go. Worth calling while any linger.
     package mutating func sweep(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
-        let (seconds, attoseconds) = limits.linger.components
-        let linger = UInt64(clamping: seconds) &* 1_000_000_000 &+ UInt64(clamping: attoseconds / 1_000_000_000)
+        let linger = limits.linger.nanoseconds
         while let first = lingering.first, now >= first.since, now - first.since >= linger {
             lingering.popFirst()
             endLinger(first, &effects)

@@ -51,7 +51,7 @@ final class CatchUp {
         self.metrics = metrics
         self.changed = changed
         self.put = put
-        queue = ReadQueue(readsMax: configuration.readsMax)
+        queue = ReadQueue(readsMax: configuration.readsMax, readsPerUserMax: configuration.readsPerUserMax)
         slot = try ConnectionSlot(
             "the catch-up connection", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger, meter: meter,

@@ -23,50 +23,81 @@ package struct MalformedAnswer: Error {
     package init() {}
 }
 
-/// A page of `sync.tail`: snapshot, epoch, user_id, topic, o, name, data, age.
+/// The answer of `sync.news`: snapshot, epoch, user_id, topic, o, name, data, age.
 struct TailRows: EventPage {
-    private let rows: Rows
-    private let readAt: Instant
-    let count: Int
+    private let rows: BulkRows
+    /// More is new than a page holds, and none of it is here.
+    let isOverflow: Bool
     /// The snapshot of the statement: text of type `pg_snapshot`.
     let snapshot: String
     /// The database's epoch: another one than before means that all streams began anew.
     let epoch: String
+    let count: Int
 
-    /// Where there are no events there is one row, of a snapshot and NULLs.
+    /// Where there are no events, or too many, there is one row, of a snapshot and NULLs.
     ///
     /// - Parameter readAt: when the answer came, from which the ages of its events count back.
     init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
         guard rows.columns == 8, let snapshot = rows.string(0, 0), let epoch = rows.string(0, 1) else {
             throw MalformedAnswer()
         }
-        self.rows = rows
-        self.readAt = readAt
         self.snapshot = snapshot
         self.epoch = epoch
-        count = rows.count == 1 && rows.isNull(0, 2) ? 0 : rows.count
+        self.rows = BulkRows(rows, from: 2, readAt: readAt)
+        let isEmpty = rows.count == 1 && rows.isNull(0, 2)
+        isOverflow = isEmpty && !rows.isNull(0, 4)
+        count = isEmpty ? 0 : rows.count
     }
 
+    func isSameStream(_ row: Int) -> Bool { rows.isSameStream(row) }
+    func stream(_ row: Int) -> StreamID? { rows.stream(row) }
+    func offset(_ row: Int) -> Int64? { rows.offset(row) }
+    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? { rows.event(row, stream, offset) }
+}
+
+/// Events of many streams: user_id, topic, o, name, data, age. Alone they are a page of the cursor of `sync.open_bulk`.
+struct BulkRows: EventPage {
+    private let rows: Rows
+    /// The first of the six columns.
+    private let first: Int
+    private let readAt: Instant
+
+    /// - Parameter readAt: when the answer came, from which the ages of its events count back.
+    init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
+        guard rows.columns == 6 else { throw MalformedAnswer() }
+        self.init(rows, from: 0, readAt: readAt)
+    }
+
+    fileprivate init(_ rows: Rows, from first: Int, readAt: Instant) {
+        self.rows = rows
+        self.first = first
+        self.readAt = readAt
+    }
+
+    var count: Int { rows.count }
+
     func isSameStream(_ row: Int) -> Bool {
-        row > 0 && rows.equal(row, row - 1, column: 2) && rows.equal(row, row - 1, column: 3)
+        row > 0 && rows.equal(row, row - 1, column: first) && rows.equal(row, row - 1, column: first + 1)
     }
 
     func stream(_ row: Int) -> StreamID? {
         // Well-formed UTF-8, as the server's encoding is.
-        rows.withBytes(row, 2) { user in rows.withBytes(row, 3) { StreamID(user: user, topic: $0) } } ?? nil
+        rows.withBytes(row, first) { user in
+            rows.withBytes(row, first + 1) { StreamID(user: user, topic: $0) }
+        } ?? nil
     }
 
-    func offset(_ row: Int) -> Int64? { rows.integer(row, 4) }
+    func offset(_ row: Int) -> Int64? { rows.integer(row, first + 2) }
 
     func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? {
-        var event = rows.event(row, stream, offset, nameColumn: 5)
+        var event = rows.event(row, stream, offset, nameColumn: first + 3)
         event?.committedAt = writtenAt(row)
         return event
     }
 
     /// By the hub's clock; 0 where the server's was set meanwhile and says that it has still to come.
     private func writtenAt(_ row: Int) -> UInt64 {
-        guard let age = rows.integer(row, 7), age >= 0 else { return 0 }
+        guard let age = rows.integer(row, first + 5), age >= 0 else { return 0 }
         let (nanoseconds, isTooLong) = UInt64(age).multipliedReportingOverflow(by: 1000)
         return isTooLong || nanoseconds >= readAt.nanoseconds ? 0 : readAt.nanoseconds - nanoseconds
     }

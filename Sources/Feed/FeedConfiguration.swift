@@ -32,6 +32,8 @@ package struct FeedConfiguration: Sendable {
     package var streamsMax = FeedLimits.streamsMax
     /// Reads of the log waiting at a time.
     package var readsMax = FeedLimits.readsMax
+    /// The same of one user.
+    package var readsPerUserMax = FeedLimits.readsPerUserMax
     /// Messages before the loops above which no events are read.
     package var backlogMax = FeedLimits.backlogMax
 

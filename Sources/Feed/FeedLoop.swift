@@ -33,6 +33,7 @@ final class FeedLoop: EventSource {
     private var reader: Reader?
     private var listener: Listener?
     private var catchUp: CatchUp?
+    private var bulkReader: BulkReader?
     private var poll: Alarm?
     private var resume: Alarm?
     private var revocationsDue: Alarm?
@@ -65,6 +66,11 @@ final class FeedLoop: EventSource {
             loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
             changed: { [weak self] in self?.mark() },
             put: { [weak self] in self?.put($0) })
+        bulkReader = try BulkReader(
+            loop, reading, configuration, logger, metrics, postgres.meter(.bulk),
+            received: { [weak self] page, number throws(MalformedAnswer) in try self?.received(page, of: number) },
+            ended: { [weak self] in self?.bulkEnded($0, isWhole: $1) },
+            changed: { [weak self] in self?.mark() })
         poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
         revocationsDue = try Alarm(loop) { [weak self] in self?.mark() }
@@ -77,6 +83,7 @@ final class FeedLoop: EventSource {
         listener?.start()
         reader?.start()
         catchUp?.start()
+        bulkReader?.start()
     }
 
     /// A request from a home loop.
@@ -163,6 +170,9 @@ final class FeedLoop: EventSource {
         do throws(MalformedAnswer) {
             switch answer {
             case .positions(let positions): try tail.positionsReceived(positions, &outputs)
+            case .tail(let page) where page.isOverflow:
+                sawWriters(page.snapshot)
+                try tail.tailOverflowed(snapshot: page.snapshot, epoch: page.epoch)
             case .tail(let page):
                 sawWriters(page.snapshot)
                 try tail.tailReceived(page, snapshot: page.snapshot, epoch: page.epoch, &outputs)
@@ -171,6 +181,17 @@ final class FeedLoop: EventSource {
         } catch {
             reader?.drop(.malformedAnswer)
         }
+        countGaps()
+        mark()
+    }
+
+    private func received(_ page: BulkRows, of number: UInt64) throws(MalformedAnswer) {
+        defer { mark() }
+        try tail.bulkReceived(page, of: number, &outputs)
+    }
+
+    private func bulkEnded(_ number: UInt64, isWhole: Bool) {
+        if isWhole { tail.bulkEnded(number) } else { tail.bulkFailed(number) }
         countGaps()
         mark()
     }
@@ -207,6 +228,7 @@ final class FeedLoop: EventSource {
 
     private func pump() {
         pumpReader()
+        pumpBulk()
         guard let catchUp else { return }
         var hasRoom = true
         if catchUp.wantsPage, sink.backlog() > configuration.backlogMax {
@@ -234,6 +256,26 @@ final class FeedLoop: EventSource {
         guard let query = tail.nextQuery(permit) else { return }
         if case .tail = query { lastTail = loop.now }
         reader.send(query) { [weak self] in self?.answered($0) }
+    }
+
+    /// A page of a bulk goes when hardly anything is before the loops: live events of others come behind it there.
+    private func pumpBulk() {
+        guard let bulkReader else { return }
+        if bulkReader.number != tail.bulk?.number { bulkReader.cancel() }
+        if let bulk = tail.nextBulk() {
+            if bulkReader.isUp, let server = reader?.server {
+                bulkReader.begin(bulk, on: server, epoch: tail.epoch)
+            } else {
+                tail.bulkFailed(bulk.number)
+                mark()
+            }
+        }
+        guard bulkReader.wantsPage else { return }
+        if sink.backlog() > min(configuration.backlogMax, FeedLimits.bulkBacklogMax) {
+            resume?.set(after: Self.backlogPause)
+        } else {
+            bulkReader.read()
+        }
     }
 
     /// At most so often, for every commit of anything wakes.

@@ -10,7 +10,7 @@ package final class FeedMetrics: MetricSource {
     let queueUsage = Gauge()
     let streams = Gauge()
     let status: Locked<FeedStatus> = Locked(.away)
-    let reads = CounterTable("kind", ["positions", "tail", "replay", "check", "log"])
+    let reads = CounterTable("kind", ["positions", "tail", "replay", "check", "log", "bulk"])
     let readSeconds = Histogram.times()
     let events = Counter()
     /// Streams found behind their position.

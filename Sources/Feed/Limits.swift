@@ -1,6 +1,6 @@
 /// The bounds of this target, in one place.
 package enum FeedLimits {
-    /// Rows of one page of the tail or of a replay, and so events of one call of the sink. Events are at most about
+    /// Rows of one page of the tail, of a bulk or of a replay, and so events of one call of the sink. Events are at most about
     /// 10 KB each (`sql/`), so a page is at most about 10 MB.
     package static let pageRows = 1_000
     /// Streams whose positions one statement reads.
@@ -9,8 +9,12 @@ package enum FeedLimits {
     package static let streamsMax = 1_000_000
     /// Messages that the loops may have before them; above it the feed stops reading until they have caught up.
     package static let backlogMax = 10_000
+    /// The same for pages of a bulk, behind which live events of others come.
+    package static let bulkBacklogMax = 1_000
     /// Reads of the log that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
+    /// Of one user, likewise: each of a user's streams has one at a time, and a hub's users are many.
+    package static let readsPerUserMax = 200
     /// Reads of the log sent before the first of them is answered.
     package static let readDepth = 16
     /// Failures of one read on a living server, and connections lost under it, after which it is answered `busy`.

@@ -5,6 +5,20 @@ import Postgres
 import Reactor
 import Sync
 
+/// What of `sync.hub_hello` tells one server from another, and from itself after a promotion: snapshots of one say nothing to
+/// another.
+struct ServerLife: Equatable {
+    private let system: String
+    private let timeline: Int64
+
+    /// Of two columns next to each other: system_identifier, timeline.
+    init?(_ rows: Rows, _ column: Int) {
+        guard let system = rows.string(0, column), let timeline = rows.integer(0, column + 1) else { return nil }
+        self.system = system
+        self.timeline = timeline
+    }
+}
+
 /// The connection on which the outbox is read: hello, then all revocations, then what `Tail` asks and new revocations,
 /// one query at a time.
 ///
@@ -31,6 +45,8 @@ final class Reader {
     private var life = Epoch("")
     /// Whether hello was said and queries may be sent.
     private(set) var isUp = false
+    /// Where it leads; nil before the first hello.
+    private(set) var server: ServerLife?
 
     /// - Parameters:
     ///   - connected: hello was answered, with this snapshot and the epoch seen in it: the first read on the connection.
@@ -96,16 +112,11 @@ final class Reader {
             ) { rows throws(MalformedAnswer) in
                 answered(.replay(try ReplayRows(rows, of: ticket.stream)))
             }
-        case .tail(let previous, let place):
+        case .tail(let previous):
             ask(
                 """
-                SELECT snapshot, epoch, user_id, topic, o, name, data, age \
-                FROM sync.tail($1::pg_snapshot, $2::text, $3::text, $4::bigint, $5::int)
-                """,
-                [
-                    previous, place?.stream.user, place?.stream.topic, place.map { String($0.offset) },
-                    String(FeedLimits.pageRows),
-                ]
+                SELECT snapshot, epoch, user_id, topic, o, name, data, age FROM sync.news($1::pg_snapshot, $2::int)
+                """, [previous, String(FeedLimits.pageRows)]
             ) { rows throws(MalformedAnswer) in
                 answered(.tail(try TailRows(rows, readAt: Instant.read())))
             }
@@ -155,7 +166,7 @@ final class Reader {
         ask(
             """
             SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding'), \
-            current_setting('is_superuser')::bool, epoch \
+            current_setting('is_superuser')::bool, epoch, system_identifier, timeline \
             FROM sync.hub_hello()
             """
         ) { [weak self] rows throws(MalformedAnswer) in
@@ -165,11 +176,12 @@ final class Reader {
 
     private func greeted(_ rows: Rows) throws(MalformedAnswer) {
         guard let snapshot = rows.string(0, 0), let version = rows.integer(0, 1), let inRecovery = rows.boolean(0, 2),
-            let epoch = rows.string(0, 6)
+            let epoch = rows.string(0, 6), let server = ServerLife(rows, 7)
         else { throw MalformedAnswer() }
         if let complaint = Self.complaint(version, inRecovery, encoding: rows.string(0, 4) ?? "") {
             return drop(complaint)
         }
+        self.server = server
         isUp = true
         slot?.established(["database": "\(rows.string(0, 3) ?? "")", "schema": "\(version)"])
         warn(version, isSuperuser: rows.boolean(0, 5) ?? false)

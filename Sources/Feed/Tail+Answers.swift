@@ -30,16 +30,33 @@ extension Tail {
         }
     }
 
-    /// A page of the tail, read in `snapshot`, where the database's epoch was `epoch`.
+    /// All that is new, read in `snapshot`, where the database's epoch was `epoch`.
     package mutating func tailReceived(
         _ page: some EventPage, snapshot: String, epoch: String, _ outputs: inout [FeedOutput]
     ) throws(MalformedAnswer) {
         guard case .tail? = underWay else { throw MalformedAnswer() }
         underWay = nil
-        if epoch != self.epoch {
-            self.epoch = epoch
-            askAllPositions()
-        }
+        saw(epoch)
+        try takeAll(page, isBulk: false, &outputs)
+        previous = snapshot
+        checkTailEnds()
+    }
+
+    /// The epoch of the whole database as a tail shows it. With another one whatever is known is compared, so a bulk under way
+    /// is of no use.
+    mutating func saw(_ epoch: String) {
+        guard epoch != self.epoch else { return }
+        self.epoch = epoch
+        forgetBulks()
+        askAllPositions()
+    }
+
+    /// The rows of a page, stream by stream.
+    ///
+    /// - Parameter isBulk: read on another connection than replays are.
+    mutating func takeAll(
+        _ page: some EventPage, isBulk: Bool, _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
         var row = 0
         while row < page.count {
             guard let stream = page.stream(row) else { throw MalformedAnswer() }
@@ -47,22 +64,11 @@ extension Tail {
             while end < page.count, page.isSameStream(end) { end += 1 }
             if let place = watches.place(of: stream) {
                 var watch = watches[place]
-                let isSound = take(page, row..<end, stream, &watch, &outputs)
+                let isSound = take(page, row..<end, stream, &watch, isBulk, &outputs)
                 watches[place] = watch
                 guard isSound else { throw MalformedAnswer() }
             }
             row = end
-        }
-        let first = run?.first ?? snapshot
-        if page.count >= pageRows {
-            guard let stream = page.stream(page.count - 1), let offset = page.offset(page.count - 1) else {
-                throw MalformedAnswer()
-            }
-            run = Run(first: first, after: Place(stream: stream, offset: offset))
-        } else {
-            run = nil
-            previous = first
-            checkTailEnds()
         }
     }
 
@@ -103,14 +109,17 @@ extension Tail {
 
     private enum Step { case done, gap, malformed }
 
-    /// The rows of one stream in a page of the tail. False where one is malformed.
+    /// The rows of one stream in a page of the tail or of a bulk. False where one is malformed.
     private mutating func take(
-        _ page: some EventPage, _ rows: Range<Int>, _ stream: StreamID, _ watch: inout Watch,
+        _ page: some EventPage, _ rows: Range<Int>, _ stream: StreamID, _ watch: inout Watch, _ isBulk: Bool,
         _ outputs: inout [FeedOutput]
     ) -> Bool {
         for row in rows {
             switch watch.phase {
             case .positioning, .checking, .lapsed:
+                return true
+            case .healing where isBulk:
+                // Covered by the replay's next page. Not its target: an answer under way may be older than the row.
                 return true
             case .healing:
                 guard let offset = page.offset(row) else { return false }
@@ -120,7 +129,8 @@ extension Tail {
                 case .done: break
                 case .malformed: return false
                 case .gap:
-                    // Nothing known makes one: the snapshots rule it out. The log is the judge.
+                    // The events between are in a bulk that is still being read; nothing else known makes a gap, for the
+                    // snapshots rule it out. The log is the judge.
                     watch.phase = .healing
                     targets[stream] = page.offset(row) ?? watch.delivered
                     heal(Ticket(stream, watch.serial))

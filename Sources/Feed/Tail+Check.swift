@@ -5,7 +5,7 @@ import Sync
 /// difference; whatever does is healed by a replay, and counted.
 ///
 /// A position may be ahead of what was delivered only because the tail has not been read since. So a lot is compared
-/// when a whole run of the tail that began after its positions were read has ended: commits under way are no alarm.
+/// when a tail that began after its positions were read has ended, and no bulk is left: commits under way are no alarm.
 extension Tail {
     /// Valid transitions: idle → due → reading → idle or behind; behind → reading the tail → idle; any → idle where the
     /// connection is lost.
@@ -15,7 +15,7 @@ extension Tail {
         case due
         /// Its positions are being read.
         case reading
-        /// These were behind their positions; a run of the tail must begin.
+        /// These were behind their positions; a tail must begin.
         case behind([(ticket: Ticket, position: Int64)])
         /// Likewise, and it has begun.
         case readingTail([(ticket: Ticket, position: Int64)])
@@ -83,8 +83,9 @@ extension Tail {
         check = .readingTail(behind)
     }
 
+    /// A tail has ended, or a bulk: what lies in bulks is late, and no alarm.
     mutating func checkTailEnds() {
-        guard case .readingTail(let behind) = check else { return }
+        guard case .readingTail(let behind) = check, bulk == nil, nextInLine == nil else { return }
         check = .idle
         for (ticket, position) in behind {
             guard let place = watches.place(of: ticket.stream), watches[place].serial == ticket.serial,

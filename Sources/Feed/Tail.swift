@@ -5,14 +5,15 @@ import Sync
 /// query at a time, and its answer comes back by `positionsReceived`, `tailReceived` or `replayReceived`.
 ///
 /// Four reads, all on one connection, so that the snapshot of each contains that of every one before it:
-/// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams;
+/// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams, or the word that it is more
+///   than a page: that is left to another connection (`Tail+Bulk`), and the tail goes on behind it;
 /// - the **positions** of streams that are newly watched, or watched again after a reconnect;
 /// - a **replay**: a stream's events above what has been delivered of it;
 /// - a **check**: the positions of live streams, now and then, against errors in all this (`Tail+Check`).
 ///
 /// Invariant: everything at or below a watch's `delivered` has been handed over or lies before the position it was
-/// answered with, and what lies above is visible to a read to come: the next tail, where the stream is live; else
-/// the position or replay for which a ticket is drawn.
+/// answered with, and what lies above is visible to a read to come: the next tail, or the bulk that waits or is being read,
+/// where the stream is live; else the position or replay for which a ticket is drawn.
 ///
 /// A stream's numbers become visible in their order, for its row in `sync.stream` stays locked from numbering to
 /// commit, so of each stream any snapshot shows a whole beginning of the log.
@@ -23,7 +24,6 @@ import Sync
 /// - a commit between the fresh `previous` and the positions read after a connect: seen by both, delivered once
 ///   (`commitBetweenSnapshotAndPositionsIsDroppedOnce`); were `previous` read after the positions, it would be lost;
 /// - a notification while a tail is being read, whose snapshot may be older: read again (`wakeDuringTailReadsAgain`);
-/// - positions answered between two pages of one tail (`watchBetweenPages`);
 /// - unwatched and watched again while the position read or the replay is under way: the answer is of an older serial
 ///   (`staleAnswersAreIgnored`);
 /// - a new epoch of the whole database between positions and events that are read after it: the tail tells the epoch
@@ -39,19 +39,8 @@ package struct Tail {
         case check([Ticket])
         /// `sync.replay`, one page of it.
         case replay(Ticket, after: Int64)
-        /// `sync.tail`, one page of it; after `place` within the same read.
-        case tail(previous: String, after: Place?)
-    }
-
-    /// The last row of a page.
-    package struct Place: Sendable, Equatable {
-        package let stream: StreamID
-        package let offset: Int64
-
-        package init(stream: StreamID, offset: Int64) {
-            self.stream = stream
-            self.offset = offset
-        }
+        /// `sync.news`.
+        case tail(previous: String)
     }
 
     /// Which reads may be sent now. Positions always may: they answer requests one by one and bring no events.
@@ -93,13 +82,6 @@ package struct Tail {
         var key: StreamID { stream }
     }
 
-    /// A read of the tail in pages. `first` is the snapshot of its first page: the next `previous`, for events that a
-    /// later page could see may belong to streams whose pages were already past.
-    struct Run {
-        let first: String
-        let after: Place
-    }
-
     private let streamsMax: Int
     let pageRows: Int
     var watches = KeyedTable<Watch>()
@@ -109,11 +91,14 @@ package struct Tail {
     /// are such (`draw`).
     var toPosition = Fifo<Ticket>()
     var toHeal = Fifo<Ticket>()
-    /// The snapshot up to which the tail has been read; nil while there is no connection.
+    /// The snapshot up to which the tail has been read, but for bulks; nil while there is no connection.
     var previous: String?
     /// The database's epoch as of the read before; another one means that every stream may have begun anew.
-    var epoch = ""
-    var run: Run?
+    package internal(set) var epoch = ""
+    /// The bulk that is being read, and what lies behind it and is more than a page again.
+    package internal(set) var bulk: Bulk?
+    var nextInLine: Bulk?
+    var lastBulk: UInt64 = 0
     /// Something may have been committed since the snapshot of the tail read last, or under way.
     var isWoken = false
     var underWay: Query?
@@ -127,7 +112,7 @@ package struct Tail {
 
     /// - Parameters:
     ///   - streamsMax: watches at a time; one more is refused.
-    ///   - pageRows: rows that a full page has; fewer mean that a read has come to its end.
+    ///   - pageRows: rows that a full page of a replay has; fewer mean that it has come to its end.
     package init(streamsMax: Int = FeedLimits.streamsMax, pageRows: Int = FeedLimits.pageRows) {
         self.streamsMax = streamsMax
         self.pageRows = pageRows
@@ -142,7 +127,7 @@ package struct Tail {
     /// Whether a query's answer is awaited.
     package var isBusy: Bool { underWay != nil }
     /// Whether a tail would be read now, if that were permitted.
-    package var wantsTail: Bool { previous != nil && (isWoken || run != nil) }
+    package var wantsTail: Bool { previous != nil && isWoken }
     /// Whether all that was watched has been compared with the database and healed since the connect.
     package var isCaughtUp: Bool {
         guard previous != nil, toPosition.isEmpty, toHeal.isEmpty else { return false }
@@ -205,7 +190,8 @@ package struct Tail {
     /// The connection is gone, and with it the answer to the query under way.
     package mutating func disconnected() {
         previous = nil
-        run = nil
+        bulk = nil
+        nextInLine = nil
         underWay = nil
         isWoken = false
         tailWasLast = false
@@ -235,12 +221,10 @@ package struct Tail {
             }
         }
         guard tailIsDue else { return nil }
-        if run == nil {
-            isWoken = false
-            checkTailBegins()
-        }
+        isWoken = false
+        checkTailBegins()
         tailWasLast = true
-        underWay = .tail(previous: previous, after: run?.after)
+        underWay = .tail(previous: previous)
         return underWay
     }
 

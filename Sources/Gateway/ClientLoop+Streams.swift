@@ -78,6 +78,7 @@ extension ClientLoop {
 
     func received(_ outputs: [FeedOutput]) {
         defer { hubContext.backlog.subtract(outputs) }
+        let now = loop.now.nanoseconds
         for output in outputs {
             switch output {
             case .event(let event):
@@ -89,9 +90,9 @@ extension ClientLoop {
             case .reset(let stream, let position):
                 atHome { $0.reset(stream, to: position, &$1) }
             case .page(let read, let events):
-                atHome { $0.page(read, events, &$1) }
+                atHome { $0.page(read, events, now: now, &$1) }
             case .unreadable(let read, let failure):
-                atHome { $0.unreadable(read, failure, &$1) }
+                atHome { $0.unreadable(read, failure, now: now, &$1) }
             case .revoked(let revocations):
                 revoked(revocations)
             case .revocationsCurrent(let isCurrent):
@@ -102,7 +103,22 @@ extension ClientLoop {
                 break
             }
         }
+        setPauseAlarm()
         measure(outputs)
+    }
+
+    /// Pages that no client asked for are asked for again when their pauses are over.
+    func pausesDue() {
+        let now = loop.now.nanoseconds
+        pauseAlarmAt = nil
+        atHome { $0.endPauses(now: now, &$1) }
+        setPauseAlarm()
+    }
+
+    private func setPauseAlarm() {
+        guard let due = home.nextPauseEnd, due < pauseAlarmAt ?? .max else { return }
+        pauseAlarmAt = due
+        pauseAlarm?.set(after: .nanoseconds(Int64(clamping: due - min(due, loop.now.nanoseconds))))
     }
 
     /// All are handed on: how long after their commits is that?

@@ -97,6 +97,10 @@ final class ClientLoop {
     private(set) var sweep: Alarm?
     /// Whether `sweep` is set to ring.
     var isSweepSet = false
+    /// Rings when a pause of those who wait for pages is over.
+    private(set) var pauseAlarm: Alarm?
+    /// When it is set to ring; nil where it is not.
+    var pauseAlarmAt: UInt64?
 
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
@@ -158,6 +162,7 @@ final class ClientLoop {
         do throws(ReactorError) {
             try loop.add(holdings)
             sweep = try Alarm(loop) { [unowned self] in swept() }
+            pauseAlarm = try Alarm(loop) { [unowned self] in pausesDue() }
             identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
             userAlarm = try Alarm(loop) { [unowned self] in usersDue() }
             channelAlarm = try Alarm(loop) { [unowned self] in
@@ -323,6 +328,10 @@ final class ClientLoop {
         // The loop ends with its last source.
         loop.remove(holdings)
         if let sweep { loop.remove(sweep) }
+        if let pauseAlarm {
+            loop.remove(pauseAlarm)
+            self.pauseAlarm = nil
+        }
         if let handshakeAlarm {
             loop.remove(handshakeAlarm)
             self.handshakeAlarm = nil

@@ -8,6 +8,8 @@ package enum ConnectionRole: String, Sendable, CaseIterable {
     case listen
     /// Reads the log for those who have fallen behind.
     case catchUp = "catch_up"
+    /// Reads what is new and more than a page, such as one large commit.
+    case bulk
     /// Applies actions.
     case write
     /// Reads snapshots.

@@ -22,6 +22,8 @@ import Testing
         limits.pageEvents = 3
         limits.linger = .nanoseconds(20)
         limits.lingeringMax = 1
+        limits.readPause = .nanoseconds(4)
+        limits.readPauseMax = .nanoseconds(20)
         return limits
     }
 
@@ -98,7 +100,7 @@ import Testing
             let stream = LoopHistories.streams[Int.random(in: 0...1, using: &random)]
             let index = Int.random(in: devices.indices, using: &random)
             world.now += 1
-            switch Int.random(in: 0..<44, using: &random) {
+            switch Int.random(in: 0..<46, using: &random) {
             case 0..<8: world.feed.commit(stream)
             case 8: for _ in 0..<12 { world.feed.commit(stream) }
             case 9 where Int.random(in: 0..<6, using: &random) == 0:
@@ -114,6 +116,7 @@ import Testing
             case 15: try ask(index)
             case 16, 17, 18: read(index, Int.random(in: 1...8, using: &random))
             case 19: world.sweep()
+            case 33, 34: world.endPauses()
             case 20..<24: world.feedAnswers()
             case 24..<29: world.feedDelivers(stream)
             case 29, 30, 31, 32:
@@ -154,6 +157,7 @@ import Testing
             }
             let wire = world.connect(devices[index].loop, slot: devices[index].slot)
             devices[index].wire = wire
+            for channel in devices[index].feeds.keys { devices[index].feeds[channel]?.unanswered = 0 }
             let isEarly = Bool.random(using: &random)
             if isEarly { try world.signin(wire) }
             for channel in devices[index].feeds.keys.sorted() {
@@ -223,6 +227,7 @@ import Testing
         private mutating func resume(_ channel: String, _ index: Int) throws {
             guard let wire = devices[index].wire, let feed = devices[index].feeds[channel] else { return }
             devices[index].feeds[channel]?.awaitsResumed = true
+            devices[index].feeds[channel]?.unanswered += 1
             devices[index].feeds[channel]?.mayRepeat = true
             devices[index].feeds[channel]?.mustAskAgain = false
             try world.resume(channel, feed.epoch, feed.offset, wire)

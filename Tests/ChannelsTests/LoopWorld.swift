@@ -172,13 +172,19 @@ final class LoopWorld {
             atHome { $0.positioned(id, at: position, watch: watch, &$1) }
         case .event(let event): atHome { $0.received(event, &$1) }
         case .feedReset(let id, let position): atHome { $0.reset(id, to: position, &$1) }
-        case .page(let read, let events): atHome { $0.page(read, events, &$1) }
-        case .unreadable(let read, let failure): atHome { $0.unreadable(read, failure, &$1) }
+        case .page(let read, let events): atHome { [now] in $0.page(read, events, now: now, &$1) }
+        case .unreadable(let read, let failure): atHome { [now] in $0.unreadable(read, failure, now: now, &$1) }
         }
     }
 
     func sweep() {
         atHome { [now] in $0.sweep(now: now, &$1) }
+    }
+
+    /// The home's alarm rings, where it is due.
+    func endPauses() {
+        guard let due = home.nextPauseEnd, due <= now else { return }
+        atHome { [now] in $0.endPauses(now: now, &$1) }
     }
 
     private func atHome(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
@@ -255,7 +261,19 @@ final class LoopWorld {
 
     /// The feed answers the read at that place of its queue.
     func feedReads(_ index: Int = 0, failing: Bool = false) {
-        if let message = feed.read(index, failing: failing) { mailboxes[0].append(message) }
+        feedReads(index, failure: failing ? .busy : nil)
+    }
+
+    func feedReads(_ index: Int = 0, failure: StreamReadFailure?) {
+        if let message = feed.read(index, failing: failure) { mailboxes[0].append(message) }
+    }
+
+    /// The same up to where the home waits for answers, or for time to pass.
+    func settleButForReads() {
+        while !feed.requests.isEmpty || !mailboxes.allSatisfy(\.isEmpty) {
+            feedAnswers()
+            for loop in mailboxes.indices { drain(loop) }
+        }
     }
 
     /// Everything goes on until nothing is left to do but for clients to read.
@@ -264,7 +282,11 @@ final class LoopWorld {
             let isIdle =
                 feed.requests.isEmpty && feed.reads.isEmpty && mailboxes.allSatisfy(\.isEmpty)
                 && feed.logs.keys.allSatisfy { !feed.isBehind($0) }
-            if isIdle { return }
+            if isIdle {
+                guard let due = home.nextPauseEnd else { return }
+                now = max(now, due)
+                endPauses()
+            }
             feedAnswers()
             for id in feed.logs.keys { feedDelivers(id) }
             feedReads()

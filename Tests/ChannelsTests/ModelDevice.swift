@@ -13,6 +13,8 @@ struct ModelDevice {
         var mayRepeat = false
         /// It was told that the store is unavailable: it has to ask again.
         var mustAskAgain = false
+        /// Resumes sent on this connection whose answers have not come.
+        var unanswered = 0
     }
 
     let loop: Int
@@ -60,6 +62,7 @@ struct ModelDevice {
         guard channels.contains(channel), var feed = feeds[channel] else { return }
         feed.awaitsResumed = false
         if value("recovered", words) == "true" {
+            feed.unanswered = max(0, feed.unanswered - 1)
             if epoch != feed.epoch { complaints.append("recovered into another life: \(text)") }
             if offset < feed.offset { complaints.append("recovered to before \(feed.offset): \(text)") }
             if let replayed = value("replayed", words).flatMap({ Int64($0) }), !feed.mayRepeat,
@@ -71,6 +74,9 @@ struct ModelDevice {
             let reason = value("reason", words) ?? ""
             losses[reason, default: 0] += 1
             if reason == "store_unavailable" {
+                // A stock client looks at no `sync:resumed`: one that asked for nothing would have lost events.
+                if feed.unanswered == 0 { complaints.append("nobody asked for it: \(text)") }
+                feed.unanswered = max(0, feed.unanswered - 1)
                 feed.mustAskAgain = true
             } else {
                 feed.epoch = epoch

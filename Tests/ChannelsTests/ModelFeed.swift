@@ -88,12 +88,12 @@ final class ModelFeed {
     }
 
     /// Answers a read.
-    func read(_ index: Int, failing: Bool) -> LoopWorld.Message? {
+    func read(_ index: Int, failing: StreamReadFailure?) -> LoopWorld.Message? {
         guard reads.indices.contains(index) else { return nil }
         let read = reads.remove(at: index)
         readCount += 1
         let log = logs[read.stream, default: Log()]
-        if failing { return .unreadable(read, .busy) }
+        if let failing { return .unreadable(read, failing) }
         if read.epoch.string != log.epoch { return .unreadable(read, .otherEpoch) }
         if read.after >= read.upTo {
             confirmationCount += 1

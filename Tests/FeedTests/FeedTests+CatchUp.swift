@@ -140,6 +140,25 @@ extension FeedTests {
         #expect(try recorder.failure(reads[5]) == .busy)
     }
 
+    /// One user's connections ask for more than the queue holds; another's page is read all the same.
+    @Test func aFloodOfOneUserRefusesNobodyElse() throws {
+        let recorder = try record()
+        for user in ["flood", "ann"] { try insert(3, user) }
+        let flood = recorder.watch("flood")
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(flood, ann)
+        let reads = (0..<FeedLimits.readsMax + 500).map {
+            recorder.read(flood, after: Int64($0), upTo: Int64($0))
+        }
+        #expect(try recorder.events(recorder.read(ann, after: 0, upTo: 3))?.count == 3)
+        // And each of the flood's is answered, some with `busy`.
+        var failures: Set<StreamReadFailure> = []
+        for read in reads {
+            if let failure = try recorder.failure(read) { failures.insert(failure) }
+        }
+        #expect(failures == [.ahead, .busy])
+    }
+
     /// A server that lives and will not: three times, and that is the answer.
     @Test func aReadThatFailsAgainAndAgainIsBusy() throws {
         let recorder = try record()

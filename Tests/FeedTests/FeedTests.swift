@@ -153,7 +153,7 @@ import Testing
         #expect(recorder.stream(ann)?.events.count == 1)
     }
 
-    @Test func bulkIsReadInPages() throws {
+    @Test func aBulkOfManyStreams() throws {
         let recorder = try record()
         let streams = ["ann", "bob", "zoe"].map { recorder.watch($0) }
         for stream in streams { try recorder.waitForPosition(stream) }

@@ -10,8 +10,6 @@ struct ModelDatabase {
         let offset: Int64
         let xid: UInt64
         let data: String
-
-        var place: Tail.Place { Tail.Place(stream: stream, offset: offset) }
     }
 
     /// As `pg_snapshot`: what is not before `xmax`, or is in `running`, is invisible.
@@ -111,14 +109,11 @@ struct ModelDatabase {
         return ModelPage(rows: Array(rows.prefix(page)))
     }
 
-    func tail(_ isNew: (UInt64) -> Bool, after: Tail.Place?, page: Int) -> ModelPage {
-        let rows = log.filter { isNew($0.xid) }.sorted { Self.precedes($0.place, $1.place) }
-        return ModelPage(
-            rows: Array(rows.filter { row in after.map { Self.precedes($0, row.place) } ?? true }.prefix(page)))
-    }
-
-    private static func precedes(_ left: Tail.Place, _ right: Tail.Place) -> Bool {
-        (left.stream.user, left.stream.topic, left.offset) < (right.stream.user, right.stream.topic, right.offset)
+    func tail(_ isNew: (UInt64) -> Bool) -> ModelPage {
+        ModelPage(
+            rows: log.filter { isNew($0.xid) }.sorted {
+                ($0.stream.user, $0.stream.topic, $0.offset) < ($1.stream.user, $1.stream.topic, $1.offset)
+            })
     }
 }
 

@@ -11,6 +11,13 @@ import Testing
             upTo: 1_000)
     }
 
+    /// A read of that user's, a confirmation or a page.
+    private func read(_ user: String, _ number: Int, isPage: Bool = true) -> StreamRead {
+        StreamRead(
+            stream: StreamID(user: user, topic: "t"), watch: 1, epoch: Epoch("e"), after: Int64(number),
+            upTo: isPage ? 1 << 40 : Int64(number))
+    }
+
     private func numbers(_ turns: [ReadQueue.Turn]) -> [Int64] { turns.map(\.read.after) }
 
     private func take(_ count: Int, from queue: inout ReadQueue) -> [ReadQueue.Turn] {
@@ -96,16 +103,88 @@ import Testing
         #expect(queue.count == 4)
     }
 
+    // MARK: Shares
+
+    /// However much one asks, or three who act together: another's page is among the next, and is not refused.
+    @Test(arguments: [1, 3])
+    func aFloodOfOneUserDelaysNobody(_ flooders: Int) {
+        var queue = ReadQueue()
+        var refused = 0
+        for number in 0..<FeedLimits.readsMax * 2 {
+            for flooder in 0..<flooders where !queue.append(read("flood\(flooder)", number), at: .zero) { refused += 1 }
+        }
+        #expect(queue.count == flooders * FeedLimits.readsPerUserMax)
+        #expect(refused > FeedLimits.readsMax)
+        let flood = take(FeedLimits.readDepth, from: &queue)
+        #expect(queue.append(read("ann", 1), at: .zero) == true)
+        #expect(queue.append(read("bob", 1), at: .zero) == true)
+        for turn in flood { queue.done(turn) }
+        let next = take(FeedLimits.readDepth, from: &queue)
+        #expect(Set(next.prefix(flooders + 2).map(\.read.stream.user)).isSuperset(of: ["ann", "bob"]))
+    }
+
+    @Test func aShareIsFreedWithEachAnswer() {
+        var queue = ReadQueue(readsMax: 10, readsPerUserMax: 2, depth: 4)
+        for number in 0..<2 { #expect(queue.append(read("ann", number), at: .zero) == true) }
+        #expect(queue.append(read("ann", 2), at: .zero) == false)
+        #expect(queue.append(read("bob", 0), at: .zero) == true)
+        // Those under way count, and those that were lost with their connection.
+        _ = take(3, from: &queue)
+        #expect(queue.append(read("ann", 2), at: .zero) == false)
+        _ = queue.lost()
+        #expect(queue.append(read("ann", 2), at: .zero) == false)
+        for turn in take(3, from: &queue) where turn.read.stream.user == "ann" && turn.read.after == 0 { queue.done(turn) }
+        #expect(queue.append(read("ann", 2), at: .zero) == true)
+        #expect(queue.append(read("ann", 3), at: .zero) == false)
+        // One that is not wanted any more, and those that waited too long.
+        #expect(queue.next { $0.after != 2 } == nil)
+        #expect(queue.append(read("ann", 3), at: .zero) == true)
+        #expect(queue.expire(askedUpTo: .zero) == [read("ann", 3)])
+        #expect(queue.append(read("ann", 4), at: .zero) == true)
+    }
+
+    @Test func pagesGoBeforeConfirmationsAndDoNotStarveThem() {
+        var queue = ReadQueue(depth: 1)
+        for number in 0..<3 { _ = queue.append(read("ann", number, isPage: false), at: .zero) }
+        for number in 10..<40 { _ = queue.append(read("user \(number)", number), at: .zero) }
+        var order: [Int64] = []
+        while let turn = queue.next(where: { _ in true }) {
+            order.append(turn.read.after)
+            queue.done(turn)
+        }
+        #expect(order.count == 33)
+        #expect(order.prefix(7).allSatisfy { $0 >= 10 })
+        #expect(order.enumerated().filter { $0.element < 3 }.map(\.offset) == [7, 15, 23])
+    }
+
+    @Test func usersAreServedInTurnsAndEachInOrder() {
+        var queue = ReadQueue(depth: 100)
+        for number in 0..<4 { _ = queue.append(read("ann", number), at: .zero) }
+        for number in 10..<12 { _ = queue.append(read("bob", number), at: .zero) }
+        _ = queue.append(read("eve", 20), at: .zero)
+        #expect(numbers(take(10, from: &queue)) == [0, 10, 20, 1, 11, 2, 3])
+    }
+
     /// Whatever happens, every read is answered once, and memory is what the reads take.
     @Test func histories() {
         var random = SeededRandom()
-        var queue = ReadQueue(readsMax: 50, depth: 4)
+        var queue = ReadQueue(readsMax: 50, readsPerUserMax: 20, depth: 4)
         var open: Set<Int64> = []
+        var users: [Int64: String] = [:]
         var underWay: [ReadQueue.Turn] = []
         for number in 0..<20_000 {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<4:
-                if queue.append(read(number), at: .zero) { open.insert(Int64(number)) }
+                let user = ["a", "a", "a", "b", "c"].randomElement(using: &random) ?? ""
+                let read = read(user, number, isPage: Bool.random(using: &random))
+                let isFull = open.count == 50 || open.count { users[$0] == user } == 20
+                #expect(queue.append(read, at: .seconds(number)) == !isFull)
+                if !isFull { open.insert(Int64(number)) }
+                users[Int64(number)] = user
+            case 9 where Int.random(in: 0..<8, using: &random) == 0:
+                for read in queue.expire(askedUpTo: .seconds(number - 60)) {
+                    #expect(open.remove(read.after) != nil)
+                }
             case 4..<7:
                 if let turn = queue.next(where: { _ in true }) { underWay.append(turn) }
             case 7, 8:

@@ -13,11 +13,14 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct TailHistories {
     @Test func everyWatcherGetsTheLog() {
         var random = SeededRandom()
+        var bulks = 0
         for _ in 0..<400 {
             let seed = random.next()
             let history = History(seed: seed, mutant: nil, polls: true)
             #expect(history.violations == [], "CARILLON_SEED=\(random.seed), history \(seed)")
+            bulks += history.bulks
         }
+        #expect(bulks > 400)
     }
 
     /// With every notification delivered and no poll: nothing may wait for the next commit.
@@ -81,8 +84,10 @@ struct History {
         case previousAfterPositions
         /// `xid > cursor`: writers that began earlier and commit later are passed over.
         case forgetsRunningWriters
-        /// `$prev` after a read in pages is that of its last page.
-        case lastPageSnapshot
+        /// `$prev` behind a bulk is the cursor's snapshot, and not the one up to which the bulk goes.
+        case cursorsSnapshot
+        /// A bulk whose connection is lost is taken for one that has ended.
+        case endsLostBulks
         /// A notification during a read of the tail is taken as answered by it.
         case dropsWakeWhileReading
         /// LISTEN takes effect after the catch-up, and nobody looks again.
@@ -95,6 +100,13 @@ struct History {
         case positions([StreamPosition])
         case replay(ModelPage)
         case tail(ModelPage, ModelDatabase.Snapshot, epoch: String)
+        case overflow(ModelDatabase.Snapshot, epoch: String)
+    }
+
+    /// A cursor, what it still has to give, and whether a page of it is lacking rows.
+    private struct Cursor {
+        let number: UInt64
+        var rows: [ModelDatabase.Entry]
     }
 
     private struct Seen {
@@ -126,8 +138,10 @@ struct History {
     private var isListening = false
     private var notifications = 0
     private var pastFirstTail = false
-    private var lastPage: [String: String] = [:]
-    private var firstOfRun: ModelDatabase.Snapshot?
+    private var later: [String: String] = [:]
+    private var bulk: Tail.Bulk?
+    private var cursor: Cursor?
+    private(set) var bulks = 0
     private var outputs: [FeedOutput] = []
 
     /// - Parameters:
@@ -150,7 +164,7 @@ struct History {
     // MARK: Steps
 
     private mutating func step() {
-        switch Int.random(in: 0..<104, using: &random) {
+        switch Int.random(in: 0..<118, using: &random) {
         case 0..<10: _ = database.writers.count < 4 ? database.begin() : 0
         case 10..<30: writer().map { _ = database.append($0, stream()) }
         case 30..<42: writer().map { finish($0, commit: Int.random(in: 0..<4, using: &random) > 0) }
@@ -167,6 +181,8 @@ struct History {
         case 99 where losesHistory: loseHistory()
         case 100..<103 where checks: tail.checkDue()
         case 103 where losesHistory: newEpoch()
+        case 104..<117: readBulk()
+        case 117: loseBulk()
         default: break
         }
     }
@@ -241,8 +257,8 @@ struct History {
             return
         }
         tail.connected(snapshot: greeting.snapshot.text, epoch: greeting.epoch)
-        (isConnected, hello, pastFirstTail, firstOfRun) = (true, nil, false, nil)
-        lastPage = [:]
+        (isConnected, hello, pastFirstTail) = (true, nil, false)
+        later = [:]
     }
 
     private mutating func send() {
@@ -258,21 +274,64 @@ struct History {
             answer = .positions(tickets.map { database.position($0.stream) })
         case .replay(let ticket, let after):
             answer = .replay(database.replay(ticket.stream, after: after, page: 3))
-        case .tail(let previous, let place):
-            answer = executeTail(previous, place)
+        case .tail(let previous):
+            answer = executeTail(previous)
         }
     }
 
-    private mutating func executeTail(_ previous: String, _ place: Tail.Place?) -> Answer {
+    private mutating func executeTail(_ previous: String) -> Answer {
         let now = database.snapshot
-        var previous = ModelDatabase.Snapshot(text: lastPage[previous] ?? previous)
+        var previous = ModelDatabase.Snapshot(text: later[previous] ?? previous)
         if mutant == .previousAfterPositions, !pastFirstTail { previous = now }
         let forgets = mutant == .forgetsRunningWriters
-        var page = database.tail({ forgets ? $0 >= previous.xmax : !previous.sees($0) }, after: place, page: 3)
+        var page = database.tail { forgets ? $0 >= previous.xmax : !previous.sees($0) }
+        guard page.count <= 3 else { return .overflow(now, epoch: "e\(database.epoch)") }
         if dropsRows, !page.rows.isEmpty, Int.random(in: 0..<4, using: &random) == 0 {
             page = ModelPage(rows: page.rows.dropLast())
         }
         return .tail(page, now, epoch: "e\(database.epoch)")
+    }
+
+    // MARK: The bulk connection
+
+    /// One step of it, whatever has become of the other connection: its cursor opens, or gives a page.
+    private mutating func readBulk() {
+        if let cursor { return readPage(cursor) }
+        guard let bulk = bulk ?? tail.nextBulk() else { return }
+        self.bulk = bulk
+        // Begun, and opened in another step.
+        guard Bool.random(using: &random) else { return }
+        self.bulk = nil
+        bulks += 1
+        guard "e\(database.epoch)" == tail.epoch else { return failed(bulk.number) }
+        let previous = ModelDatabase.Snapshot(text: bulk.previous)
+        let upTo = ModelDatabase.Snapshot(text: bulk.upTo)
+        if mutant == .cursorsSnapshot { later[bulk.upTo] = database.snapshot.text }
+        cursor = Cursor(number: bulk.number, rows: database.tail { upTo.sees($0) && !previous.sees($0) }.rows)
+    }
+
+    private mutating func readPage(_ cursor: Cursor) {
+        var rows = Array(cursor.rows.prefix(3))
+        let isLast = rows.count < 3
+        self.cursor = isLast ? nil : Cursor(number: cursor.number, rows: Array(cursor.rows.dropFirst(3)))
+        if dropsRows, !rows.isEmpty, Int.random(in: 0..<4, using: &random) == 0 { rows.removeLast() }
+        do throws(MalformedAnswer) {
+            try tail.bulkReceived(ModelPage(rows: rows), of: cursor.number, &outputs)
+        } catch {
+            violations.append("a sound bulk was called malformed")
+        }
+        check()
+        if isLast { tail.bulkEnded(cursor.number) }
+    }
+
+    private mutating func loseBulk() {
+        guard let number = cursor?.number ?? bulk?.number else { return }
+        (cursor, bulk) = (nil, nil)
+        if mutant == .endsLostBulks { tail.bulkEnded(number) } else { failed(number) }
+    }
+
+    private mutating func failed(_ number: UInt64) {
+        tail.bulkFailed(number)
     }
 
     private mutating func deliver() {
@@ -285,21 +344,17 @@ struct History {
                 try tail.positionsReceived(positions, &outputs)
             case .replay(let page):
                 try tail.replayReceived(page, &outputs)
+            case .overflow(let snapshot, let epoch):
+                pastFirstTail = true
+                try tail.tailOverflowed(snapshot: snapshot.text, epoch: epoch)
             case .tail(let page, let snapshot, let epoch):
-                pageReceived(page, snapshot)
+                pastFirstTail = true
                 try tail.tailReceived(page, snapshot: snapshot.text, epoch: epoch, &outputs)
             }
         } catch {
             violations.append("a sound answer was called malformed")
         }
         check()
-    }
-
-    private mutating func pageReceived(_ page: ModelPage, _ snapshot: ModelDatabase.Snapshot) {
-        pastFirstTail = true
-        let first = firstOfRun ?? snapshot
-        firstOfRun = page.count < 3 ? nil : first
-        if page.count < 3, mutant == .lastPageSnapshot { lastPage[first.text] = snapshot.text }
     }
 
     // MARK: Checks
@@ -357,10 +412,11 @@ struct History {
             for stream in streams { _ = database.append(xid, stream) }
             finish(xid, commit: true)
             for _ in 0..<6 {
-                switch Int.random(in: 0..<4, using: &random) {
+                switch Int.random(in: 0..<5, using: &random) {
                 case 0: notify()
                 case 1: send()
                 case 2: execute()
+                case 3: readBulk()
                 default: deliver()
                 }
             }
@@ -374,8 +430,10 @@ struct History {
                 if underWay == nil { underWay = tail.nextQuery([.tail, .replay]) }
                 if answer == nil { execute() }
                 deliver()
+                readBulk()
             }
         }
+        if tail.bulk != nil { violations.append("a bulk is left") }
         if !dropsRows, mutant == nil, tail.gapCount > 0 { violations.append("a gap where none was") }
         for (stream, seen) in watched {
             let top = database.position(stream)

@@ -26,7 +26,7 @@ import Testing
         var outputs: [FeedOutput] = []
         tail.connected(snapshot: snapshot, epoch: "e1")
         for stream in streams { tail.watch(stream, serial: 1, &outputs) }
-        #expect(tail.nextQuery(.all) == .tail(previous: snapshot, after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: snapshot))
         try tail.tailReceived(page(), snapshot: snapshot, epoch: "e1", &outputs)
         if !streams.isEmpty {
             #expect(tail.nextQuery(.all) == .positions(streams.map { Ticket($0, 1) }))
@@ -42,10 +42,10 @@ import Testing
         var tail = try live(at: 4, a)
         var outputs: [FeedOutput] = []
         tail.wake()
-        #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: "s0"))
         try tail.tailReceived(page((a, 4), (a, 5)), snapshot: "s1", epoch: "e1", &outputs)
         tail.wake()
-        #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: "s1"))
         try tail.tailReceived(page((a, 5), (a, 6), (b, 9)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(outputs == [event(a, 5), event(a, 6)])
     }
@@ -59,7 +59,7 @@ import Testing
         #expect(tail.nextQuery([.replay]) == .positions([Ticket(a, 7)]))
         // Offset 1 was committed after s0, and the position shows it.
         try tail.positionsReceived([position(1)], &outputs)
-        #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: "s0"))
         try tail.tailReceived(page((a, 1), (a, 2)), snapshot: "s1", epoch: "e1", &outputs)
         #expect(outputs == [.positioned(a, serial: 7, position(1)), event(a, 2)])
     }
@@ -72,45 +72,9 @@ import Testing
         tail.wake()
         #expect(tail.nextQuery(.all) == nil)
         try tail.tailReceived(page(), snapshot: "s1", epoch: "e1", &outputs)
-        #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: "s1"))
         try tail.tailReceived(page(), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == nil)
-    }
-
-    @Test func pagesKeepPreviousAndTheFirstSnapshotFollows() throws {
-        var tail = try live(at: 0, a, b)
-        var outputs: [FeedOutput] = []
-        tail.wake()
-        _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 1), (a, 2), (b, 1)), snapshot: "s1", epoch: "e1", &outputs)
-        #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 1)))
-        // A full page at the very end of what is new asks once more.
-        try tail.tailReceived(page((b, 2), (b, 3), (b, 4)), snapshot: "s2", epoch: "e1", &outputs)
-        #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 4)))
-        try tail.tailReceived(page(), snapshot: "s3", epoch: "e1", &outputs)
-        tail.wake()
-        #expect(tail.nextQuery(.all) == .tail(previous: "s1", after: nil))
-        #expect(outputs == [event(a, 1), event(a, 2), event(b, 1), event(b, 2), event(b, 3), event(b, 4)])
-    }
-
-    @Test func watchBetweenPages() throws {
-        var tail = try live(at: 0, b)
-        var outputs: [FeedOutput] = []
-        tail.wake()
-        _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 1), (b, 1), (b, 2)), snapshot: "s1", epoch: "e1", &outputs)
-        tail.watch(a, serial: 2, &outputs)
-        #expect(tail.nextQuery(.all) == .positions([Ticket(a, 2)]))
-        try tail.positionsReceived([position(2)], &outputs)
-        #expect(tail.nextQuery(.all) == .tail(previous: "s0", after: .init(stream: b, offset: 2)))
-        try tail.tailReceived(page((b, 3)), snapshot: "s2", epoch: "e1", &outputs)
-        tail.wake()
-        _ = tail.nextQuery(.all)
-        try tail.tailReceived(page((a, 2), (a, 3), (b, 3)), snapshot: "s3", epoch: "e1", &outputs)
-        #expect(
-            outputs == [
-                event(b, 1), event(b, 2), .positioned(a, serial: 2, position(2)), event(b, 3), event(a, 3),
-            ])
     }
 
     @Test func staleAnswersAreIgnored() throws {
@@ -148,7 +112,7 @@ import Testing
         #expect(tail.nextQuery([.replay]) == .replay(Ticket(a, 1), after: 0))
         try tail.replayReceived(page((a, 1), (a, 2), (a, 3)), &outputs)
         // A tail between the replay's pages: 5 is not its to deliver.
-        #expect(tail.nextQuery([.tail]) == .tail(previous: "s1", after: nil))
+        #expect(tail.nextQuery([.tail]) == .tail(previous: "s1"))
         try tail.tailReceived(page((a, 5)), snapshot: "s2", epoch: "e1", &outputs)
         #expect(tail.nextQuery(.all) == .replay(Ticket(a, 1), after: 3))
         try tail.replayReceived(page((a, 4), (a, 5)), &outputs)
@@ -204,7 +168,7 @@ import Testing
         _ = tail.nextQuery([])
         try tail.positionsReceived([position(top, epoch: epoch)], &outputs)
         #expect(outputs == [.reset(a, position(top, epoch: epoch))])
-        #expect(tail.nextQuery(.all) == .tail(previous: "s9", after: nil))
+        #expect(tail.nextQuery(.all) == .tail(previous: "s9"))
         try tail.tailReceived(page((a, top), (a, top + 1)), snapshot: "s10", epoch: "e1", &outputs)
         #expect(outputs.last == event(a, top + 1))
     }

@@ -189,6 +189,63 @@ import Testing
         #expect(fixture.gateway.connectionCount == 3)
     }
 
+    /// The log cannot be read for a while: three failures each time are `busy`. A device that is slow, and asked for nothing,
+    /// hears nothing of it and misses nothing; one that resumes is told.
+    @Test func aSlowDeviceMissesNothingThoughTheLogIsOutOfReach() async throws {
+        let fixture = try await fixture {
+            $0.limits.pullQueueBytesMax = 64 << 10
+            $0.channelLimits.streams.windowEvents = 3
+            $0.channelLimits.streams.readPause = .milliseconds(20)
+            $0.timeouts.stalled = .seconds(600)
+            $0.timeouts.unacked = .seconds(600)
+            $0.timeouts.activity = .seconds(600)
+        }
+        let healthy = try await device(fixture)
+        let slow = try await device(fixture, receiveBuffer: 4_096)
+        var start = StreamPosition(epoch: "", offset: 0)
+        for client in [healthy, slow] {
+            try await subscribe(client)
+            start = try await acknowledgement(client)
+        }
+        try writer.execute(
+            """
+            CREATE SEQUENCE app.call;
+            ALTER FUNCTION sync.read_log RENAME TO read_log_later;
+            CREATE FUNCTION sync.read_log(text, text, bigint, bigint, int, int)
+            RETURNS TABLE(epoch text, top bigint, o bigint, name text, data text) LANGUAGE plpgsql SECURITY DEFINER AS $$
+            BEGIN
+                PERFORM nextval('app.call');
+                RAISE EXCEPTION 'not now';
+            END
+            $$;
+            GRANT EXECUTE ON FUNCTION sync.read_log TO carillon_hub;
+            """)
+        try commit(10_000, bytes: 700)
+        let last = start.offset + 10_000
+        try await readEvents(healthy, after: start.offset, upTo: last)
+        // It takes all that it was sent, and then waits for its page.
+        let reading = Task {
+            var texts: [String] = []
+            while texts.count < 10_001, case .text(let text) = try await slow.next() { texts.append(text) }
+            return texts
+        }
+        let called = "SELECT last_value FROM app.call WHERE is_called"
+        while try writer.query(called).first?[0].flatMap({ Int($0) }) ?? 0 <= 6 { await Task.yield() }
+        try await resume(healthy, StreamPosition(epoch: start.epoch, offset: last - 20))
+        #expect(try await text(healthy).contains("store_unavailable"))
+        try writer.execute(
+            """
+            DROP FUNCTION sync.read_log;
+            ALTER FUNCTION sync.read_log_later RENAME TO read_log;
+            """)
+        try commit(1)
+        let offsets = try await reading.value.map { number("o", $0) }
+        #expect(offsets == (1...10_001).map { start.offset + $0 }, "events, each the next one, and nothing else")
+        try await readEvents(healthy, after: last, upTo: last + 1)
+        try commit(1)
+        for client in [healthy, slow] { try await readEvents(client, after: last + 1, upTo: last + 2) }
+    }
+
     @Test func whoTakesNothingAtAllIsClosed() async throws {
         let fixture = try await fixture {
             $0.limits.pullQueueBytesMax = 64 << 10

@@ -106,6 +106,9 @@ static const char functions_47_sync_read_log[] = {
 static const char functions_48_sync_revoke[] = {
 #embed "../functions/48_sync_revoke.sql" suffix(, )
     0};
+static const char functions_49_sync_bulk[] = {
+#embed "../functions/49_sync_bulk.sql" suffix(, )
+    0};
 static const char functions_50_care_zone[] = {
 #embed "../functions/50_care_zone.sql" suffix(, )
     0};
@@ -237,6 +240,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "46_sync_retain.sql", functions_46_sync_retain, sizeof functions_46_sync_retain - 1},
     {carillon_sql_function, 0, "47_sync_read_log.sql", functions_47_sync_read_log, sizeof functions_47_sync_read_log - 1},
     {carillon_sql_function, 0, "48_sync_revoke.sql", functions_48_sync_revoke, sizeof functions_48_sync_revoke - 1},
+    {carillon_sql_function, 0, "49_sync_bulk.sql", functions_49_sync_bulk, sizeof functions_49_sync_bulk - 1},
     {carillon_sql_function, 0, "50_care_zone.sql", functions_50_care_zone, sizeof functions_50_care_zone - 1},
     {carillon_sql_function, 0, "51_care_occurrence_id.sql", functions_51_care_occurrence_id, sizeof functions_51_care_occurrence_id - 1},
     {carillon_sql_function, 0, "52_care_before_write.sql", functions_52_care_before_write, sizeof functions_52_care_before_write - 1},

@@ -5,6 +5,9 @@
 -- written, at the end of its transaction. `after_user` null: from the start. STABLE: it sees the
 -- caller's snapshot, so the two belong together. No locks.
 --
+-- For hubs of earlier versions, which go on while the schema is newer than they are: later ones read sync.news, for each page
+-- here looks at all that is new.
+--
 -- In plpgsql, whose plan stays with the session: planning this in each call cost three times as much as running it.
 -- Collation "C" by the table's columns. OFFSET 0 keeps the planner from walking the primary key in order and filtering:
 -- it must come in by event_xid, whatever it guesses about `prev`.

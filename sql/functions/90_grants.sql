@@ -18,6 +18,8 @@ revoke all on all tables in schema sync, care from carillon_hub;
 grant usage on schema sync to carillon_hub;
 grant execute on function
     sync.tail(pg_snapshot, text, text, bigint, int),
+    sync.news(pg_snapshot, int),
+    sync.open_bulk(pg_snapshot, pg_snapshot),
     sync.positions(text[], text[]),
     sync.replay(text, text, bigint, int),
     sync.hub_hello(),

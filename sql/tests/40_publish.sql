@@ -142,9 +142,15 @@ select test.fails('hub: no new epoch', 'select sync.new_epoch()', '42501');
 select test.fails('hub: no table of its own', 'create table sync.x ()', '42501');
 select test.is('hub: its functions', (select count(*) > 0 from sync.tail('1:1:', null, null, null, 10)) and (select count(*) = 1 from sync.hub_hello())
     and (select count(*) = 0 from sync.replay('x', 'y', 0, 10)) and sync.repair_after_restore() = 0 and sync.retain(7, 10) = 0 and (select count(*) = 0 from sync.check_published()), true);
+begin isolation level repeatable read read only;
+select sync.open_bulk('1:1:', pg_current_snapshot()) \g /dev/null
+fetch 3 from bulk \g /dev/null
+\set fetched :ROW_COUNT
+commit;
+select test.is('and the cursor that one of them opens', :fetched, 3);
 reset role;
 select test.is('the hub may execute these and no others', (select string_agg(p.proname, ' ' order by p.proname) from pg_proc as p where p.pronamespace in ('sync'::regnamespace, 'care'::regnamespace)
-    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'adherence_day adherence_month adherence_occurrence announce apply check_published hub_hello positions read_log refuse reminders repair_after_restore replay retain revocations tail');
+    and p.proowner = 'carillon_owner'::regrole and has_function_privilege('carillon_hub', p.oid, 'execute')), 'adherence_day adherence_month adherence_occurrence announce apply check_published hub_hello news open_bulk positions read_log refuse reminders repair_after_restore replay retain revocations tail');
 drop schema app cascade;
 select sync.withdraw(null);
 drop owned by carillon_test_app, carillon_test_writer;

@@ -29,15 +29,47 @@ insert into polls select 0, snapshot from sync.hub_hello();
 select dblink_exec('one', 'begin') || dblink_exec('one', $$update care.dose_occurrence set note = 'held' where id = 'c3'$$) \g /dev/null
 insert into care.dose_occurrence (id, user_id, scheduled_at, local_date) values ('quick', 'quick', now(), '2025-11-20');
 create temp table seen (n int, user_id text, o bigint, snapshot pg_snapshot);
-insert into seen select 1, t.user_id, t.o, t.snapshot from polls, sync.tail(polls.snapshot, null, null, null, 100) as t;
+insert into seen select 1, t.user_id, t.o, t.snapshot from polls, sync.news(polls.snapshot, 100) as t;
 select test.is('a long transaction hides nobody else', (select string_agg(user_id || o, ' ') from seen where n = 1), 'quick1 quick2');
-insert into seen select 2, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 1) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+insert into seen select 2, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 1) as p, sync.news(p.snapshot, 100) as t;
 select test.is('nothing twice while it lasts', (select count(user_id) from seen where n = 2), 0::bigint);
 select dblink_exec('one', 'commit') \g /dev/null
-insert into seen select 3, t.user_id, t.o, t.snapshot from (select snapshot from seen where n = 2) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+insert into seen select 3, t.user_id, t.o, t.snapshot from (select snapshot from seen where n = 2) as p, sync.news(p.snapshot, 100) as t;
 select test.is('and its events come when it commits', (select string_agg(user_id, ' ') || ' ' || (max(o) = test.top('cu')) from seen where n = 3), 'cu cu true');
-insert into seen select 4, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 3) as p, sync.tail(p.snapshot, null, null, null, 100) as t;
+insert into seen select 4, t.user_id, t.o, t.snapshot from (select min(snapshot::text)::pg_snapshot as snapshot from seen where n = 3) as p, sync.news(p.snapshot, 100) as t;
 select test.is('once', (select count(user_id) from seen where n = 4), 0::bigint);
+
+-- A bulk between two snapshots: what ran at the first and ended by the second is in it, what ends later is not.
+select snapshot as prev from sync.hub_hello() \gset
+select dblink_exec(name, 'begin') || dblink_exec(name, format($$insert into care.dose_occurrence (user_id, scheduled_at) values (%L, now())$$, 'bulk' || name)) || dblink_exec(name, 'set constraints all immediate') from unnest('{one,two}'::text[]) as name \g /dev/null
+insert into care.dose_occurrence (user_id, scheduled_at) values ('bulkthree', now());
+select snapshot as running from sync.hub_hello() \gset
+select dblink_exec('one', 'commit') \g /dev/null
+select snapshot as upto from sync.hub_hello() \gset
+select dblink_exec('two', 'commit') \g /dev/null
+create function pg_temp.users() returns text language plpgsql as $$
+declare
+    bulk refcursor := 'bulk';
+    one record;
+    users text[] := '{}';
+begin
+    loop
+        fetch bulk into one;
+        exit when not found;
+        users := users || (one.user_id || one.o);
+    end loop;
+    return users;
+end
+$$;
+begin isolation level repeatable read read only;
+select sync.open_bulk(:'prev', :'upto') \g /dev/null
+select test.is('a bulk has what ended between its snapshots', pg_temp.users(), '{bulkone1,bulkone2,bulkthree1,bulkthree2}');
+commit;
+begin isolation level repeatable read read only;
+select sync.open_bulk(:'running', :'upto') \g /dev/null
+select test.is('also what was running at the first', pg_temp.users(), '{bulkone1,bulkone2}');
+commit;
+select test.is('and the rest is news', (select string_agg(user_id || o, ' ') from sync.news(:'upto', 100)), 'bulktwo1 bulktwo2');
 
 -- REPEATABLE READ must retry when another came first.
 select dblink_exec('one', 'begin isolation level repeatable read') || (select max(t.n) from dblink('one', 'select count(*)::text from care.dose_occurrence') as t(n text)) \g /dev/null

@@ -1,0 +1,168 @@
+import Logging
+import Metrics
+import Postgres
+import Reactor
+
+/// The connection on which bulks are read, each by a cursor in a transaction of its own, a page at a time (`Tail+Bulk`).
+///
+/// Any failure ends the connection, and with it the bulk, which `Tail` makes good otherwise: nothing is read twice here.
+/// A transaction that stands still for want of room is ended by the server, for it holds back vacuum.
+final class BulkReader {
+    /// Sorting many millions of events takes a while.
+    private static let statementTimeout = Duration.seconds(60)
+    /// How long receivers may take for a page.
+    private static let idleTimeout = Duration.seconds(60)
+
+    private let metrics: FeedMetrics
+    private let received: (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void
+    private let ended: (_ number: UInt64, _ isWhole: Bool) -> Void
+    private let changed: () -> Void
+    private var slot: ConnectionSlot?
+    /// The bulk that is being read.
+    private(set) var number: UInt64?
+    /// Whether the cursor is open and no page is under way.
+    private var isReady = false
+    /// Whether bulks may be read.
+    private(set) var isUp = false
+
+    /// - Parameters:
+    ///   - received: takes a page of the bulk of that number.
+    ///   - ended: the bulk was read, to its end or not. Not called after `cancel`.
+    ///   - changed: a bulk may begin, or its next page may be asked for.
+    init(
+        _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter,
+        received: @escaping (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void,
+        ended: @escaping (_ number: UInt64, _ isWhole: Bool) -> Void, changed: @escaping () -> Void
+    ) throws(ReactorError) {
+        self.metrics = metrics
+        self.received = received
+        self.ended = ended
+        self.changed = changed
+        slot = try ConnectionSlot(
+            "the bulk connection", loop: loop, parameters: parameters, connectTimeout: configuration.connectTimeout,
+            logger: logger, meter: meter,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.lost() }))
+    }
+
+    func start() {
+        slot?.connect()
+    }
+
+    /// Whether the next page may be asked for.
+    var wantsPage: Bool { isReady }
+
+    /// Begins to read the bulk, on the server that gave its snapshots, in this epoch of the database.
+    func begin(_ bulk: Tail.Bulk, on server: ServerLife, epoch: String) {
+        number = bulk.number
+        isReady = false
+        let milliseconds = { (duration: Duration) in String(duration.components.seconds * 1000) }
+        ask(bulk.number, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") { _ in }
+        ask(
+            bulk.number,
+            """
+            SELECT system_identifier, timeline, sync.open_bulk($1::pg_snapshot, $2::pg_snapshot), \
+            set_config('statement_timeout', $3, true), set_config('idle_in_transaction_session_timeout', $4, true) \
+            FROM sync.hub_hello()
+            """,
+            [bulk.previous, bulk.upTo, milliseconds(Self.statementTimeout), milliseconds(Self.idleTimeout)]
+        ) { [weak self] rows throws(MalformedAnswer) in
+            guard let found = ServerLife(rows, 0), let epochThere = rows.string(0, 2) else { throw MalformedAnswer() }
+            guard found == server, epochThere == epoch else {
+                self?.finish(isWhole: false)
+                return
+            }
+            self?.isReady = true
+            self?.changed()
+        }
+    }
+
+    /// Asks for the next page; `wantsPage` holds.
+    func read() {
+        guard let number else { return }
+        isReady = false
+        metrics.reads["bulk"].add()
+        ask(number, "FETCH FORWARD \(FeedLimits.pageRows) FROM bulk") { [weak self] rows throws(MalformedAnswer) in
+            let page = try BulkRows(rows, readAt: Instant.read())
+            try self?.received(page, number)
+            // What was received may have ended it.
+            guard let self, self.number == number else { return }
+            if page.count < FeedLimits.pageRows {
+                finish(isWhole: true)
+            } else {
+                isReady = true
+                changed()
+            }
+        }
+    }
+
+    /// The bulk is of no use any more.
+    func cancel() {
+        guard number != nil else { return }
+        number = nil
+        endTransaction()
+    }
+
+    private func finish(isWhole: Bool) {
+        guard let number else { return }
+        self.number = nil
+        endTransaction()
+        ended(number, isWhole)
+    }
+
+    /// Behind what is under way; whatever comes of that is not looked at.
+    private func endTransaction() {
+        isReady = false
+        slot?.connection?.query("ROLLBACK", timeout: Self.statementTimeout) { [weak self] answer in
+            if case .failure(let error) = answer { self?.slot?.drop(error) }
+        }
+    }
+
+    private func opened(_ connection: Connection) {
+        connection.query(
+            "SELECT in_recovery, set_config('idle_session_timeout', '0', false) FROM sync.hub_hello()",
+            timeout: Self.statementTimeout
+        ) { [weak self] answer in
+            guard let self else { return }
+            switch answer {
+            case .failure(let error):
+                slot?.drop(error)
+            case .success(let rows) where rows.boolean(0, 0) == false:
+                isUp = true
+                slot?.established()
+                changed()
+            case .success:
+                slot?.drop(PostgresError(.statement, "the server is a standby", sqlstate: "25006"))
+            }
+        }
+    }
+
+    private func lost() {
+        isUp = false
+        isReady = false
+        guard let number else { return }
+        self.number = nil
+        ended(number, false)
+    }
+
+    private func ask(
+        _ number: UInt64, _ sql: String, _ parameters: [String?] = [],
+        _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
+    ) {
+        // The server's own timeout comes first and says so.
+        slot?.connection?.query(sql, parameters, timeout: Self.statementTimeout + .seconds(1)) { [weak self] answer in
+            guard let self, self.number == number else { return }
+            switch answer {
+            case .failure(let error):
+                slot?.drop(error)
+            case .success(let rows):
+                do throws(MalformedAnswer) {
+                    try answered(rows)
+                } catch {
+                    slot?.drop(.malformedAnswer)
+                }
+            }
+        }
+    }
+}

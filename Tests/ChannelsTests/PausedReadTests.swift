@@ -1,0 +1,267 @@
+import Bytes
+import Channels
+import Sync
+import Testing
+
+/// Pages that no client asked for, when the log is out of reach: what is read late is not lost.
+@Suite(.timeLimit(.minutes(15))) struct PausedReadTests {
+    private let stream = StreamID(user: "u", topic: "adherence")
+    private let channel = "user.u.adherence"
+    private let world: LoopWorld
+
+    init() {
+        var limits = StreamLimits()
+        limits.windowEvents = 4
+        limits.pageEvents = 3
+        limits.replayEvents = 50
+        limits.readPause = .seconds(1)
+        limits.readPauseMax = .seconds(8)
+        world = LoopWorld(loops: 2, limits: limits)
+        world.feed.pageEvents = 3
+        world.now = 1_000_000_000_000
+    }
+
+    private func device(_ slot: UInt32, loop: Int = 1) throws -> LoopWorld.Wire {
+        let wire = world.connect(loop, slot: slot)
+        try world.signin(wire)
+        return wire
+    }
+
+    /// A device that has taken too few of so many events, and whose next page is being read.
+    private func slowDevice(_ slot: UInt32 = 0, events: Int = 30) throws -> LoopWorld.Wire {
+        let wire = try device(slot)
+        try world.subscribe(channel, wire)
+        world.settle()
+        for _ in 0..<events {
+            world.feed.commit(stream)
+            world.settle()
+        }
+        #expect(wire.session.isBehind)
+        _ = world.read(1_000, wire)
+        world.settleButForReads()
+        #expect(world.feed.reads.count == 1)
+        return wire
+    }
+
+    private func offsets(_ texts: [String]) -> [Int64] {
+        texts.compactMap { text in
+            guard text.hasPrefix(#"{"event":"x""#), let slash = text.lastIndex(of: "/") else { return nil }
+            return Int64(text[text.index(after: slash)...].prefix { $0.isNumber })
+        }
+    }
+
+    /// What the device reads until nothing more comes.
+    private func rest(_ wire: LoopWorld.Wire) -> [String] {
+        var texts: [String] = []
+        repeat {
+            world.settle()
+            texts += world.read(2, wire)
+        } while !wire.queue.isEmpty || wire.session.isBehind
+        return texts
+    }
+
+    private func fail(_ failure: StreamReadFailure = .busy) {
+        world.feedReads(failure: failure)
+        world.settleButForReads()
+    }
+
+    /// The home's next pause ends.
+    private func pass() throws {
+        world.now = try #require(world.home.nextPauseEnd)
+        world.endPauses()
+        world.settleButForReads()
+    }
+
+    @Test func busyIsNoAnswerToAPageThatNobodyAskedFor() throws {
+        let wire = try slowDevice()
+        let first = try #require(world.feed.reads.first)
+        for _ in 0..<5 {
+            fail()
+            #expect(world.feed.reads.isEmpty, "it is not asked for at once")
+            #expect(wire.queue.isEmpty, "the device hears nothing of it")
+            try pass()
+            #expect(world.feed.reads == [first], "the same page, once")
+        }
+        let texts = rest(wire)
+        #expect(!texts.contains { $0.contains("sync:resumed") })
+        #expect(offsets(texts) == Array(first.after + 1...30))
+        world.feed.commit(stream)
+        world.settle()
+        #expect(offsets(world.read(10, wire)) == [31], "and live from there")
+        #expect(world.home.nextPauseEnd == nil)
+    }
+
+    @Test func pausesGrowUpToABoundAndBeginAnewAfterAnAnswer() throws {
+        let wire = try slowDevice()
+        func pause() throws -> Double {
+            fail()
+            let seconds = Double(try #require(world.home.nextPauseEnd) - world.now) / 1e9
+            try pass()
+            return seconds
+        }
+        for length in [1.0, 2, 4, 8, 8, 8] {
+            let seconds = try pause()
+            #expect(seconds >= length / 2 && seconds <= length * 1.5, "\(seconds)")
+        }
+        world.feedReads()
+        world.settleButForReads()
+        _ = world.read(1_000, wire)
+        world.settleButForReads()
+        #expect(world.feed.reads.count == 1)
+        let seconds = try pause()
+        #expect(seconds <= 1.5)
+    }
+
+    /// Pauses of streams that failed together end apart.
+    @Test func pausesAreSpread() throws {
+        var home = StreamHome(limits: world.limits)
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        var ends: Set<UInt64> = []
+        let now: UInt64 = 5_000_000_000
+        for number in 0..<100 as Range<UInt32> {
+            let stream = StreamID(user: "u\(number)", topic: "t")
+            let name = StreamName(form: .user, stream: stream)
+            let session = SessionID(slot: number, generation: 1)
+            home.join(StreamJoin(name: name, session: session, serial: 1), from: 0, &effects)
+            home.positioned(stream, at: StreamPosition(epoch: "e", offset: 9), watch: number + 1, &effects)
+            let place = StreamPosition(epoch: "e", offset: 1)
+            home.join(
+                StreamJoin(name: name, session: session, serial: 2, purpose: .next(after: place)), from: 0, &effects)
+            guard case .read(let read)? = effects.last else { throw Missing() }
+            home.unreadable(read, .busy, now: now, &effects)
+        }
+        while let due = home.nextPauseEnd {
+            ends.insert(due)
+            #expect(due >= now + 500_000_000 && due <= now + 1_500_000_000)
+            effects = []
+            home.endPauses(now: due, &effects)
+            #expect(!effects.isEmpty)
+        }
+        #expect(ends.count > 90)
+    }
+
+    private struct Missing: Error {}
+
+    @Test func whatTheLogHasLostIsToldAfterAPauseToo() throws {
+        let wire = try slowDevice()
+        fail()
+        world.feed.logs[stream]?.floor = 28
+        try pass()
+        world.feedReads()
+        world.settle()
+        let texts = world.read(1_000, wire)
+        #expect(texts.count == 1 && texts[0].contains(ResumeLoss.positionExpired.rawValue))
+        #expect(!wire.session.isBehind)
+    }
+
+    /// Told by the reset, once, and by nothing else before it.
+    @Test(arguments: [true, false]) func anotherLifeInAPauseIsAReset(_ isSeenByTheRead: Bool) throws {
+        let wire = try slowDevice()
+        if !isSeenByTheRead { fail() }
+        world.feed.lose(stream, epoch: "f", top: 7)
+        if isSeenByTheRead { fail(.otherEpoch) }
+        #expect(wire.queue.isEmpty)
+        world.feedDelivers(stream)
+        world.settle()
+        let texts = world.read(1_000, wire)
+        #expect(texts.count == 1 && texts[0].contains(ResumeLoss.streamReset.rawValue), "\(texts)")
+        #expect(world.home.readerCount == 0)
+        #expect(world.home.nextPauseEnd == nil)
+        #expect(world.feed.reads.isEmpty)
+        world.feed.commit(stream)
+        world.settle()
+        #expect(offsets(world.read(10, wire)) == [8])
+    }
+
+    @Test(arguments: [true, false]) func whoLeavesInAPauseIsForgotten(_ byClosing: Bool) throws {
+        let wire = try slowDevice()
+        fail()
+        if byClosing { world.disconnect(wire) } else { try world.unsubscribe(channel, wire) }
+        world.settleButForReads()
+        #expect(world.home.readerCount == 0)
+        // The stream lingers, and nobody is read for.
+        try pass()
+        #expect(world.feed.reads.isEmpty)
+        #expect(world.home.nextPauseEnd == nil)
+        // Subscribed again it begins at the present.
+        let again = byClosing ? try device(0) : wire
+        try world.subscribe(channel, again)
+        world.settle()
+        world.feed.commit(stream)
+        world.settle()
+        #expect(offsets(world.read(10, again)) == [31])
+    }
+
+    /// It comes back within the pause, and is behind again when the old one's pause ends.
+    @Test func subscribedAgainWithinAPause() throws {
+        let wire = try slowDevice()
+        fail()
+        try world.unsubscribe(channel, wire)
+        try world.resume(channel, "e", 2, wire)
+        try world.subscribe(channel, wire)
+        world.settleButForReads()
+        #expect(world.feed.reads.map(\.after) == [2], "what a client asks for waits for no pause")
+        let texts = rest(wire)
+        #expect(offsets(texts) == Array(3...30))
+        #expect(!texts.contains { $0.contains("store_unavailable") })
+    }
+
+    /// A client's own resume is answered at the end of its read's time; the slow device beside it is not, though both wait at
+    /// one place and share the read.
+    @Test func aResumeIsAnsweredAndAPageAtTheSamePlaceIsNot() throws {
+        let slow = try slowDevice()
+        let after = try #require(world.feed.reads.first).after
+        let asking = try device(1)
+        try world.resume(channel, "e", after, asking)
+        try world.subscribe(channel, asking)
+        world.settleButForReads()
+        #expect(world.feed.reads.count == 1)
+        fail()
+        #expect(world.read(10, asking).contains { $0.contains("store_unavailable") })
+        #expect(slow.queue.isEmpty)
+        // In the pause it asks again, at once.
+        try world.resume(channel, "e", after, asking)
+        world.settleButForReads()
+        #expect(world.feed.reads.map(\.after) == [after])
+        // The answer is the slow one's, too: its pause is over.
+        let texts = rest(asking)
+        #expect(offsets(texts) == Array(after + 1...30))
+        #expect(offsets(rest(slow)) == Array(after + 1...30))
+    }
+
+    /// More than may resume at a time, all at one place: none is refused, and one read is asked for after each pause.
+    @Test func aThousandSlowOnesCostOneRead() throws {
+        var limits = world.limits
+        limits.readersPerStreamMax = 100
+        var home = StreamHome(limits: limits)
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        let name = StreamName(form: .user, stream: stream)
+        func join(_ slot: UInt32, _ purpose: StreamJoin.Purpose) {
+            let session = SessionID(slot: slot, generation: 1)
+            home.join(StreamJoin(name: name, session: session, serial: 1, purpose: purpose), from: 0, &effects)
+        }
+        join(0, .subscribe)
+        home.positioned(stream, at: StreamPosition(epoch: "e", offset: 20), watch: 1, &effects)
+        effects = []
+        let place = StreamPosition(epoch: "e", offset: 1)
+        for slot in 0..<5_000 as Range<UInt32> { join(slot, .next(after: place)) }
+        guard case .read(let read)? = effects.first, effects.count == 1 else { throw Missing() }
+        #expect(home.readerCount == 5_000)
+        join(5_000, .resume(from: place))
+        guard case .joined(_, let refused)? = effects.last, case .lost(.storeUnavailable) = refused.outcome else {
+            throw Missing()
+        }
+        for _ in 0..<3 {
+            effects = []
+            home.unreadable(read, .busy, now: home.nextPauseEnd ?? 0, &effects)
+            #expect(effects.isEmpty)
+            home.endPauses(now: try #require(home.nextPauseEnd), &effects)
+            guard case .read(read)? = effects.first, effects.count == 1 else { throw Missing() }
+        }
+        effects = []
+        let event = StreamEvent(stream: stream, offset: 2, name: "x", data: .copy("{}"))
+        home.page(read, [event], now: 0, &effects)
+        #expect(effects.count == 5_000)
+        #expect(home.readerCount == 0)
+    }
+}

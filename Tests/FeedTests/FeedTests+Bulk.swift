@@ -1,0 +1,166 @@
+import Postgres
+import Sync
+import TestDatabase
+import TestSupport
+import Testing
+
+@testable import Feed
+
+/// Large commits against a real server: read once, beside the live events of others.
+extension FeedTests {
+    /// So many events of `user` in one commit.
+    private func insertBulk(_ count: Int, _ user: String, by writer: BlockingConnection? = nil) throws {
+        _ = try (writer ?? self.writer).query(
+            "INSERT INTO app.item SELECT $1 || ' bulk ' || g, $1, 'x' FROM generate_series(1, $2::int) AS g",
+            [user, String(count)])
+    }
+
+    /// The state of the connection that reads bulks has become that one.
+    private func waitForBulk(_ state: String) throws {
+        let admin = try database.admin()
+        let isThere = try eventually {
+            try !admin.query(
+                """
+                SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = 'carillon_hub'
+                AND query LIKE '%open_bulk%' AND state = $1
+                """, [state]
+            ).isEmpty
+        }
+        #expect(isThere)
+    }
+
+    /// Pages are as many as the rows make, and none is read by the tail: the time is linear in the rows.
+    @Test func aBulkIsReadOnce() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(ann, bob)
+        let tails = recorder.metrics.reads["tail"].count
+        try insertBulk(20_500, "ann")
+        try recorder.waitForLog(ann)
+        #expect(recorder.metrics.reads["bulk"].count == 21)
+        #expect(recorder.metrics.reads["replay"].count == 0)
+        #expect(recorder.metrics.reads["tail"].count - tails <= 3)
+        #expect(recorder.stream(ann)?.events.count == 20_500)
+        #expect(recorder.stream(ann)?.events.allSatisfy { $0.committedAt > 0 } == true)
+        // The next one, as large as a page and one larger: with a cursor, and without.
+        try insertBulk(FeedLimits.pageRows, "bob")
+        try recorder.waitForLog(bob)
+        #expect(recorder.metrics.reads["bulk"].count == 21)
+        try insertBulk(FeedLimits.pageRows + 1, "carol")
+        try insert("one", "bob")
+        try recorder.waitForLog(ann, bob)
+        #expect(recorder.gapCount == 0)
+        #expect(!recorder.seenStatuses.contains(.away))
+    }
+
+    /// Receivers leave no room for the bulk, and enough for live events: those of others come, and those of the bulk's own
+    /// stream are healed without it.
+    @Test func othersDoNotWaitForABulk() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        let bob = recorder.watch("bob")
+        let eve = recorder.watch("eve")
+        try recorder.waitForPosition(ann, bob, eve)
+        recorder.setBacklog(FeedLimits.bulkBacklogMax + 1)
+        try writer.execute("BEGIN")
+        try insertBulk(3_000, "ann")
+        try insertBulk(3_000, "eve")
+        try writer.execute("COMMIT")
+        try waitForBulk("idle in transaction")
+        try insert("live", "bob")
+        try recorder.waitForLog(bob)
+        #expect(recorder.stream(ann)?.events.count == 0)
+        try insert("live too", "ann")
+        try recorder.waitForLog(ann)
+        #expect(recorder.stream(eve)?.events.count == 0)
+        recorder.setBacklog(0)
+        try recorder.waitForLog(ann, bob, eve)
+        #expect(recorder.gapCount == 0)
+    }
+
+    @Test func losingTheBulkConnectionLosesNothing() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(ann, bob)
+        for round in 0..<3 {
+            recorder.setBacklog(FeedLimits.bulkBacklogMax + 1)
+            try insertBulk(3_000, "ann \(round)")
+            _ = try writer.query("UPDATE app.item SET user_id = 'ann', rev = 2 WHERE user_id = $1", ["ann \(round)"])
+            try waitForBulk("idle in transaction")
+            try terminate("open_bulk")
+            recorder.setBacklog(0)
+            try insert("\(round)", "bob")
+            try recorder.waitForLog(ann, bob)
+        }
+        #expect(recorder.stream(ann)?.events.count == 9_000)
+        #expect(recorder.stream(ann)?.resets == 0)
+        #expect(!recorder.seenStatuses.contains(.away))
+    }
+
+    /// The tail's connection is lost while a cursor is open: what it still gives is not looked at.
+    @Test func losingTheTailAmidABulkLosesNothing() throws {
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        recorder.setBacklog(FeedLimits.bulkBacklogMax + 1)
+        try insertBulk(3_000, "ann")
+        try waitForBulk("idle in transaction")
+        try terminate("sync.news")
+        try recorder.wait("the loss is noticed") { recorder.unlockedStatuses.contains(.away) }
+        recorder.setBacklog(0)
+        try recorder.waitForLog(ann)
+        #expect(recorder.stream(ann)?.events.count == 3_000)
+        #expect(recorder.stream(ann)?.resets == 0)
+    }
+
+    /// As where the server's connections are all taken.
+    @Test func withoutABulkConnectionAllIsRead() throws {
+        try writer.execute("ALTER FUNCTION sync.open_bulk RENAME TO open_bulk_later")
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        let bob = recorder.watch("bob")
+        try recorder.waitForPosition(ann, bob)
+        for round in 0..<2 {
+            try insertBulk(2_500, "ann \(round)")
+            _ = try writer.query(
+                "UPDATE app.item SET user_id = $2, rev = 2 WHERE user_id = $1",
+                ["ann \(round)", round == 0 ? "ann" : "bob"])
+            try recorder.waitForLog(ann, bob)
+        }
+        #expect(recorder.stream(ann)?.events.count == 2_500)
+        #expect(recorder.stream(bob)?.events.count == 2_500)
+        #expect(recorder.stream(ann)?.resets == 0)
+    }
+
+    /// Bulks, one behind the other, beside small commits to the same streams, rollbacks, and backends that end.
+    @Test func bulksBesideWritersWithFaults() async throws {
+        let recorder = try record { $0.pollInterval = .milliseconds(300) }
+        let streams = ["ann", "bob"].map { recorder.watch($0) }
+        for stream in streams { try recorder.waitForPosition(stream) }
+        let database = database
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<2 {
+                group.addTask {
+                    let writer = try database.owner()
+                    for round in 0..<6 {
+                        let user = (round + number) % 2 == 0 ? "ann" : "bob"
+                        try writer.execute("BEGIN")
+                        _ = try writer.query(
+                            "INSERT INTO app.item SELECT $1 || g, $2, 'x' FROM generate_series(1, 1500) AS g",
+                            ["\(number) \(round) ", user])
+                        try writer.execute(round % 5 == 4 ? "ROLLBACK" : "COMMIT")
+                    }
+                }
+            }
+            for number in 0..<30 {
+                try insert("small \(number)", ["ann", "bob"][number % 2])
+                if number % 10 == 9 { try terminate(number == 19 ? "sync.news" : "bulk") }
+            }
+            try await group.waitForAll()
+        }
+        for stream in streams { try recorder.waitForLog(stream) }
+        #expect(streams.allSatisfy { recorder.stream($0)?.resets == 0 })
+    }
+}
