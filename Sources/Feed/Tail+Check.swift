@@ -86,6 +86,8 @@ extension Tail {
     /// A tail has ended, or a bulk: what lies in bulks is late, and no alarm.
     mutating func checkTailEnds() {
         guard case .readingTail(let behind) = check, bulk == nil, nextInLine == nil else { return }
+        // A bulk ends while the tail is still under way, which may be the first since the positions.
+        if case .tail? = underWay { return }
         check = .idle
         for (ticket, position) in behind {
             guard let place = watches.place(of: ticket.stream), watches[place].serial == ticket.serial,

@@ -97,6 +97,25 @@ import Testing
         #expect(tail.gapCount == 1)
     }
 
+    /// It is answered with what the positions showed.
+    @Test func aTailUnderWayWhenABulkEndsProvesNothing() throws {
+        var tail = try live(at: 0, a)
+        var outputs: [FeedOutput] = []
+        tail.wake()
+        _ = tail.nextQuery(.tail)
+        try tail.tailOverflowed(snapshot: "s1", epoch: "e1")
+        let bulk = try nextBulk(&tail)
+        tail.checkDue()
+        _ = tail.nextQuery(.tail)
+        try tail.positionsReceived([position(1)], &outputs)
+        #expect(tail.nextQuery(.tail) == .tail(previous: "s1"))
+        tail.bulkEnded(bulk.number)
+        #expect(tail.gapCount == 0)
+        try tail.tailReceived(page((a, 1)), snapshot: "s2", epoch: "e1", &outputs)
+        #expect(outputs == [event(a, 1)])
+        #expect(tail.gapCount == 0)
+    }
+
     @Test func aRowThatNeverCameIsHealedAndCounted() throws {
         var tail = try live(at: 3, a)
         var outputs: [FeedOutput] = []
