@@ -207,6 +207,9 @@ import Testing
             try await subscribe(client)
             start = try await acknowledgement(client)
         }
+        try commit(10_000, bytes: 700)
+        let last = start.offset + 10_000
+        try await readEvents(healthy, after: start.offset, upTo: last)
         try writer.execute(
             """
             CREATE SEQUENCE app.call;
@@ -220,9 +223,6 @@ import Testing
             $$;
             GRANT EXECUTE ON FUNCTION sync.read_log TO carillon_hub;
             """)
-        try commit(10_000, bytes: 700)
-        let last = start.offset + 10_000
-        try await readEvents(healthy, after: start.offset, upTo: last)
         // It takes all that it was sent, and then waits for its page.
         let reading = Task {
             var texts: [String] = []
