@@ -133,7 +133,9 @@ import Testing
         #expect(queue.append(read("ann", 2), at: .zero) == false)
         _ = queue.lost()
         #expect(queue.append(read("ann", 2), at: .zero) == false)
-        for turn in take(3, from: &queue) where turn.read.stream.user == "ann" && turn.read.after == 0 { queue.done(turn) }
+        for turn in take(3, from: &queue) where turn.read.stream.user == "ann" && turn.read.after == 0 {
+            queue.done(turn)
+        }
         #expect(queue.append(read("ann", 2), at: .zero) == true)
         #expect(queue.append(read("ann", 3), at: .zero) == false)
         // One that is not wanted any more, and those that waited too long.
