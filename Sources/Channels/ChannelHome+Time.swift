@@ -41,17 +41,27 @@ extension ChannelHome {
 
     // MARK: Departures
 
-    /// Numbers and enters a departure: the user's, or the channel's.
-    mutating func depart(_ channel: HomeChannel, _ user: String?, now: UInt64) -> UInt64 {
-        let departure = Departure(
-            key: channel.key, user: user, number: nextNumber(), due: now &+ limits.leaveGrace.nanoseconds)
-        if user == nil { channelDepartures.append(departure) } else { userDepartures.append(departure) }
-        return departure.number
+    /// Enters a user's departure. The grace and the webhooks' pause both begin with it: what the end of each leaves to be done
+    /// is done then.
+    mutating func depart(
+        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
+    ) {
+        let first = min(limits.leaveGrace, limits.webhookPause)
+        let last = max(limits.leaveGrace, limits.webhookPause)
+        guard last > .zero else { return over(user, channel, app, &effects) }
+        if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
+        let isLast = first == .zero || first == last
+        let due = now &+ (isLast ? last : first).nanoseconds
+        userDepartures.append(
+            Departure(key: channel.key, user: user, number: number, due: due, isLast: isLast))
     }
 
     /// Keeps departures within their bounds. Users' and channels' are apart: anybody may come to a public channel and go.
     mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
-        while let departure = userDepartures.popExcess() { end(departure, &effects) }
+        while var departure = userDepartures.popExcess() {
+            departure.isLast = true
+            end(departure, &effects)
+        }
         while let departure = channelDepartures.popExcess() { end(departure, &effects) }
         guard userDepartures.needsSweep(of: app) || channelDepartures.needsSweep(of: app) else { return }
         let channels = channels
@@ -65,17 +75,54 @@ extension ChannelHome {
             return
         }
         if let user = departure.user {
-            userDepartures.end(of: departure.key.app)
-            if channel.members.contains(user) { removed(user, channel, &effects) }
-            channel.members.forget(user)
-            tellRemoved(user, channel, app, &effects)
+            if departure.isLast {
+                userDepartures.end(of: departure.key.app)
+                over(user, channel, app, &effects)
+            } else {
+                shorterIsOver(user, departure.number, channel, app, &effects)
+                let longer = max(limits.leaveGrace, limits.webhookPause)
+                let rest = longer - min(limits.leaveGrace, limits.webhookPause)
+                userDepartures.appendAgain(departure.rest(after: rest))
+            }
         } else {
             channelDepartures.end(of: departure.key.app)
             channel.vacating = 0
-            if app.features.webhooks.contains(.channelExistence) {
-                effects.append(.webhook(app, .channelVacated(channel.name)))
-            }
+            tellVacated(channel, app, &effects)
         }
         removeIfUnused(channel)
+    }
+
+    /// The grace is over, or the webhooks' pause: the shorter of the two.
+    private mutating func shorterIsOver(
+        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+    ) {
+        let isMember = channel.members.contains(user)
+        if limits.leaveGrace < limits.webhookPause, isMember {
+            removed(user, channel, &effects)
+            channel.members.remember(user, until: number)
+        } else if limits.webhookPause < limits.leaveGrace, !isMember {
+            channel.members.told(user)
+            tellRemoved(user, channel, app, &effects)
+        }
+    }
+
+    /// The longer is over too: nothing of the user is to be kept or told any more.
+    private mutating func over(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        if channel.members.contains(user) { removed(user, channel, &effects) }
+        if !channel.members.forget(user) { tellRemoved(user, channel, app, &effects) }
+        if channel.owesVacated, channel.members.count == 0 {
+            channel.owesVacated = false
+            tellVacated(channel, app, &effects)
+        }
+    }
+
+    /// Has the app's backend told that nobody is in the channel: once its members are gone, too.
+    func tellVacated(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.channelExistence) else { return }
+        if channel.members.count > 0 {
+            channel.owesVacated = true
+        } else {
+            effects.append(.webhook(app, .channelVacated(channel.name)))
+        }
     }
 }

@@ -130,7 +130,7 @@ package struct ChannelHome {
     private mutating func exit(_ exit: ChannelExit, from loop: Int, now: UInt64, _ effects: inout Effects) {
         guard let channel = channels[exit.key], let app = app(of: channel), channel.subtract(loop) else { return }
         if let user = exit.userID, channel.members.leave(user) {
-            left(user, channel, app, hasEnded: exit.hasEnded, now: now, &effects)
+            left(user, channel, app, mayReturn: exit.mayReturn, now: now, &effects)
         }
         countChanged(channel, app, now: now, &effects)
         if channel.total == 0 { vacated(channel, app, now: now, &effects) }
@@ -150,6 +150,8 @@ package struct ChannelHome {
         if channel.vacating != 0 {
             channel.vacating = 0
             channelDepartures.end(of: channel.key.app)
+        } else if channel.owesVacated {
+            channel.owesVacated = false
         } else if app.features.webhooks.contains(.channelExistence) {
             effects.append(.webhook(app, .channelOccupied(channel.name)))
         }
@@ -157,10 +159,12 @@ package struct ChannelHome {
 
     private mutating func vacated(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
-        guard limits.leaveGrace > .zero else {
-            return effects.append(.webhook(app, .channelVacated(channel.name)))
-        }
-        channel.vacating = depart(channel, nil, now: now)
+        guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
+        channel.vacating = nextNumber()
+        channelDepartures.append(
+            Departure(
+                key: channel.key, user: nil, number: channel.vacating,
+                due: now &+ limits.webhookPause.nanoseconds))
     }
 
     // MARK: Members
@@ -200,37 +204,33 @@ package struct ChannelHome {
         switch arrival {
         case .further: break
         case .back: userDepartures.end(of: channel.key.app)
-        case .first, .again:
+        case .first, .again, .anew:
             metrics.members.add(1)
             channel.membersChanged()
             if !channel.loops.isEmpty {
                 broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
             }
-            if arrival == .again {
-                userDepartures.end(of: channel.key.app)
-            } else if app.features.webhooks.contains(.presence) {
+            if arrival != .first { userDepartures.end(of: channel.key.app) }
+            if arrival != .again, app.features.webhooks.contains(.presence) {
                 effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
             }
         }
     }
 
-    /// The user's last session has left. Who says so himself is gone at once, but not if he had just done the same: he would
-    /// be told of to everybody as often as he likes. The app's backend hears of it after the grace in any case (Pusher's
-    /// "Webhooks"), if he is not back.
+    /// The user's last session has left. Who says so itself is gone at once, but not if it had just done the same: everybody
+    /// would be told of it as often as it likes. The app's backend hears of it after a pause in any case (Pusher's
+    /// "Webhooks"), if the user is not back.
     private mutating func left(
-        _ user: String, _ channel: HomeChannel, _ app: App, hasEnded: Bool, now: UInt64, _ effects: inout Effects
+        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: UInt64, _ effects: inout Effects
     ) {
-        guard limits.leaveGrace > .zero else {
-            removed(user, channel, &effects)
-            return tellRemoved(user, channel, app, &effects)
-        }
-        let number = depart(channel, user, now: now)
-        if hasEnded || channel.members.isUnsettled(user, now: now) {
+        let number = nextNumber()
+        if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
             channel.members.linger(user, until: number)
         } else {
             removed(user, channel, &effects)
             channel.members.remember(user, until: number)
         }
+        depart(user, number, channel, app, now: now, &effects)
     }
 
     mutating func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {

@@ -58,13 +58,13 @@ package struct ChannelExit: Sendable, Equatable {
     package let key: ChannelKey
     /// Of a presence channel: who it was.
     package let userID: String?
-    /// Its connection has ended; else it said so itself, and will not be back in a moment.
-    package let hasEnded: Bool
+    /// Its connection broke, and the client may be back in a moment; else the client said that it leaves.
+    package let mayReturn: Bool
 
-    package init(key: ChannelKey, userID: String?, hasEnded: Bool) {
+    package init(key: ChannelKey, userID: String?, mayReturn: Bool) {
         self.key = key
         self.userID = userID
-        self.hasEnded = hasEnded
+        self.mayReturn = mayReturn
     }
 }
 
@@ -105,7 +105,7 @@ package struct ChannelEntered: Sendable {
     package let following: SharedFrame?
 
     /// For one that is no longer there to hear it.
-    package func exit(hasEnded: Bool) -> ChannelExit? {
-        isRepeated ? nil : ChannelExit(key: key, userID: userID, hasEnded: hasEnded)
+    package func exit(mayReturn: Bool) -> ChannelExit? {
+        isRepeated ? nil : ChannelExit(key: key, userID: userID, mayReturn: mayReturn)
     }
 }

@@ -9,6 +9,13 @@ struct Departure {
     let number: UInt64
     /// Monotonic, in nanoseconds.
     let due: UInt64
+    /// Whether nothing is to be done after it.
+    var isLast = true
+
+    /// What is still to be done of it later.
+    func rest(after time: Duration) -> Departure {
+        Departure(key: key, user: user, number: number, due: due &+ time.nanoseconds)
+    }
 
     func stands(in channel: HomeChannel?) -> Bool {
         guard let channel else { return false }
@@ -17,7 +24,8 @@ struct Departure {
     }
 }
 
-/// The departures of a home of one kind, users' or channels', in the order in which they are due, and how many are whose.
+/// The departures of a home of one kind, users' or channels', in the order in which they are due, and how many are whose. One
+/// of which something is to be done at two times is due twice. All wait equally long for the first, and for the second after it.
 ///
 /// Beyond the bound the app that has most loses its oldest: no app's clients end the grace of another's, which has fewer.
 struct DepartureOrder {
@@ -29,6 +37,8 @@ struct DepartureOrder {
     private let countMax: Int
     /// Of all apps, the oldest first.
     private var entries = Fifo<Departure>()
+    /// Those that are due for the second time.
+    private var again = Fifo<Departure>()
     /// By the app's index.
     private var shares: ContiguousArray<AppShare> = []
     /// Those that stand for something.
@@ -39,10 +49,13 @@ struct DepartureOrder {
     }
 
     /// Places of both orders, those that stand for nothing included.
-    var entryCount: Int { shares.reduce(entries.count) { $0 + $1.entries.count } }
+    var entryCount: Int { shares.reduce(entries.count + again.count) { $0 + $1.entries.count } }
 
-    /// When the oldest is due; nil where there is none.
-    var nextDue: UInt64? { entries.first?.due }
+    /// When the next is due; nil where there is none.
+    var nextDue: UInt64? {
+        guard let first = entries.first?.due else { return again.first?.due }
+        return min(first, again.first?.due ?? .max)
+    }
 
     mutating func append(_ departure: Departure) {
         let app = departure.key.app
@@ -53,6 +66,11 @@ struct DepartureOrder {
         shares[app].entries.append(departure)
     }
 
+    /// One that was due, and still counts, is so again.
+    mutating func appendAgain(_ departure: Departure) {
+        again.append(departure)
+    }
+
     /// One of the app's is over, or stands for nothing from here on; its entry stays.
     mutating func end(of app: Int) {
         shares[app].count -= 1
@@ -60,10 +78,10 @@ struct DepartureOrder {
         if shares[app].count == 0 { shares[app].entries = Fifo() }
     }
 
-    /// The oldest of all, if its time is over. It may stand for nothing.
+    /// The next of all, if its time is over. It may stand for nothing.
     mutating func popFirst(dueBy now: UInt64) -> Departure? {
         guard let due = nextDue, due <= now else { return nil }
-        return entries.popFirst()
+        return again.first?.due == due ? again.popFirst() : entries.popFirst()
     }
 
     /// Whose turn it is to be gone, for there are too many; nil where there are not. It may stand for nothing: then there is
@@ -77,12 +95,14 @@ struct DepartureOrder {
     /// Whether most entries of all, or of the app's, stand for nothing.
     func needsSweep(of app: Int) -> Bool {
         guard app < shares.count else { return false }
-        return entries.needsSweep(live: count) || shares[app].entries.needsSweep(live: shares[app].count)
+        return entries.needsSweep(live: count) || again.needsSweep(live: count)
+            || shares[app].entries.needsSweep(live: shares[app].count)
     }
 
     /// Drops those.
     mutating func sweep(of app: Int, keeping isLive: (Departure) -> Bool) {
         if entries.needsSweep(live: count) { entries.sweep(keeping: isLive) }
+        if again.needsSweep(live: count) { again.sweep(keeping: isLive) }
         if shares[app].entries.needsSweep(live: shares[app].count) { shares[app].entries.sweep(keeping: isLive) }
     }
 }

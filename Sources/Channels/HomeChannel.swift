@@ -22,6 +22,8 @@ final class HomeChannel {
     var cached: CachedFrame?
     /// The departure by which the app's backend hears that nobody is left; 0 where none does.
     var vacating: UInt64 = 0
+    /// Whether the backend hears of it when the last member is gone, whose grace is longer.
+    var owesVacated = false
     /// The silence in which counts are not told, for one was; 0 where there is none.
     var countSilence: UInt64 = 0
     /// Whether it is that of a channel with many subscribers.

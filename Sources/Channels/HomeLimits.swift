@@ -1,9 +1,11 @@
 /// The bounds and times of one home of ordinary channels. A hub has a home for each loop, which share what is for all
 /// channels. Each is tested at the bound and one past it.
 package struct HomeLimits: Sendable, Equatable {
-    /// How long a user whose last connection ended is still a member, and a channel that nobody is in still counts as
-    /// occupied to the app's backend. Pusher's figure.
+    /// How long a user whose last connection broke is still a member, and online to who watches. Pusher's figure.
     package var leaveGrace = Duration.seconds(3)
+    /// How long after the last connection's end the app's backend is told that a user or everybody has left, and is not back.
+    /// Pusher's figure.
+    package var webhookPause = Duration.seconds(3)
     /// Users that wait for the end of that, and channels, of each so many; with one more, the oldest goes at once of the app
     /// that has most. Also users that are watched and may be offline, of whom the oldest goes.
     package var departuresMax = 100_000

@@ -109,7 +109,7 @@ extension Hub {
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
             // Taken back meanwhile.
-            if let exit = entered.exit(hasEnded: false) { effects.append(.request(.exit(exit))) }
+            if let exit = entered.exit(mayReturn: false) { effects.append(.request(.exit(exit))) }
             return
         }
         let channel = session.subscriptions[place].channel
@@ -126,19 +126,19 @@ extension Hub {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
             case .plain(let name) = session.subscriptions[place].channel.label
         else { return }
-        leave(session.subscriptions.remove(at: place), of: session, hasEnded: false, &effects)
+        leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
         refuse(name, refusal, &effects)
     }
 
     /// A session that awaited its channel's home or was let in has left. One that awaits is told of when its answer comes.
     func left(
-        _ name: ChannelName, _ subscription: Subscription, of session: Session, hasEnded: Bool,
+        _ name: ChannelName, _ subscription: Subscription, of session: Session, mayReturn: Bool,
         _ effects: inout Effects
     ) {
         let key = ChannelKey(session.app.index, name)
         let userID = session.detail?.leave(subscription.channel)
         if case .live = subscription.standing {
-            effects.append(.request(.exit(ChannelExit(key: key, userID: userID, hasEnded: hasEnded))))
+            effects.append(.request(.exit(ChannelExit(key: key, userID: userID, mayReturn: mayReturn))))
         }
         if subscription.channel.isEmpty { remove(key) }
     }

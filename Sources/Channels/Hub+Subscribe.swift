@@ -139,7 +139,7 @@ extension Hub {
             _ = takePlace(stream, of: session)
             place = session.place(of: stream)
         }
-        if let place { leave(session.subscriptions.remove(at: place), of: session, hasEnded: false, &effects) }
+        if let place { leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects) }
     }
 
     /// The identity has come: what was parked is answered, in the order it came.

@@ -98,12 +98,12 @@ extension Hub {
     }
 
     /// The session ends, or its app lets users watch one another no more.
-    func departed(_ session: Session, _ effects: inout Effects) {
+    func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout Effects) {
         var requests: [UserRequest] = []
         if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {
             session.isAnnounced = false
-            requests.append(.departed(UserKey(identity.user, of: session.app.index)))
+            requests.append(.departed(UserKey(identity.user, of: session.app.index), mayReturn: mayReturn))
         }
         if !requests.isEmpty { effects.append(.users(requests)) }
     }

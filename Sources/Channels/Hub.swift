@@ -28,6 +28,9 @@ package final class Hub {
     var marks: ContiguousArray<UInt32> = []
     /// The users whom sessions of this loop watch.
     var watched: [UserKey: WatchedUser] = [:]
+    /// Subscribes whose answers are under way, and whose clients have said meanwhile that they leave: no more than there are
+    /// such answers.
+    private var farewells: Set<Farewell> = []
     /// Numbers the questions put to homes of users.
     var lastWatch: UInt32 = 0
     /// The ordinary channels.
@@ -104,11 +107,17 @@ package final class Hub {
     }
 
     /// The connection is gone: out of every channel.
-    package func closed(_ session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter mayReturn: whether it broke, so that the client may be back in a moment; else the client said that it
+    ///   leaves, and what waits for its return does not wait.
+    package func closed(_ session: Session, mayReturn: Bool = true, _ effects: inout Effects) {
         while let subscription = session.subscriptions.popLast() {
-            leave(subscription, of: session, hasEnded: true, &effects)
+            if !mayReturn, case (.plain, .joining) = (subscription.channel.label, subscription.standing) {
+                farewells.insert(Farewell(session: session.id, serial: subscription.serial))
+            }
+            leave(subscription, of: session, mayReturn: mayReturn, &effects)
         }
-        departed(session, &effects)
+        departed(session, mayReturn: mayReturn, &effects)
         session.detail = nil
         marks[Int(session.id.slot)] = 0
         sessions[Int(session.id.slot)] = nil
@@ -170,7 +179,7 @@ package final class Hub {
             case .joining = session.subscriptions[place].standing
         else { return }
         let subscription = session.subscriptions.remove(at: place)
-        leave(subscription, of: session, hasEnded: false, &effects)
+        leave(subscription, of: session, mayReturn: false, &effects)
         guard let stream = subscription.channel.stream else { return }
         _ = takePlace(stream, of: session)
         effects.append(.send(ServerEvent.refusedFrame(stream, .storeFull)))
@@ -214,8 +223,8 @@ package final class Hub {
 
     /// Takes a subscription, already out of the session's list, out of its channel.
     ///
-    /// - Parameter hasEnded: whether that is because the connection has.
-    func leave(_ subscription: Subscription, of session: Session, hasEnded: Bool, _ effects: inout Effects) {
+    /// - Parameter mayReturn: as of `closed`.
+    func leave(_ subscription: Subscription, of session: Session, mayReturn: Bool, _ effects: inout Effects) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel)
         var isAwaitingHome = false
@@ -231,7 +240,7 @@ package final class Hub {
         }
         switch channel.label {
         case .plain(let name):
-            left(name, subscription, of: session, hasEnded: hasEnded, &effects)
+            left(name, subscription, of: session, mayReturn: mayReturn, &effects)
         case .user, .privateUser:
             guard let name = channel.stream else { return }
             if channel.isEmpty {
@@ -240,6 +249,21 @@ package final class Hub {
             } else if isAwaitingHome {
                 effects.append(.forget(name))
             }
+        }
+    }
+
+    /// The home has answered a session that is gone. What the loop tells the home: that it has left, and whether the client
+    /// may be back in a moment; nil where the home knows.
+    package func answeredTooLate(_ answer: ChannelAnswer) -> ChannelExit? {
+        switch answer {
+        case .entered(let entered):
+            // A repeated subscribe has the serial of the first.
+            guard !entered.isRepeated else { return nil }
+            let saidSo = farewells.remove(Farewell(session: entered.session, serial: entered.serial)) != nil
+            return entered.exit(mayReturn: !saidSo)
+        case .refused(let session, let serial, _):
+            farewells.remove(Farewell(session: session, serial: serial))
+            return nil
         }
     }
 
@@ -274,4 +298,10 @@ extension Channel {
         subscribers.append(id)
         return .live(index)
     }
+}
+
+/// A subscribe whose client has gone, and had said that it leaves.
+private struct Farewell: Hashable {
+    let session: SessionID
+    let serial: UInt32
 }

@@ -43,15 +43,22 @@ package struct PresenceMembers {
     private var lingeringBytes = 0
     /// Those, in the order in which they left.
     private var leaving = Fifo<Leaving>()
-    /// Users who are gone but to the app's backend, and the departures by which it hears of it.
-    private var remembered: [TextKey: UInt64] = [:]
+    /// Who has gone a moment ago.
+    private struct Gone {
+        /// By which this is forgotten.
+        let departure: UInt64
+        /// Whether the app's backend has heard of it; else it does by that departure.
+        var isTold = false
+    }
+
+    private var remembered: [TextKey: Gone] = [:]
     /// All members as clients are told; nil where it must be written anew, since one is gone.
     private var writtenList: MemberList? = MemberList()
 
     package init() {}
 
     package var count: Int { members.count }
-    /// Nobody is in, and nobody's leave has to be told.
+    /// Nobody is in, and nobody's leave is remembered.
     var isForgotten: Bool { members.isEmpty && remembered.isEmpty }
     var ids: [String] { members.values.map(\.member.id) }
     /// Whether all of the list is written.
@@ -93,8 +100,10 @@ package struct PresenceMembers {
     package enum Arrival {
         /// The user's first connection.
         case first
-        /// The same, when he had left a moment ago and the app's backend has not been told of it.
+        /// The same, when the user had left a moment ago and the app's backend has not been told of it.
         case again
+        /// The same, when it has.
+        case anew
         /// One more.
         case further
         /// The user had left a moment ago, and is back before anybody was told.
@@ -105,12 +114,13 @@ package struct PresenceMembers {
     package mutating func arrive(_ member: PresenceMember, settledAt: UInt64) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
-            let isKnown = remembered.removeValue(forKey: key) != nil
+            let gone = remembered.removeValue(forKey: key)
             let size = MemberList.size(member.id, info: member.info)
-            members[key] = Member(member: member, connections: 1, settledAt: isKnown ? settledAt : 0, size: size)
+            members[key] = Member(member: member, connections: 1, settledAt: gone == nil ? 0 : settledAt, size: size)
             bytes += size
             writtenList?.append(member.id, info: member.info)
-            return isKnown ? .again : .first
+            guard let gone else { return .first }
+            return gone.isTold ? .anew : .again
         }
         members[key]?.connections += 1
         members[key]?.departure = 0
@@ -153,7 +163,7 @@ package struct PresenceMembers {
     /// Whether that departure is the user's still.
     func awaits(_ departure: UInt64, of id: String) -> Bool {
         let key = TextKey(id)
-        return members[key]?.departure == departure || remembered[key] == departure
+        return members[key]?.departure == departure || remembered[key]?.departure == departure
     }
 
     package mutating func remove(_ id: String) {
@@ -167,8 +177,14 @@ package struct PresenceMembers {
         writtenList = members.isEmpty ? MemberList() : nil
     }
 
-    /// The user, who is gone, is so to the app's backend with that departure.
-    mutating func remember(_ id: String, until departure: UInt64) { remembered[TextKey(id)] = departure }
+    /// The user is gone, which is remembered until that departure.
+    mutating func remember(_ id: String, until departure: UInt64) {
+        remembered[TextKey(id)] = Gone(departure: departure)
+    }
 
-    mutating func forget(_ id: String) { remembered[TextKey(id)] = nil }
+    /// The app's backend hears that the user is gone.
+    mutating func told(_ id: String) { remembered[TextKey(id)]?.isTold = true }
+
+    /// Forgets that the user has gone. Returns whether the app's backend has heard of it.
+    mutating func forget(_ id: String) -> Bool { remembered.removeValue(forKey: TextKey(id))?.isTold == true }
 }

@@ -4,8 +4,8 @@ import Bytes
 package enum UserRequest: Sendable {
     /// One more of the loop's connections is signed in as the user.
     case arrived(UserKey)
-    /// One of them has ended.
-    case departed(UserKey)
+    /// One of them has ended. `mayReturn`: it broke, and the client may be back in a moment; else the client said that it leaves.
+    case departed(UserKey, mayReturn: Bool = true)
     /// The loop has somebody who watches the user; answered, by that serial. Until `unwatch` it does not ask again.
     case watch(UserKey, serial: UInt32)
     /// It has nobody left who does.
@@ -13,7 +13,7 @@ package enum UserRequest: Sendable {
 
     package var user: UserKey {
         switch self {
-        case .arrived(let user), .departed(let user), .watch(let user, _), .unwatch(let user): user
+        case .arrived(let user), .departed(let user, _), .watch(let user, _), .unwatch(let user): user
         }
     }
 }
@@ -36,7 +36,8 @@ package struct UserNews: Sendable {
 /// somebody who watches them (Pusher's "Watchlist events"). Of apps with `AppFeatures.watchlists` alone.
 ///
 /// A user is online from the first connection on until the last has been gone for `HomeLimits.leaveGrace`: who comes back in that time
-/// was never away. Answer and changes leave for a loop by one mailbox, in the order in which they are decided here; a loop that
+/// was never away. One who says that it leaves is offline at once, but not if it had done the same within that time:
+/// watchers would be told of it as often as it likes. Answer and changes leave for a loop by one mailbox, in the order in which they are decided here; a loop that
 /// has just asked takes no change before its answer, and so no state reaches a client that a newer one has overtaken.
 ///
 /// It holds no more than what connections have brought: a user for each that is signed in, or was within that time, and
@@ -48,7 +49,9 @@ package struct UserNews: Sendable {
 /// - a user arrives in the same message as the watch, behind it: the answer tells how things stand when the whole message
 ///   has been looked at (`theAnswerKnowsAllOfItsMessage`);
 /// - the last connection ends, another comes and ends within the grace: the first end's time counts no more
-///   (`whoReturnsIsNotTakenOffByTheOldTime`).
+///   (`whoReturnsIsNotTakenOffByTheOldTime`);
+/// - a user who said that it leaves is back, and its time runs still: it is online, and the time counts no more
+///   (`whoSaysSoIsOfflineAtOnce`).
 package struct UserHome {
     package enum Effect {
         /// Tell the loop what it asked for.
@@ -62,9 +65,13 @@ package struct UserHome {
         var connections: UInt32 = 0
         /// Which leave it is whose time runs; 0: none.
         var leave: UInt32 = 0
+        /// Whether the user is offline in that time.
+        var isGone = false
+        /// Until then the user's leave takes its time, for it had left at once a moment before it came; 0 where it had not.
+        var settledAt: UInt64 = 0
         var watchers: LoopSet = []
 
-        var isOnline: Bool { connections > 0 || leave != 0 }
+        var isOnline: Bool { connections > 0 || (leave != 0 && !isGone) }
     }
 
     private struct Leave {
@@ -97,8 +104,8 @@ package struct UserHome {
         var asked: [(user: UserKey, serial: UInt32)] = []
         for request in requests {
             switch request {
-            case .arrived(let user): arrived(user, &effects)
-            case .departed(let user): departed(user, now, &effects)
+            case .arrived(let user): arrived(user, now, &effects)
+            case .departed(let user, let mayReturn): departed(user, mayReturn: mayReturn, now, &effects)
             case .watch(let user, let serial):
                 users[place(of: user)].watchers.insert(LoopSet(loop: loop))
                 asked.append((user, serial))
@@ -130,15 +137,21 @@ package struct UserHome {
         guard let place = users.place(of: leave.user), users[place].leave == leave.number else { return }
         leavingCount -= 1
         users[place].leave = 0
+        guard !users[place].isGone else {
+            users[place].isGone = false
+            return forgetIfNobody(place)
+        }
         wentOffline(place, &effects)
     }
 
-    private mutating func arrived(_ user: UserKey, _ effects: inout ContiguousArray<Effect>) {
+    private mutating func arrived(_ user: UserKey, _ now: UInt64, _ effects: inout ContiguousArray<Effect>) {
         let place = place(of: user)
         let watchers = users[place].isOnline ? [] : users[place].watchers
         users[place].connections += 1
         if users[place].leave != 0 {
             users[place].leave = 0
+            if users[place].isGone { users[place].settledAt = now &+ limits.leaveGrace.nanoseconds }
+            users[place].isGone = false
             leavingCount -= 1
         }
         if !watchers.isEmpty {
@@ -146,13 +159,17 @@ package struct UserHome {
         }
     }
 
-    private mutating func departed(_ user: UserKey, _ now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+    private mutating func departed(
+        _ user: UserKey, mayReturn: Bool, _ now: UInt64, _ effects: inout ContiguousArray<Effect>
+    ) {
         guard let place = users.place(of: user), users[place].connections > 0 else { return }
         users[place].connections -= 1
         guard users[place].connections == 0 else { return }
         guard limits.leaveGrace > .zero else { return wentOffline(place, &effects) }
         lastLeave = lastLeave == .max ? 1 : lastLeave + 1
         users[place].leave = lastLeave
+        users[place].isGone = !mayReturn && now >= users[place].settledAt
+        if users[place].isGone { tellOffline(users[place], &effects) }
         leavingCount += 1
         leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ limits.leaveGrace.nanoseconds))
         while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
@@ -163,11 +180,13 @@ package struct UserHome {
     }
 
     private mutating func wentOffline(_ place: Int, _ effects: inout ContiguousArray<Effect>) {
-        let user = users[place]
-        if !user.watchers.isEmpty {
-            effects.append(.tell(loops: user.watchers, UserNews(user: user.key, isOnline: false, serial: nil)))
-        }
+        tellOffline(users[place], &effects)
         forgetIfNobody(place)
+    }
+
+    private func tellOffline(_ user: User, _ effects: inout ContiguousArray<Effect>) {
+        guard !user.watchers.isEmpty else { return }
+        effects.append(.tell(loops: user.watchers, UserNews(user: user.key, isOnline: false, serial: nil)))
     }
 
     /// Where the user's entry lies, made if there is none.
@@ -177,6 +196,6 @@ package struct UserHome {
 
     private mutating func forgetIfNobody(_ place: Int) {
         let user = users[place]
-        if !user.isOnline, user.watchers.isEmpty { users.remove(user.key) }
+        if user.connections == 0, user.leave == 0, user.watchers.isEmpty { users.remove(user.key) }
     }
 }

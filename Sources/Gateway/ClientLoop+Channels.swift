@@ -104,14 +104,14 @@ extension ClientLoop {
         case .entered(let entered):
             if let connection = connection(entered.session), let session = connection.session {
                 let hasRoom = !connection.isCrowded(limits)
-                engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
-            } else if let exit = entered.exit(hasEnded: true) {
-                request(.exit(exit))
+                return engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
             }
         case .refused(let id, let serial, let refusal):
-            guard let connection = connection(id), let session = connection.session else { return }
-            engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
+            if let connection = connection(id), let session = connection.session {
+                return engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
+            }
         }
+        if let exit = hub.answeredTooLate(answer) { request(.exit(exit)) }
     }
 
     /// Queues the frame to every subscriber that this loop has of the channel, but to that one. `variants`: nil where nobody

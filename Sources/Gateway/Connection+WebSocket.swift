@@ -109,7 +109,9 @@ extension Connection {
         case .pong:
             _ = takeControl()
         case .close(let code):
-            leaveChannels()
+            // A client that is told to disconnect says so without a code or with 1000, and leaves as one that unsubscribes. With 1001
+            // browsers leave a page, which nearly always means that the next one connects; other codes are of faults.
+            leaveChannels(mayReturn: code.map { $0 != .normal } ?? false)
             disconnected(code?.rawValue ?? 1005)
             var writer = ByteWriter(capacity: 16)
             FrameWriter.appendClose(code, to: &writer)

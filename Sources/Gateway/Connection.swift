@@ -435,10 +435,11 @@ final class Connection: EventSource {
         owner.metrics.disconnected(code)
     }
 
-    func leaveChannels() {
+    /// - Parameter mayReturn: whether the client may be back in a moment; else it has said that it leaves.
+    func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
         self.session = nil
         if phase != .departed { owner.left(session.app) }
-        owner.engage(self) { $0.closed(session, &$1) }
+        owner.engage(self) { $0.closed(session, mayReturn: mayReturn, &$1) }
     }
 }

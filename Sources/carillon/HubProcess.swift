@@ -324,6 +324,7 @@ extension GatewayConfiguration {
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
         channelLimits.streams = StreamLimits(settings.limits)
         channelLimits.homes.leaveGrace = settings.channels.leaveGrace
+        channelLimits.homes.webhookPause = settings.channels.webhookPause
         channelLimits.homes.cacheTime = settings.channels.cacheTime
         channelLimits.homes.cacheBytesMax = settings.channels.cacheBytesMax
         httpLimits.headBytes = settings.limits.headBytesMax

@@ -33,6 +33,8 @@ import Testing
             let loops = Int.random(in: 1...3, using: &random)
             var limits = HomeLimits()
             limits.promptCountsMax = 2
+            limits.leaveGrace = .seconds(Int.random(in: 0...4, using: &random))
+            limits.webhookPause = .seconds(Int.random(in: 0...4, using: &random))
             limits.dueAtOnceMax = Int.random(in: 1...4, using: &random)
             var appLimits = AppLimits()
             appLimits.clientEventsPerSecond = 0
@@ -66,7 +68,7 @@ import Testing
                 users[ObjectIdentifier(wire)] = "u\(Int.random(in: 0..<4, using: &random))"
             case 1:
                 guard let wire else { return }
-                world.disconnect(wire)
+                world.disconnect(wire, mayReturn: Bool.random(using: &random))
                 wires.removeAll { $0 === wire }
                 wanted[ObjectIdentifier(wire)] = nil
             case 2..<7:
@@ -116,7 +118,7 @@ import Testing
         for wire in history.wires { world.disconnect(wire) }
         history.wires = []
         world.settle()
-        world.advance(.seconds(3))
+        world.advance(.seconds(4))
         #expect(world.subscribersEverywhere(history.names) == 0, "seed \(seed)")
         world.advance(.seconds(1_800))
         #expect(world.channelCount == 0 && world.cachedBytes == 0 && world.nextDue == nil, "seed \(seed)")
@@ -217,7 +219,7 @@ import Testing
                 try #require(!isOccupied, "\(note)")
                 isOccupied = true
             case .channelVacated(let channel) where channel.string == name:
-                try #require(isOccupied, "\(note)")
+                try #require(isOccupied && members.isEmpty, "\(note): \(members)")
                 isOccupied = false
             case .memberAdded(let channel, let user) where channel.string == name:
                 try #require(members.insert(user).inserted, "\(note)")

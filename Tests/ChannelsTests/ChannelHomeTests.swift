@@ -211,7 +211,8 @@ import Testing
             home.received(.enter(entry), from: 1, now: 1, &effects)
         }
         _ = home.publish(Publication(channel: key.name, event: "e", data: []), of: world.app, now: 1, &effects)
-        home.received(.exit(ChannelExit(key: key, userID: "u1", hasEnded: false)), from: 1, now: UInt64(1e12), &effects)
+        let exit = ChannelExit(key: key, userID: "u1", mayReturn: false)
+        home.received(.exit(exit), from: 1, now: UInt64(1e12), &effects)
         let events = effects.compactMap { effect -> Bool? in
             if case .broadcast(_, _, _, _, let isEvent) = effect { isEvent } else { nil }
         }

@@ -129,9 +129,10 @@ final class ChannelWorld {
         return wire
     }
 
-    func disconnect(_ wire: Wire) {
+    /// The connection breaks; or its client says that it leaves.
+    func disconnect(_ wire: Wire, mayReturn: Bool = true) {
         wires[wire.session.id] = nil
-        engage(wire) { $0.closed(wire.session, &$1) }
+        engage(wire) { $0.closed(wire.session, mayReturn: mayReturn, &$1) }
     }
 
     func send(_ text: String, _ wire: Wire) throws {
@@ -246,15 +247,14 @@ final class ChannelWorld {
             published(key, String(decoding: publication.data, as: UTF8.self), publication.except)
             atHome(loop) { [now, app] home, effects in _ = home.publish(publication, of: app, now: now, &effects) }
         case .answer(.entered(let entered), let eventsBefore):
-            if let wire = wires[entered.session] {
-                let place = wire.heard.count
-                engage(wire) { $0.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
-                if wire.heard.count > place { heardAnswer(wire, entered.key, place, eventsBefore) }
-            } else if let exit = entered.exit(hasEnded: true) {
-                post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
-            }
+            guard let wire = wires[entered.session] else { return answeredTooLate(.entered(entered), at: loop) }
+            let place = wire.heard.count
+            engage(wire) { $0.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
+            if wire.heard.count > place { heardAnswer(wire, entered.key, place, eventsBefore) }
         case .answer(.refused(let id, let serial, let refusal), _):
-            guard let wire = wires[id] else { return }
+            guard let wire = wires[id] else {
+                return answeredTooLate(.refused(id, serial: serial, refusal), at: loop)
+            }
             engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let frame, let except):
             for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
@@ -264,6 +264,11 @@ final class ChannelWorld {
                 wire.heard += payloads(of: frame)
             }
         }
+    }
+
+    private func answeredTooLate(_ answer: ChannelAnswer, at loop: Int) {
+        guard let exit = loops[loop].hub.answeredTooLate(answer) else { return }
+        post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
     }
 
     private func atHome(_ number: Int, _ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {

@@ -206,7 +206,7 @@ extension Heard {
     static func text(_ request: UserRequest) -> String {
         switch request {
         case .arrived(let user): "arrived \(user.id)"
-        case .departed(let user): "departed \(user.id)"
+        case .departed(let user, _): "departed \(user.id)"
         case .watch(let user, let serial): "watch \(user.id) \(serial)"
         case .unwatch(let user): "unwatch \(user.id)"
         }

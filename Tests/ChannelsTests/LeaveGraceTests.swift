@@ -32,7 +32,7 @@ import Testing
         mutating func passBy(_ name: String, user: String? = nil, of app: Int) throws {
             try come(name, user: user, of: app)
             now += 1
-            let exit = ChannelExit(key: try key(name, of: app), userID: user, hasEnded: true)
+            let exit = ChannelExit(key: try key(name, of: app), userID: user, mayReturn: true)
             home.received(.exit(exit), from: 0, now: now, &effects)
         }
 

@@ -256,7 +256,7 @@ import Testing
 
     @Test func withoutAGraceTheEndIsToldAtOnce() throws {
         var limits = HomeLimits()
-        limits.leaveGrace = .zero
+        (limits.leaveGrace, limits.webhookPause) = (.zero, .zero)
         let world = ChannelWorld(loops: 1, limits: limits)
         let wire = world.connect(0)
         try world.subscribe("presence-x", user: "u", wire)

@@ -77,6 +77,36 @@ import Testing
         #expect(world.tick(at: 18) == ["0: -anna"])
     }
 
+    /// Who says that it leaves is offline at once; one that does so again and again is so now and then.
+    @Test func whoSaysSoIsOfflineAtOnce() {
+        var world = World()
+        _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
+        #expect(world.hear([.departed(anna, mayReturn: false)], at: 0) == ["0: -anna"])
+        #expect(world.hear([.watch(anna, serial: 2)], from: 1, at: 1) == ["1: -anna#2"])
+        #expect(world.hear([.arrived(anna)], at: 2) == ["0,1: +anna"])
+        #expect(world.tick(at: 10) == [], "the time of the first leave counts no more")
+        for now in 3..<12 as Range<UInt64> {
+            #expect(world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: now) == [])
+        }
+        #expect(world.hear([.departed(anna, mayReturn: false)], at: 12) == ["0,1: -anna"], "it was settled")
+        #expect(world.tick(at: 22) == [] && world.home.nextDue == nil)
+        #expect(world.hear([.unwatch(anna)]) == [] && world.hear([.unwatch(anna)], from: 1) == [])
+        #expect(world.home.userCount == 0)
+    }
+
+    @Test func theLastConnectionSaysHowTheUserLeaves() {
+        var world = World()
+        _ = world.hear([.watch(anna, serial: 1), .arrived(anna), .arrived(anna)])
+        #expect(world.hear([.departed(anna, mayReturn: false), .departed(anna)], at: 0) == [])
+        #expect(world.tick(at: 10) == ["0: -anna"])
+        _ = world.hear([.arrived(anna), .arrived(anna)], at: 10)
+        #expect(world.hear([.departed(anna), .departed(anna, mayReturn: false)], at: 10) == ["0: -anna"])
+        #expect(world.tick(at: 20) == [])
+        // In the time of a broken one another comes, and says that it leaves.
+        #expect(world.hear([.arrived(anna), .departed(anna)], at: 30) == ["0: +anna"])
+        #expect(world.hear([.arrived(anna), .departed(anna, mayReturn: false)], at: 31) == ["0: -anna"])
+    }
+
     @Test func withoutAGraceAUserGoesAtOnce() {
         var world = World(grace: 0)
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
@@ -132,7 +162,7 @@ import Testing
         for number in 0..<5_000 as Range<UInt64> {
             let user = UserKey("u\(number % 7)", of: 0)
             _ = world.hear([.arrived(user), .watch(bert, serial: 1)], at: number)
-            _ = world.hear([.departed(user), .unwatch(bert)], at: number)
+            _ = world.hear([.departed(user, mayReturn: number % 2 == 0), .unwatch(bert)], at: number)
         }
         // The order of leaves holds some that count no more, and not all that ever were.
         #expect(world.home.leaveEntries <= 2 * 7 + 1_024 + 1)

@@ -48,6 +48,7 @@ import Testing
         let fixture = try await GatewayFixture(loops: loops, webhooks: sink) {
             $0.apps = [app]
             $0.channelLimits.homes.leaveGrace = .milliseconds(300)
+            $0.channelLimits.homes.webhookPause = .milliseconds(300)
         }
         let (watcher, socketID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("presence-a", user: "w", watcher, socketID, app)
@@ -80,6 +81,62 @@ import Testing
         #expect(events.count { if case .memberAdded = $0 { true } else { false } } == 7)
         #expect(events.count { if case .memberRemoved = $0 { true } else { false } } == 6)
         #expect(events.count == 14, "the watcher keeps it occupied")
+    }
+
+    /// How a client's connection can end.
+    enum End: CaseIterable {
+        case withoutCode, normal, goingAway, internalError, own, endOfStream, breach, hubCloses
+
+        /// What the client sends, where it closes: with 1001 browsers leave a page.
+        var payload: [UInt8]? {
+            switch self {
+            case .withoutCode: []
+            case .normal: [0x03, 0xE8]
+            case .goingAway: [0x03, 0xE9]
+            case .internalError: [0x03, 0xF3]
+            case .own: [0x0F, 0xA0]
+            case .endOfStream, .breach, .hubCloses: nil
+            }
+        }
+
+        var isLeave: Bool { self == .withoutCode || self == .normal }
+    }
+
+    /// A client that closes without a code or with 1000 leaves at once, as by `unsubscribe`; who ends otherwise may be back.
+    @Test(arguments: End.allCases, [1, 2])
+    func aCleanCloseIsALeaveAtOnce(_ end: End, _ loops: Int) async throws {
+        let app = app()
+        let fixture = try await GatewayFixture(loops: loops) {
+            $0.apps = [app]
+            $0.channelLimits.homes.leaveGrace = .seconds(3600)
+        }
+        let (watcher, socketID) = try await TestClient.opened(port: fixture.port)
+        try await subscribe("presence-a", user: "w", watcher, socketID, app)
+        let name = try #require(ChannelName("presence-a"))
+        do {
+            let (client, socketID) = try await TestClient.opened(port: fixture.port)
+            try await subscribe("presence-a", user: "u", client, socketID, app)
+            guard case .text(let added) = try await watcher.next() else { throw TestClient.Failure(reason: "no text") }
+            #expect(added.contains("member_added"))
+            switch end {
+            // A frame that there is not.
+            case .breach: try await client.sendRaw([0x83, 0x80, 0, 0, 0, 0])
+            case .hubCloses: try await client.send(0x2, [1])
+            default: if let payload = end.payload { try await client.send(0x8, payload) }
+            }
+            if end != .endOfStream { while case .text = try await client.next() {} }
+        }
+        var facts = ChannelFacts()
+        repeat {
+            facts = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }
+        } while facts.subscriptionCount > 1
+        #expect(facts.userCount == (end.isLeave ? 1 : 2))
+        if end.isLeave {
+            guard case .text(let text) = try await watcher.next() else { throw TestClient.Failure(reason: "no text") }
+            #expect(text.contains("member_removed"))
+        } else {
+            #expect(try await watcher.answersPing(), "nothing was told")
+        }
     }
 
     /// Cached events are forgotten by the hub's own clock.

@@ -58,12 +58,25 @@ import Testing
         #expect(try await watcher.text() == events("offline", "u"))
         for _ in 0..<3 {
             let user = try await signedIn(fixture, "u")
-            try await user.send(0x8, [])
-            #expect(try await user.next() == .close(nil))
+            // A browser that leaves the page.
+            try await user.send(0x8, [0x03, 0xE9])
+            #expect(try await user.next() == .close(1001))
         }
         _ = try await signedIn(fixture, "u")
         #expect(try await watcher.text() == events("online", "u"))
         #expect(try await watcher.answersPing())
+    }
+
+    @Test(arguments: [1, 3]) func whoSaysThatItLeavesIsOfflineAtOnce(_ loops: Int) async throws {
+        let fixture = try await fixture(loops: loops, grace: .seconds(3600))
+        for (user, payload) in [("u", []), ("v", [0x03, 0xE8])] as [(String, [UInt8])] {
+            let watcher = try await signedIn(fixture, "w", watching: [user])
+            #expect(try await watcher.text() == events("offline", user))
+            let leaver = try await signedIn(fixture, user)
+            #expect(try await watcher.text() == events("online", user))
+            try await leaver.send(0x8, payload)
+            #expect(try await watcher.text() == events("offline", user))
+        }
     }
 
     @Test func theListIsCutAndThatIsSaid() async throws {

@@ -136,6 +136,10 @@ class Member(Device):
         """A client event."""
         self.send(event, data, channel=channel)
 
+    def end(self, code):
+        """The client closes with that code, and the hub has answered."""
+        self._socket.close(code)
+
     def drop(self):
         """The connection ends without a word, as a phone's does."""
         self._socket.socket.shutdown(socket.SHUT_RDWR)

@@ -112,6 +112,7 @@ def test_a_connection_that_ends_and_comes_back_never_left(plain, channel):
         for _ in range(5):
             with Member(plain) as device:
                 device.join(channel, "ada")
+                device.drop()
         with Member(plain) as device:
             device.join(channel, "ada")
             eventually(lambda: subscribers(plain, channel) == 2, "the others ended")
@@ -128,8 +129,10 @@ def test_the_grace_of_three_seconds():
         watcher.join("presence-slow", "watcher")
         with Member(hub) as device:
             device.join("presence-slow", "ada")
+            device.drop()
         with Member(hub) as device:
             assert device.join("presence-slow", "ada").data["presence"]["count"] == 2
+            device.drop()
         assert watcher.wait_for_event("pusher_internal:member_removed", "presence-slow").data == {"user_id": "ada"}
         assert len(added(watcher, "presence-slow")) == 1
         # An unsubscribe is meant.
@@ -139,6 +142,19 @@ def test_the_grace_of_three_seconds():
             device.answered()
             watcher.wait_for(lambda frame: frame.event.endswith("member_removed") and frame.data["user_id"] == "bob",
                              "bob is removed", timeout=2.5)
+
+
+@pytest.mark.parametrize("code, leaves", [(1000, True), (1001, False), (1011, False), (4000, False)])
+def test_who_closes_cleanly_leaves_at_once(code, leaves):
+    with PlainHub(presence_leaveGrace="5m") as hub, Member(hub) as watcher:
+        watcher.join("presence-room", "watcher")
+        with Member(hub) as device:
+            device.join("presence-room", "ada")
+            device.end(code)
+        eventually(lambda: subscribers(hub, "presence-room") == 1, "it has left")
+        watcher.caught_up("presence-room")
+        assert removed(watcher, "presence-room") == ([{"user_id": "ada"}] if leaves else [])
+        assert ids(hub, "presence-room") == (["watcher"] if leaves else ["ada", "watcher"])
 
 
 def test_no_ghosts_after_all_connections_die_at_once(plain, channel):

@@ -60,6 +60,7 @@ def test_a_user_who_comes_back_in_time_never_left(plain, who):
         with Member(plain) as bob:
             bob.sign_in_as(who("bob"))
             eventually(lambda: states(watcher) == {who("bob"): "online"}, "online")
+            bob.drop()
         with Member(plain) as bob:
             bob.sign_in_as(who("bob"))
             watcher.answered()

@@ -107,6 +107,7 @@ struct LimitSettings: Sendable, Hashable {
 /// How ordinary channels are kept.
 struct ChannelSettings: Sendable, Hashable {
     var leaveGrace: Duration
+    var webhookPause: Duration
     var cacheTime: Duration
     var cacheBytesMax: Int
 }
@@ -161,6 +162,7 @@ extension Settings {
         limits = try LimitSettings(effective)
         channels = ChannelSettings(
             leaveGrace: try effective.required(SettingsTable.leaveGrace),
+            webhookPause: try effective.required(SettingsTable.webhookLeaveGrace),
             cacheTime: try effective.required(SettingsTable.cacheTime),
             cacheBytesMax: try effective.required(SettingsTable.cacheBytesMax))
         webhooks = try WebhookSettings(effective)

@@ -262,7 +262,7 @@ enum SettingsTable {
 
     static let leaveGrace = Setting(
         "presence.leaveGrace", takes: "time", fallback: "3s",
-        "Time that a user whose connection has ended is still a member, and a channel that nobody is in still occupied.",
+        "Time that a user whose connection broke is still a member, and online to those who watch.",
         parse: SettingValues.duration(.zero ... .seconds(300)))
 
     static let cacheTime = Setting(
@@ -285,14 +285,19 @@ enum SettingsTable {
         "PEM file of the certificates that webhooks' receivers are judged by, in place of the system's.",
         parse: SettingValues.text)
 
+    static let webhookLeaveGrace = Setting(
+        "webhooks.leaveGrace", takes: "time", fallback: "3s",
+        "Time after which webhooks tell that a user has left, or everybody, if nobody is back by then.",
+        parse: SettingValues.duration(.zero ... .seconds(300)))
+
     static let webhookQueueEventsMax = Setting(
         "webhooks.queueEvents", takes: "count", fallback: "10000",
-        "Events that may wait for one webhook; further ones are dropped, and counted.",
+        "Events of one kind that may wait for one webhook; further ones are dropped, and counted.",
         parse: SettingValues.count(1...1_000_000))
 
     static let webhookQueueBytesMax = Setting(
         "webhooks.queueBytes", takes: "bytes", fallback: "64MiB",
-        "Bytes of the events that may wait for all webhooks; beyond, the one that holds most loses its last.",
+        "Bytes of the events that may wait for all webhooks; beyond, the webhook that holds most of one kind loses its last.",
         parse: SettingValues.bytes((1 << 20)...(1 << 40)))
 
     static let refuseReplays = Setting(
@@ -399,7 +404,8 @@ enum SettingsTable {
         windowEventsMax.row, windowBytesMax.row, windowTotalBytesMax.row, linger.row,
         userActionsPerSecond.row, userActionsBurst.row, deviceActionsPerSecond.row, deviceActionsBurst.row,
         leaveGrace.row, cacheTime.row, cacheBytesMax.row,
-        webhooksAllowPrivate.row, webhooksCAFile.row, webhookQueueEventsMax.row, webhookQueueBytesMax.row,
+        webhooksAllowPrivate.row, webhooksCAFile.row, webhookLeaveGrace.row, webhookQueueEventsMax.row,
+        webhookQueueBytesMax.row,
         refuseReplays.row, idempotencyKeysMax.row, idempotencyTime.row,
         compression.row, compressionThreshold.row, compressionLevel.row,
         storeConnections.row, storeQueryConnections.row, storeLockTimeout.row, storeRetainEvents.row,
