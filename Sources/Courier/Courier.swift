@@ -10,7 +10,8 @@ import Reactor
 // carries (`CurlMulti`, `Transfer`). Lifecycle: `init` starts the thread; `replace` gives it other endpoints while it runs;
 // `stop` gives what waits some time and joins it. Invariants: the events of one channel reach an endpoint in their order,
 // one request after the other; what is signed is what is sent; a request says when it is made, the repeated one too; an
-// endpoint that fails leaves places to all others (`Turns`); every event is delivered, at least once, or counted as dropped. Depends on Channels
+// endpoint that fails leaves places to all others (`Turns`), and a kind of event of which there are many leaves room and turns to
+// the others; every event is delivered, at least once, or counted as dropped, or goes with its reverse that came while it waited. Depends on Channels
 // and Pusher for the words, on Reactor for clock, lock and addresses, on libcurl for HTTP and TLS.
 
 /// How webhooks are sent.
@@ -80,8 +81,8 @@ final class CourierInbox: Sendable {
     /// What has come since the thread looked.
     struct Contents: Sendable {
         var events: [PostedEvent] = []
-        /// How many of them are of an app, and their bytes, by `App.id`.
-        var held: [String: (events: Int, bytes: Int)] = [:]
+        /// How many of them are of an app and a kind, and their bytes.
+        var held: [Holder: (events: Int, bytes: Int)] = [:]
         /// The endpoints from now on, for the events too.
         var apps: [WebhookApp]?
         /// How many apps have endpoints, 1 at least.
@@ -96,6 +97,13 @@ final class CourierInbox: Sendable {
             self.apps = apps
             appCount = max(1, apps.count { !$0.endpoints.isEmpty })
         }
+    }
+
+    /// Whose room an event takes.
+    struct Holder: Hashable {
+        /// `App.id`.
+        let appID: String
+        let kind: WebhookKinds
     }
 
     let multi: CurlMulti
@@ -116,14 +124,15 @@ final class CourierInbox: Sendable {
         let bytes = event.event.bytesKept
         let (refusal, wakes) = contents.withLock { contents -> (CourierMetrics.Drop?, Bool) in
             guard !contents.isStopping else { return (.stopped, false) }
-            let held = contents.held[event.appID, default: (0, 0)]
-            let share = limits.queueBytesMax / contents.appCount
+            let holder = Holder(appID: event.appID, kind: event.event.kind)
+            let held = contents.held[holder, default: (0, 0)]
+            let share = limits.queueBytesMax / contents.appCount / WebhookKinds.count
             guard held.events < limits.queueEventsMax, held.events == 0 || held.bytes + bytes <= share else {
                 return (.full, false)
             }
             let wakes = contents.isEmpty
             contents.events.append(event)
-            contents.held[event.appID] = (held.events + 1, held.bytes + bytes)
+            contents.held[holder] = (held.events + 1, held.bytes + bytes)
             return (nil, wakes)
         }
         if let refusal { metrics.drop(1, refusal) }

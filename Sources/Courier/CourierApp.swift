@@ -1,14 +1,12 @@
-/// An app with its endpoints and its lines that may send. Of the courier's thread.
+/// An app with its endpoints, and those of them that may send. Of the courier's thread.
 final class CourierApp {
     let id: String
     var endpoints: [Endpoint] = []
-    var fresh = Lane()
-    /// Of lines whose last request failed.
-    var again = Lane()
+    private var lanes = Attempt.allCases.map { _ in Lane() }
 
-    /// Lines in their order, and how many more have a request under way.
+    /// Endpoints in their order, and how many requests are under way.
     struct Lane {
-        var ready = Row<DeliveryLine>()
+        var ready = Row<Endpoint>()
         var underWay = 0
         /// Whether the app waits for its turn.
         var isInTurn = false
@@ -18,29 +16,43 @@ final class CourierApp {
         self.id = id
     }
 
+    subscript(attempt: Attempt) -> Lane {
+        get { lanes[attempt.rawValue] }
+        _modify { yield &lanes[attempt.rawValue] }
+    }
+
     /// Requests under way.
-    var underWay: Int { fresh.underWay + again.underWay }
+    var underWay: Int { lanes.reduce(0) { $0 + $1.underWay } }
+
+    /// None of its endpoints sends any more.
+    func clear() {
+        endpoints = []
+        for attempt in Attempt.allCases { self[attempt] = Lane() }
+    }
 }
 
-/// Decides which line sends next: of the app that has the fewest requests under way, and among those in turn, so that one
-/// whose endpoints are slow or many leaves places to the others.
+/// Decides which endpoint sends next: of the app that has the fewest requests under way, and among those in turn, so that one
+/// whose endpoints are slow or many leaves places to the others. Endpoints of an app take turns, and so do what has not been
+/// tried and what has failed.
 ///
 /// Where several apps have endpoints, the last quarter of the places is left to those that have less than their even share
 /// of it, and one at least: what is slow would hold it for as long as a request may take, and however many apps are slow,
-/// one that has nothing under way finds a place. Lines whose last request failed have half of the places, and in them the
-/// same rules: what fails may take long to fail.
+/// one that has nothing under way finds a place. What has failed has half of the places, and in them the same rules: what
+/// fails may take long to fail.
 ///
-/// Looks at the apps with lines that may send, and at no others.
+/// Looks at the apps whose endpoints may send, and at no others. Whether an endpoint that has its turn may still send is for
+/// the caller to see.
 struct Turns {
     private let requestsMax: Int
     /// Apps that have endpoints.
     private(set) var appCount = 0
-    /// Apps with lines that may send, who sent last behind.
-    private var fresh = Row<CourierApp>()
-    private var again = Row<CourierApp>()
+    /// By attempt: apps with endpoints that may send, who sent last behind.
+    private var rows = Attempt.allCases.map { _ in Row<CourierApp>() }
     /// Requests under way, and those of them that are made again.
     private(set) var underWay = 0
     private var againUnderWay = 0
+    /// Who goes first where both may.
+    private var next = Attempt.first
 
     init(_ limits: CourierLimits) {
         requestsMax = max(1, limits.requestsMax)
@@ -49,73 +61,62 @@ struct Turns {
     /// So many apps have endpoints from now on.
     mutating func replace(apps count: Int) { appCount = count }
 
-    mutating func makeReady(_ line: DeliveryLine) {
-        line.state = .ready
-        if line.failures > 0 { makeReady(line, \.again, \.again) } else { makeReady(line, \.fresh, \.fresh) }
-    }
-
-    private mutating func makeReady(
-        _ line: DeliveryLine, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
-        _ row: WritableKeyPath<Turns, Row<CourierApp>>
-    ) {
-        let app = line.endpoint.app
-        app[keyPath: lane].ready.append(line)
-        if !app[keyPath: lane].isInTurn { self[keyPath: row].append(app) }
-        app[keyPath: lane].isInTurn = true
-    }
-
-    /// Takes the turns of all lines of the endpoint, until `makeReady` gives them back.
-    mutating func removeReady(of endpoint: Endpoint) {
-        removeReady(of: endpoint, \.fresh, \.fresh)
-        removeReady(of: endpoint, \.again, \.again)
-    }
-
-    private mutating func removeReady(
-        of endpoint: Endpoint, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
-        _ row: WritableKeyPath<Turns, Row<CourierApp>>
-    ) {
+    /// The endpoint may send once, unless it waits for its turn already.
+    mutating func makeReady(_ endpoint: Endpoint, _ attempt: Attempt) {
+        guard !endpoint[attempt].isInTurn else { return }
+        endpoint[attempt].isInTurn = true
         let app = endpoint.app
-        app[keyPath: lane].ready.removeAll { $0.endpoint === endpoint }
-        guard app[keyPath: lane].isInTurn, app[keyPath: lane].ready.isEmpty else { return }
-        app[keyPath: lane].isInTurn = false
-        self[keyPath: row].removeAll { $0 === app }
+        app[attempt].ready.append(endpoint)
+        if !app[attempt].isInTurn { rows[attempt.rawValue].append(app) }
+        app[attempt].isInTurn = true
     }
 
-    /// The line that sends now, which has a place until `end`; nil where none may.
-    mutating func next() -> DeliveryLine? {
-        guard underWay < requestsMax else { return nil }
-        let failed = first(of: \.again, again, taken: againUnderWay, of: max(1, requestsMax / 2))
-        let first = first(of: \.fresh, fresh, taken: underWay, of: requestsMax)
-        if let failed, failed.cost <= first?.cost ?? .max {
-            againUnderWay += 1
-            return take(failed.place, \.again, \.again)
+    /// Takes the endpoint's turns.
+    mutating func remove(_ endpoint: Endpoint) {
+        let app = endpoint.app
+        for attempt in Attempt.allCases where endpoint[attempt].isInTurn {
+            endpoint[attempt].isInTurn = false
+            app[attempt].ready.removeAll { $0 === endpoint }
+            guard app[attempt].ready.isEmpty else { continue }
+            app[attempt].isInTurn = false
+            rows[attempt.rawValue].removeAll { $0 === app }
         }
-        return first.flatMap { take($0.place, \.fresh, \.fresh) }
+    }
+
+    /// The endpoint that sends now, which has a place until `end`; nil where none may.
+    mutating func takeNext() -> (Endpoint, Attempt)? {
+        guard underWay < requestsMax else { return nil }
+        let fresh = first(of: .first, taken: underWay, of: requestsMax)
+        let failed = first(of: .again, taken: againUnderWay, of: max(1, requestsMax / 2))
+        switch (fresh, failed) {
+        case (nil, nil): return nil
+        case (let fresh?, nil): return take(fresh.place, .first)
+        case (nil, let failed?): return take(failed.place, .again)
+        case (let fresh?, let failed?):
+            if fresh.cost != failed.cost {
+                return fresh.cost < failed.cost ? take(fresh.place, .first) : take(failed.place, .again)
+            }
+            let attempt = next
+            next = attempt == .first ? .again : .first
+            return take(attempt == .first ? fresh.place : failed.place, attempt)
+        }
     }
 
     /// Gives a place back.
-    ///
-    /// - Parameter isRetry: whether the line's last request had failed when the place was taken.
-    mutating func end(_ line: DeliveryLine, isRetry: Bool) {
+    mutating func end(_ endpoint: Endpoint, _ attempt: Attempt) {
         underWay -= 1
-        if isRetry {
-            againUnderWay -= 1
-            line.endpoint.app.again.underWay -= 1
-        } else {
-            line.endpoint.app.fresh.underWay -= 1
-        }
-        line.state = .idle
+        if attempt == .again { againUnderWay -= 1 }
+        endpoint.app[attempt].underWay -= 1
+        endpoint[attempt].underWay -= 1
     }
 
     /// Who of the row is next, where one may: its place in it, and what it has under way.
-    private func first(
-        of lane: KeyPath<CourierApp, CourierApp.Lane>, _ row: Row<CourierApp>, taken: Int, of places: Int
-    ) -> (place: Int, cost: Int)? {
+    private func first(of attempt: Attempt, taken: Int, of places: Int) -> (place: Int, cost: Int)? {
         guard taken < places else { return nil }
         let isLaneFull = taken >= places - left(of: places)
         let isFull = underWay >= requestsMax - left(of: requestsMax)
-        return row.least { app in
-            guard !isLaneFull || app[keyPath: lane].underWay < share(of: places),
+        return rows[attempt.rawValue].least { app in
+            guard !isLaneFull || app[attempt].underWay < share(of: places),
                 !isFull || app.underWay < share(of: requestsMax)
             else { return nil }
             return app.underWay
@@ -129,19 +130,18 @@ struct Turns {
     private func share(of places: Int) -> Int { max(1, places / 4 / max(1, appCount)) }
 
     /// Lets the app at that place of the row send, and then go behind all others.
-    private mutating func take(
-        _ place: Int, _ lane: ReferenceWritableKeyPath<CourierApp, CourierApp.Lane>,
-        _ row: WritableKeyPath<Turns, Row<CourierApp>>
-    ) -> DeliveryLine? {
-        guard let app = self[keyPath: row].remove(at: place), let line = app[keyPath: lane].ready.first else {
+    private mutating func take(_ place: Int, _ attempt: Attempt) -> (Endpoint, Attempt)? {
+        guard let app = rows[attempt.rawValue].remove(at: place), let endpoint = app[attempt].ready.first else {
             return nil
         }
-        app[keyPath: lane].ready.removeFirst()
-        app[keyPath: lane].isInTurn = !app[keyPath: lane].ready.isEmpty
-        if app[keyPath: lane].isInTurn { self[keyPath: row].append(app) }
-        app[keyPath: lane].underWay += 1
+        app[attempt].ready.removeFirst()
+        app[attempt].isInTurn = !app[attempt].ready.isEmpty
+        if app[attempt].isInTurn { rows[attempt.rawValue].append(app) }
+        endpoint[attempt].isInTurn = false
+        app[attempt].underWay += 1
+        endpoint[attempt].underWay += 1
         underWay += 1
-        line.state = .underWay
-        return line
+        if attempt == .again { againUnderWay += 1 }
+        return (endpoint, attempt)
     }
 }

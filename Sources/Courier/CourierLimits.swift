@@ -1,18 +1,17 @@
 /// The bounds of what the courier keeps and does. Each is tested at the bound and one past it.
 package struct CourierLimits: Sendable, Equatable {
-    /// Events that may wait for one endpoint, and as many of one app that the courier's thread has not looked at; one more is
-    /// dropped.
+    /// Events of one kind that may wait for one endpoint, and as many of one app that the courier's thread has not looked at; one
+    /// more is dropped.
     package var queueEventsMax = 10_000
-    /// Bytes of the events that wait, of all endpoints together. An endpoint may have what the others leave; beyond the bound
-    /// the one that holds most loses its last events, so that one that does not answer takes nothing from the others. An
-    /// event is taken in any case where its endpoint holds none. Of what the courier's thread has not looked at each app
-    /// has an equal share.
+    /// Bytes of the events that wait, of all endpoints together. Each kind of an endpoint may have what the others leave; beyond
+    /// the bound that which holds most loses its last events, so that neither an endpoint that does not answer nor a kind of
+    /// which there are many takes anything from the others. An event is taken in any case where its endpoint holds none of
+    /// its kind. Of what the courier's thread has not looked at each kind of each app has an equal share.
     package var queueBytesMax = 64 << 20
-    /// Lines of one endpoint: a channel's events are of one line, which has one request under way, so that they come in their
-    /// order. An endpoint that takes batches has one line.
-    package var linesPerEndpoint = 8
-    /// Requests under way; half of them at most of lines whose last request failed, and the last quarter for apps that have
-    /// few (`Turns`).
+    /// Requests to one endpoint that may be under way, of what has failed half as many. An endpoint that takes batches has one
+    /// of each. A channel has one, so that its events come in their order.
+    package var requestsPerEndpoint = 8
+    /// Requests under way; half of them at most of what has failed, and the last quarter for apps that have few (`Turns`).
     package var requestsMax = 128
     /// Events of one batch.
     package var batchEventsMax = 100
@@ -23,7 +22,8 @@ package struct CourierLimits: Sendable, Equatable {
     /// Age of an event after which a request that fails is not repeated (Pusher's "five minutes"), and `requestTimeout` later
     /// none is begun.
     package var retryFor = Duration.seconds(300)
-    /// The pause after the first request that fails; it doubles with each.
+    /// The pause of a channel after the first request that fails; it doubles with each. And the pause between the repeated
+    /// requests of all channels to an endpoint of which none has answered.
     package var pauseMin = Duration.seconds(1)
     /// The longest pause.
     package var pauseMax = Duration.seconds(60)
@@ -49,6 +49,6 @@ package struct CourierLimits: Sendable, Equatable {
     /// was given up two; and some of libcurl's own.
     package var descriptorsMax: Int { 3 * requestsMax + 2 * lingeringResolvesMax + 16 }
 
-    /// What keeping an event costs beside its text, in bytes.
-    static let bytesPerEvent = 96
+    /// What keeping an event costs beside its text, in bytes, where it is the only one of its channel.
+    static let bytesPerEvent = 768
 }

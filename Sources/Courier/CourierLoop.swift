@@ -56,7 +56,7 @@ final class CourierLoop {
         for posted in contents.events { plan.add(posted.event, of: posted.appID, postedAt: posted.at, now: now) }
         if let patience = contents.patience, end == nil {
             end = now.advanced(by: patience)
-            plan.stop()
+            plan.stop(now: now)
         }
     }
 

@@ -20,6 +20,7 @@ package final class CourierMetrics: MetricSource {
     let waiting = Gauge()
     let waitingBytes = Gauge()
     private let delivered = Counter()
+    private let undone = Counter()
     private let dropped = CounterTable("reason", Drop.allCases.map(\.rawValue))
     private let requests = CounterTable("result", ["2xx"] + DeliveryFailure.allCases.map(\.rawValue))
     private let retries = Counter()
@@ -41,6 +42,9 @@ package final class CourierMetrics: MetricSource {
         dropped[reason.rawValue].add(events)
     }
 
+    /// Events went, as one says the reverse of the other.
+    func cancelled(_ events: Int) { undone.add(events) }
+
     /// An event was delivered, so long after it was posted.
     func delivered(after time: Duration) {
         delivered.add()
@@ -58,6 +62,7 @@ package final class CourierMetrics: MetricSource {
 
     /// Events that were delivered, and those that were dropped for the reason: for tests.
     var deliveredCount: UInt64 { delivered.count }
+    var cancelledCount: UInt64 { undone.count }
     func droppedCount(_ reason: Drop) -> UInt64 { dropped[reason.rawValue].count }
     func requestCount(_ result: String) -> UInt64 { requests[result].count }
     var retryCount: UInt64 { retries.count }
@@ -68,6 +73,10 @@ package final class CourierMetrics: MetricSource {
             delivered.count)
         exposition.counter(
             "webhook_events_dropped_total", "Events that an endpoint was not told, by the reason.", dropped)
+        exposition.counter(
+            "webhook_events_cancelled_total",
+            "Events that an endpoint was not told, for the reverse came while they waited, that one included.",
+            undone.count)
         exposition.gauge("webhook_events_waiting", "Events that wait for their endpoint.", Double(waiting.level))
         exposition.gauge("webhook_bytes_waiting", "Bytes of them.", Double(waitingBytes.level))
         exposition.counter("webhook_requests_total", "Requests to endpoints, by what they came to.", requests)

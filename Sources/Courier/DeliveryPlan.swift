@@ -5,18 +5,36 @@ import Reactor
 
 /// Decides which requests are made, when and in what order, and what becomes of events. Performs no I/O, reads no clock.
 ///
-/// Invariants: a line is in `pauses` exactly while it is paused, in its app's lanes exactly while it is ready, and has a place
-/// of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered or by being counted as dropped, in
-/// no other way.
+/// The events of one channel wait in a line of their own (`DeliveryLine`), which has one request under way at most: so they
+/// arrive in their order, whatever fails. All else is free, and so lines are chosen such that none starves (`Endpoint.takeNext`).
+/// A line whose request has failed pauses, ever longer. An endpoint that fails is asked little: what has failed one by one,
+/// `pauseMin` apart; what is new at once, while half of its places are free, so that it is soon known that it answers again.
+/// From then on nothing pauses that has not failed twice in its pause.
+///
+/// Worst interleavings, each with its test in `BacklogTests`, and all of them in `ReceiverHistories`:
+/// - a user comes and goes while the endpoint is asked: what is under way, or may have arrived, is not taken back, and its
+///   reverse follows (`whatMayHaveArrivedIsNotTakenBack`);
+/// - an endpoint hangs with all its places taken, and answers again: a place is free soon, and what is new is told first
+///   (`whatIsNewWaitsForNoBacklog`);
+/// - one channel's event is refused for ever while others are taken: each success lets it be tried again early, once in a
+///   pause (`whatIsRefusedAmongOthersIsNotRepeatedWithEach`).
+///
+/// Invariants: a line is in `pauses` exactly while it is paused, an endpoint exactly while it has a `pausedUntil`; a request has
+/// a place of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered, by being counted as dropped,
+/// or with its reverse, in no other way.
 struct DeliveryPlan {
-    private let limits: CourierLimits
-    private let metrics: CourierMetrics
-    private var apps: [String: CourierApp] = [:]
+    let limits: CourierLimits
+    let metrics: CourierMetrics
+    var apps: [String: CourierApp] = [:]
     private var turns: Turns
-    /// The latest first.
-    private var pauses: [(until: Instant, line: DeliveryLine)] = []
-    private var isStopping = false
+    /// The latest first: of a line, or of an endpoint that may not send yet.
+    private var pauses: [(until: Instant, endpoint: Endpoint, line: DeliveryLine?)] = []
+    private(set) var isStopping = false
     private var random: any RandomNumberGenerator
+    /// Numbers events.
+    var lastNumber: UInt64 = 0
+    /// When the first event may be too old to be sent; nil where none waits.
+    var nextExpiry: Instant?
 
     /// What has changed at an endpoint, for the log.
     enum Change: Equatable {
@@ -54,9 +72,12 @@ struct DeliveryPlan {
             let known = entry.endpoints
             entry.endpoints = app.endpoints.map { configuration in
                 guard let endpoint = known.first(where: { $0.configuration.url == configuration.url }) else {
-                    return Endpoint(entry, app.credentials, configuration, limits)
+                    return Endpoint(entry, app.credentials, configuration)
                 }
-                change(endpoint, configuration, app.credentials, now: now)
+                let isChanged = endpoint.configuration != configuration
+                endpoint.configuration = configuration
+                endpoint.credentials = app.credentials
+                if isChanged { beginAnew(endpoint, now: now) }
                 return endpoint
             }
             for endpoint in known where !app.endpoints.contains(where: { $0.url == endpoint.configuration.url }) {
@@ -70,114 +91,18 @@ struct DeliveryPlan {
         turns.replace(apps: configured.count { !$0.endpoints.isEmpty })
     }
 
-    private mutating func change(
-        _ endpoint: Endpoint, _ configuration: WebhookEndpoint, _ credentials: AppCredentials, now: Instant
-    ) {
-        let before = endpoint.configuration
-        endpoint.configuration = configuration
-        endpoint.credentials = credentials
-        if before.isBatched != configuration.isBatched {
-            endpoint.awaitsLines = true
-            hold(endpoint)
-            changeLines(endpoint, now: now)
-        } else if before != configuration {
-            for line in endpoint.lines {
-                guard case .paused(let until) = line.state else { continue }
-                unpause(line, until)
-                turns.makeReady(line)
-            }
-        }
-    }
-
-    /// Gives an endpoint that awaits them its lines, when nothing is under way any more.
-    private mutating func changeLines(_ endpoint: Endpoint, now: Instant) {
-        guard !endpoint.lines.contains(where: \.isUnderWay) else { return }
-        endpoint.makeLines(limits)
-        for line in endpoint.lines { schedule(line, now: now) }
+    private mutating func beginAnew(_ endpoint: Endpoint, now: Instant) {
+        endpoint.isDown = false
+        for line in endPauses(where: { $0.endpoint === endpoint }) { endpoint.makeReady(line) }
+        schedule(endpoint, now: now)
     }
 
     /// Requests under way come to their end; all else is dropped.
     private mutating func remove(_ endpoint: Endpoint) {
         endpoint.isRemoved = true
-        hold(endpoint)
-        for line in endpoint.lines where !line.isUnderWay { drop(line.queue.count, of: line, .removed) }
-    }
-
-    /// No line is ready or paused any more.
-    private mutating func hold(_ endpoint: Endpoint) {
-        turns.removeReady(of: endpoint)
-        for line in endpoint.lines where !line.isUnderWay {
-            if case .paused(let until) = line.state { unpause(line, until) }
-            line.state = .idle
-        }
-    }
-
-    // MARK: Events
-
-    /// Has all endpoints of the app told that want events of the kind.
-    mutating func add(_ event: WebhookEvent, of appID: String, postedAt: Instant, now: Instant) {
-        guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
-            !wanting.isEmpty
-        else { return metrics.drop(1, .unwanted) }
-        let queued = QueuedEvent(
-            WebhookBody.text(of: event), event.kind, of: event.channel, postedAt: postedAt)
-        for endpoint in wanting {
-            guard endpoint.events < limits.queueEventsMax, makeRoom(for: queued.bytes, at: endpoint) else {
-                metrics.drop(1, .full)
-                continue
-            }
-            let line = endpoint.line(of: queued)
-            line.queue.append(queued)
-            account(queued, 1, at: endpoint)
-            schedule(line, now: now)
-        }
-    }
-
-    /// Sees to it that so many bytes more are within the bound: the endpoint that holds most loses its last events. False
-    /// where that is the one that wants more. One that holds nothing always gets its first.
-    private mutating func makeRoom(for bytes: Int, at endpoint: Endpoint) -> Bool {
-        while bytesWaiting + bytes > limits.queueBytesMax {
-            guard let largest, let line = largest.longestLine, let last = line.queue.last,
-                endpoint.events == 0 || endpoint.bytes + bytes <= largest.bytes
-            else { return endpoint.events == 0 }
-            line.queue.removeLast()
-            account(last, -1, at: largest)
-            metrics.drop(1, .full)
-        }
-        return true
-    }
-
-    /// The endpoint that holds most of those that can do without an event.
-    private var largest: Endpoint? {
-        var largest: Endpoint?
-        for app in apps.values {
-            // Its lines are looked at only where it would be the largest.
-            for endpoint in app.endpoints
-            where endpoint.bytes > largest?.bytes ?? 0 && endpoint.longestLine != nil {
-                largest = endpoint
-            }
-        }
-        return largest
-    }
-
-    /// A line whose events have become more, or whose request has come to its end well.
-    private mutating func schedule(_ line: DeliveryLine, now: Instant) {
-        guard !line.endpoint.awaitsLines else { return }
-        switch line.state {
-        case .ready, .underWay: return
-        case .paused(let until):
-            guard line.failures == 0, !waitsForMore(line) else { return }
-            unpause(line, until)
-        case .idle:
-            guard let first = line.queue.first else { return }
-            let until = first.postedAt.advanced(by: limits.batchWindow)
-            if waitsForMore(line), until > now { return pause(line, until: until) }
-        }
-        turns.makeReady(line)
-    }
-
-    private func waitsForMore(_ line: DeliveryLine) -> Bool {
-        line.endpoint.configuration.isBatched && !isStopping && line.queue.count < limits.batchEventsMax
+        turns.remove(endpoint)
+        for line in endPauses(where: { $0.endpoint === endpoint }) { drop(line.queue.elements, .removed) }
+        for line in endpoint.lines.values where !line.isUnderWay { drop(line.queue.elements, .removed) }
     }
 
     // MARK: Requests
@@ -187,70 +112,185 @@ struct DeliveryPlan {
     /// - Parameter milliseconds: of the clock on the wall since 1970.
     mutating func nextDeparture(now: Instant, milliseconds: UInt64) -> Departure? {
         while let pause = pauses.last, pause.until <= now {
+            pause.endpoint.pauseEnded(pause.line)
             pauses.removeLast()
-            turns.makeReady(pause.line)
+            pause.line?.wasReleased = false
+            if let line = pause.line { pause.endpoint.makeReady(line) }
+            schedule(pause.endpoint, now: now)
         }
-        while let line = turns.next() {
-            // The last request is made when an event's time is over; for its place it waits as long as a request may take.
-            dropExpired(line, after: limits.retryFor + limits.requestTimeout, now: now)
-            guard !line.queue.isEmpty else {
-                turns.end(line, isRetry: line.failures > 0)
-                continue
+        dropExpired(now: now)
+        while let (endpoint, attempt) = turns.takeNext() {
+            if case .now = mayBegin(endpoint, attempt, now: now, isTaken: true) {
+                let (events, lines) = takeEvents(endpoint, attempt, now: now)
+                if !events.isEmpty {
+                    endpoint.lastBegun = now
+                    schedule(endpoint, now: now)
+                    let body = WebhookBody.body(events.lazy.map(\.text), at: milliseconds)
+                    return Departure(
+                        endpoint: endpoint, events: events, lines: lines, attempt: attempt, body: body,
+                        signature: body.withUnsafeBytes { endpoint.credentials.code(ofWebhook: $0) })
+                }
             }
-            line.departed = line.share(limits)
-            let texts = line.queue.prefix(line.departed).lazy.map(\.text)
-            let body = WebhookBody.body(texts, at: milliseconds)
-            return Departure(
-                endpoint: line.endpoint, line: line, events: line.departed, isRetry: line.failures > 0, body: body,
-                signature: body.withUnsafeBytes { line.endpoint.credentials.code(ofWebhook: $0) })
+            turns.end(endpoint, attempt)
+            schedule(endpoint, now: now)
         }
         return nil
     }
 
+    private enum Readiness {
+        case no, now
+        case at(Instant)
+    }
+
+    /// Whether the endpoint may begin a request.
+    ///
+    /// - Parameter isTaken: whether it has its place already.
+    private func mayBegin(_ endpoint: Endpoint, _ attempt: Attempt, now: Instant, isTaken: Bool = false) -> Readiness {
+        let own = isTaken ? 1 : 0
+        let (places, underWay) = (endpoint.places(limits), endpoint.underWay - own)
+        guard !endpoint.isRemoved, endpoint[attempt].events > 0, underWay < places,
+            endpoint[attempt].underWay - own < endpoint.places(limits, of: attempt)
+        else { return .no }
+        if isStopping { return .now }
+        if attempt == .first, endpoint.configuration.isBatched, endpoint[attempt].events < limits.batchEventsMax,
+            let until = endpoint.oldest(attempt)?.postedAt.advanced(by: limits.batchWindow), until > now
+        {
+            return .at(until)
+        }
+        guard endpoint.isDown else { return .now }
+        if attempt == .again {
+            guard endpoint[attempt].underWay - own == 0 else { return .no }
+            return endpoint.nextRepeat > now ? .at(endpoint.nextRepeat) : .now
+        }
+        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
+        let next = endpoint.lastBegun.advanced(by: limits.requestTimeout / places)
+        return underWay < max(1, places / 2) || next <= now ? .now : .at(next)
+    }
+
+    /// Has the endpoint wait for its turn where it may send, or for the time when it may.
+    mutating func schedule(_ endpoint: Endpoint, now: Instant) {
+        var until: Instant?
+        for attempt in Attempt.allCases {
+            switch mayBegin(endpoint, attempt, now: now) {
+            case .no: break
+            case .now: turns.makeReady(endpoint, attempt)
+            case .at(let time): until = min(until ?? time, time)
+            }
+        }
+        guard until != endpoint.pausedUntil else { return }
+        if let before = endpoint.pausedUntil { removePause(before) { $0.0 === endpoint && $0.1 == nil } }
+        endpoint.pausedUntil = until
+        if let until { insertPause(until, endpoint, nil) }
+    }
+
+    /// The events of the endpoint's next request, and their lines; none where all were too old.
+    private mutating func takeEvents(
+        _ endpoint: Endpoint, _ attempt: Attempt, now: Instant
+    ) -> (events: [QueuedEvent], lines: [DeliveryLine]) {
+        let isBatched = endpoint.configuration.isBatched
+        let most = isBatched ? limits.batchEventsMax : 1
+        // Of the first lines no more than that, or one would fill the batch.
+        let portion = max(1, most / WebhookKinds.count)
+        var (taken, bytes) = (0, 0)
+        var parts: [(line: DeliveryLine, rest: ArraySlice<QueuedEvent>)] = []
+        func takes(_ event: QueuedEvent) -> Bool {
+            guard taken < most, taken == 0 || bytes + event.text.count + 1 <= limits.batchBytesMax else { return false }
+            taken += 1
+            bytes += event.text.count + 1
+            event.isUnderWay = true
+            return true
+        }
+        while taken < most, let line = endpoint.takeNext(attempt) {
+            // The last request is made when an event's time is over; for its place it waits as long as a request may take.
+            dropExpired(line, after: limits.retryFor + limits.requestTimeout, now: now)
+            var rest = line.queue.prefix(most)[...]
+            while let event = rest.first, rest.startIndex < portion, takes(event) { rest.removeFirst() }
+            guard rest.startIndex > 0 else {
+                // Too old, or too long for what is left of the batch.
+                if !line.queue.isEmpty { endpoint.makeReady(line) }
+                if taken > 0 { break } else { continue }
+            }
+            line.state = .underWay
+            parts.append((line, rest))
+        }
+        for part in parts {
+            var rest = part.rest
+            while let event = rest.first, takes(event) { rest.removeFirst() }
+        }
+        let events = parts.flatMap { $0.line.queue.prefix(most).prefix { $0.isUnderWay } }
+        return (events.sorted { $0.number < $1.number }, parts.map(\.line))
+    }
+
     /// A request came to its end. Returns what the log should tell.
     mutating func finished(_ departure: Departure, _ result: DeliveryResult, now: Instant) -> Change? {
-        let (line, endpoint) = (departure.line, departure.endpoint)
-        turns.end(line, isRetry: departure.isRetry)
-        line.departed = 0
+        let endpoint = departure.endpoint
+        turns.end(endpoint, departure.attempt)
+        let lines = departure.lines
+        for line in lines { line.state = .idle }
+        for event in departure.events { event.isUnderWay = false }
         var change: Change?
         switch result {
         case .delivered:
-            for event in line.queue.prefix(departure.events) {
+            for line in lines { endpoint.setFailures(0, of: line) }
+            for event in departure.events {
                 metrics.delivered(after: now.duration(since: event.postedAt))
+                take(event)
             }
-            take(departure.events, from: line)
-            line.failures = 0
-            if endpoint.isFailing, !endpoint.isTroubled {
+            if endpoint.isFailing, endpoint.troubled == 0 {
                 endpoint.isFailing = false
                 change = .worksAgain(appID: endpoint.app.id, origin: endpoint.configuration.origin)
             }
+            endpoint.isDown = false
+            release(endpoint)
         case .failed(let reason):
             if !endpoint.isFailing {
                 endpoint.isFailing = true
                 change = .fails(appID: endpoint.app.id, origin: endpoint.configuration.origin, reason)
             }
-            line.failures += 1
-            dropExpired(line, after: limits.retryFor, now: now)
+            for event in departure.events where reason.mayHaveArrived { event.mayBeKnown = true }
+            endpoint.isDown = true
+            if departure.attempt == .again { endpoint.nextRepeat = now.advanced(by: limits.pauseMin) }
+            for line in lines {
+                endpoint.setFailures(line.failures + 1, of: line)
+                dropExpired(line, after: limits.retryFor, now: now)
+            }
         }
-        goOn(line, now: now)
+        goOn(lines.filter { !$0.queue.isEmpty }, endpoint, now: now)
+        schedule(endpoint, now: now)
         return change
     }
 
-    /// What becomes of a line after a request.
-    private mutating func goOn(_ line: DeliveryLine, now: Instant) {
-        if line.endpoint.isRemoved { return drop(line.queue.count, of: line, .removed) }
-        if line.endpoint.awaitsLines { return changeLines(line.endpoint, now: now) }
-        guard line.failures > 0, let first = line.queue.first else { return schedule(line, now: now) }
-        // As the hub ends, this was the last try.
-        guard !isStopping else { return }
+    /// What becomes of the lines of a request that has ended, as far as they hold more.
+    private mutating func goOn(_ lines: [DeliveryLine], _ endpoint: Endpoint, now: Instant) {
+        guard !endpoint.isRemoved else {
+            for line in lines { drop(line.queue.elements, .removed) }
+            return
+        }
+        // Of one batch they are tried again together.
+        let failures = lines.map(\.failures).max() ?? 0
+        let pause = failures > 0 && !isStopping ? pauseAfter(failures) : .zero
+        let first = lines.filter { $0.failures > 0 }.compactMap { $0.queue.first?.postedAt }.min() ?? now
         // The last one is made when the event's time is over.
-        let end = max(first.postedAt.advanced(by: limits.retryFor), now)
-        pause(line, until: min(now.advanced(by: pauseAfter(line.failures)), end))
+        let until = min(now.advanced(by: pause), max(first.advanced(by: limits.retryFor), now))
+        for line in lines {
+            if line.failures == 0 {
+                endpoint.makeReady(line)
+            } else if isStopping {
+                // That was the last try.
+                line.state = .spent
+            } else {
+                endpoint.paused(line, until: until)
+                insertPause(until, endpoint, line)
+            }
+        }
     }
 
-    private mutating func dropExpired(_ line: DeliveryLine, after age: Duration, now: Instant) {
-        while let first = line.queue.first, now.duration(since: first.postedAt) >= age {
-            drop(1, of: line, .expired)
+    /// The endpoint answers: what has failed meanwhile need not wait any more.
+    private mutating func release(_ endpoint: Endpoint) {
+        guard endpoint.releasable > 0 else { return }
+        for line in endPauses(where: { $0.endpoint === endpoint && $0.line?.wasReleased == false }) {
+            line.wasReleased = true
+            endpoint.makeReady(line)
         }
     }
 
@@ -264,41 +304,52 @@ struct DeliveryPlan {
 
     /// No batch waits for more events from now on, and what has failed is tried once more, at once. When nothing is under way
     /// after that, nothing more can be done.
-    mutating func stop() {
+    mutating func stop(now: Instant) {
         isStopping = true
-        for pause in pauses { turns.makeReady(pause.line) }
-        pauses = []
+        for line in endPauses(where: { _ in true }) { line.endpoint.makeReady(line) }
+        for app in apps.values { for endpoint in app.endpoints { schedule(endpoint, now: now) } }
     }
 
     /// Drops all that is left, what is under way included. Returns how many events of each kind, once for each endpoint.
     mutating func abandon(_ underWay: some Sequence<Departure>) -> [WebhookKinds: Int] {
         var dropped: [WebhookKinds: Int] = [:]
-        func abandon(_ line: DeliveryLine) {
-            for event in line.queue.prefix(line.queue.count) { dropped[event.kind, default: 0] += 1 }
-            drop(line.queue.count, of: line, .stopped)
+        // Those of endpoints that have been removed, too.
+        let lines = apps.values.flatMap(\.endpoints).flatMap(\.lines.values) + underWay.flatMap(\.lines)
+        _ = endPauses { _ in true }
+        for line in lines {
+            for event in line.queue.elements { dropped[event.kind, default: 0] += 1 }
+            drop(line.queue.elements, .stopped)
         }
-        for app in apps.values {
-            for line in app.endpoints.lazy.flatMap(\.lines) { abandon(line) }
-            (app.endpoints, app.fresh, app.again) = ([], CourierApp.Lane(), CourierApp.Lane())
-        }
-        // Those of endpoints that have been removed.
-        for departure in underWay { abandon(departure.line) }
-        (apps, pauses) = ([:], [])
+        for app in apps.values { app.clear() }
+        apps = [:]
         turns.replace(apps: 0)
         return dropped
     }
 
-    // MARK: Steps
+    // MARK: Pauses
 
-    private mutating func pause(_ line: DeliveryLine, until: Instant) {
-        line.state = .paused(until: until)
-        pauses.insert((until, line), at: firstPause(notAfter: until))
+    private mutating func insertPause(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
+        pauses.insert((until, endpoint, line), at: firstPause(notAfter: until))
     }
 
-    private mutating func unpause(_ line: DeliveryLine, _ until: Instant) {
+    private mutating func removePause(_ until: Instant, where isMeant: ((Endpoint, DeliveryLine?)) -> Bool) {
         var place = firstPause(notAfter: until)
-        while place < pauses.count, pauses[place].line !== line { place += 1 }
+        while place < pauses.count, !isMeant((pauses[place].endpoint, pauses[place].line)) { place += 1 }
         if place < pauses.count { pauses.remove(at: place) }
+    }
+
+    /// Takes out pauses, and returns the lines that they were of, which are idle.
+    private mutating func endPauses(
+        where isMeant: ((endpoint: Endpoint, line: DeliveryLine?)) -> Bool
+    ) -> [DeliveryLine] {
+        var lines: [DeliveryLine] = []
+        pauses.removeAll { pause in
+            guard isMeant((pause.endpoint, pause.line)) else { return false }
+            pause.endpoint.pauseEnded(pause.line)
+            if let line = pause.line { lines.append(line) }
+            return true
+        }
+        return lines
     }
 
     /// The place of the first pause that ends at `until` or before.
@@ -311,26 +362,36 @@ struct DeliveryPlan {
         return low
     }
 
-    private mutating func drop(_ count: Int, of line: DeliveryLine, _ reason: CourierMetrics.Drop) {
-        take(count, from: line)
-        metrics.drop(count, reason)
+    // MARK: Steps
+
+    private mutating func dropExpired(_ line: DeliveryLine, after age: Duration, now: Instant) {
+        while let first = line.queue.first, now.duration(since: first.postedAt) >= age { drop([first], .expired) }
     }
 
-    private mutating func take(_ count: Int, from line: DeliveryLine) {
-        for _ in 0..<count {
-            guard let event = line.queue.first else { return }
-            line.queue.removeFirst()
-            account(event, -1, at: line.endpoint)
+    mutating func drop(_ events: [QueuedEvent], _ reason: CourierMetrics.Drop) {
+        for event in events { take(event) }
+        metrics.drop(events.count, reason)
+    }
+
+    /// Takes an event out, wherever it is. A line that holds no other goes.
+    mutating func take(_ event: QueuedEvent) {
+        let line = event.line
+        let endpoint = line.endpoint
+        endpoint.remove(event)
+        account(event, -1)
+        guard line.queue.isEmpty else { return }
+        if case .paused(let until) = line.state {
+            removePause(until) { $0.1 === line }
+            endpoint.pauseEnded(line)
         }
+        endpoint.setFailures(0, of: line)
+        endpoint.lines[line.channel] = nil
     }
 
     /// - Parameter events: 1 where it comes, -1 where it goes.
-    private mutating func account(_ event: QueuedEvent, _ events: Int, at endpoint: Endpoint) {
-        let bytes = events * event.bytes
-        endpoint.events += events
-        endpoint.bytes += bytes
+    mutating func account(_ event: QueuedEvent, _ events: Int) {
         waiting += events
-        bytesWaiting += bytes
-        metrics.wait(events, bytes: bytes)
+        bytesWaiting += events * event.bytes
+        metrics.wait(events, bytes: events * event.bytes)
     }
 }

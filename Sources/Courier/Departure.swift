@@ -1,14 +1,16 @@
 /// A request to be made.
 struct Departure {
     let endpoint: Endpoint
-    let line: DeliveryLine
-    /// How many of the line's first events it tells.
-    let events: Int
-    /// Whether the line's last request failed.
-    let isRetry: Bool
+    /// The first of their lines, in the order in which they were posted.
+    let events: [QueuedEvent]
+    let lines: [DeliveryLine]
+    let attempt: Attempt
     let body: [UInt8]
     /// Of the body, in hexadecimal.
     let signature: String
+
+    /// Whether the lines' last requests failed.
+    var isRetry: Bool { attempt == .again }
 }
 
 /// What a request came to.
@@ -38,6 +40,14 @@ enum DeliveryFailure: String, CaseIterable, Sendable {
     case descriptors
     /// The connection ended, or what came is not HTTP.
     case broken
+
+    /// Whether the endpoint may have got the request all the same.
+    var mayHaveArrived: Bool {
+        switch self {
+        case .status3xx, .status4xx, .status5xx, .timeout, .broken: true
+        case .name, .address, .connect, .tls, .descriptors: false
+        }
+    }
 
     /// For the log: what has happened, and what to do about it where that is the operator's.
     var sentence: StaticString {

@@ -1,3 +1,4 @@
+import Channels
 import Pusher
 import Reactor
 
@@ -12,45 +13,159 @@ final class Endpoint {
     var isRemoved = false
     /// Whether the log has told that it fails, and not yet that it works again.
     var isFailing = false
-    /// Whether it takes batches now and did not, or the reverse. Nothing more is sent until what is under way has ended;
-    /// then the events that wait get their new lines, and no channel's events overtake each other.
-    var awaitsLines = false
-    /// Events and their bytes in all lines, those of requests under way included.
-    var events = 0
-    var bytes = 0
-    private(set) var lines: [DeliveryLine] = []
+    /// Lines whose last request failed.
+    var troubled = 0
+    /// Whether the request that ended last failed.
+    var isDown = false
+    /// When its last request was begun.
+    var lastBegun = Instant(nanoseconds: 0)
+    /// While it is down, when the next request is made again that had failed.
+    var nextRepeat = Instant(nanoseconds: 0)
+    /// The pause after which one of its lanes may send; nil where none runs.
+    var pausedUntil: Instant?
+    /// Paused lines that need not wait for the end of their pauses once it answers.
+    var releasable = 0
+    var lines: [ChannelName: DeliveryLine] = [:]
+    /// By kind, those of requests under way included.
+    private(set) var held = Array(repeating: Held(), count: WebhookKinds.count)
+    private var lanes = Attempt.allCases.map { _ in Lane() }
 
-    init(_ app: CourierApp, _ credentials: AppCredentials, _ configuration: WebhookEndpoint, _ limits: CourierLimits) {
+    /// What it holds of one kind.
+    struct Held {
+        var events = SortedRow<QueuedEvent>()
+        var bytes = 0
+
+        /// The event that goes where there are too many: the last, but none that is under way, and never the only one.
+        var spare: QueuedEvent? { events.count > 1 ? events.last { !$0.isUnderWay } : nil }
+    }
+
+    /// The lines that may send.
+    struct Lane {
+        /// By kind, those that have events of it, the oldest first.
+        var rows = Array(repeating: SortedRow<DeliveryLine>(), count: WebhookKinds.count)
+        /// The kind whose turn it is.
+        var nextKind = 0
+        /// Of which kinds the newest line is next.
+        var newestNext: WebhookKinds = []
+        /// Of all its lines.
+        var events = 0
+        /// Requests under way.
+        var underWay = 0
+        /// Whether the endpoint waits for its turn.
+        var isInTurn = false
+    }
+
+    init(_ app: CourierApp, _ credentials: AppCredentials, _ configuration: WebhookEndpoint) {
         self.app = app
         self.credentials = credentials
         self.configuration = configuration
-        makeLines(limits)
     }
 
-    /// Whether events wait that an endpoint has refused.
-    var isTroubled: Bool { lines.contains { $0.failures > 0 && !$0.queue.isEmpty } }
+    var events: Int { held.reduce(0) { $0 + $1.events.count } }
+    var bytes: Int { held.reduce(0) { $0 + $1.bytes } }
+    var underWay: Int { lanes.reduce(0) { $0 + $1.underWay } }
 
-    /// The line that can best do without its last event; nil where none has one to spare.
-    var longestLine: DeliveryLine? {
-        lines.max { $0.spare < $1.spare }.flatMap { $0.spare > 0 ? $0 : nil }
+    subscript(attempt: Attempt) -> Lane {
+        get { lanes[attempt.rawValue] }
+        _modify { yield &lanes[attempt.rawValue] }
     }
 
-    func line(of event: QueuedEvent) -> DeliveryLine {
-        lines[Int(event.channelCode % UInt64(lines.count))]
+    /// Requests that may be under way: of batches one of each lane.
+    func places(_ limits: CourierLimits) -> Int { configuration.isBatched ? 2 : max(1, limits.requestsPerEndpoint) }
+
+    /// Of those, what fails has half.
+    func places(_ limits: CourierLimits, of attempt: Attempt) -> Int {
+        if configuration.isBatched { return 1 }
+        return attempt == .first ? places(limits) : max(1, places(limits) / 2)
     }
 
-    /// Makes the lines that the configuration asks for, and moves the events to them, the oldest first. No line is ready,
-    /// paused or under way.
-    func makeLines(_ limits: CourierLimits) {
-        let old = lines
-        let count = configuration.isBatched ? 1 : max(1, limits.linesPerEndpoint)
-        lines = (0..<count).map { _ in DeliveryLine(self) }
-        let failures = old.map { $0.queue.isEmpty ? 0 : $0.failures }.max() ?? 0
-        for line in lines { line.failures = failures }
-        let events = old.flatMap { $0.queue.prefix($0.queue.count) }.enumerated().sorted {
-            ($0.element.postedAt, $0.offset) < ($1.element.postedAt, $1.offset)
+    // MARK: Events
+
+    func append(_ event: QueuedEvent) {
+        held[event.kind.place].events.insert(event, event.number)
+        held[event.kind.place].bytes += event.bytes
+        let line = event.line
+        guard line.isReady else { return line.append(event) }
+        if line.counts[event.kind.place] == 0 { self[line.attempt].rows[event.kind.place].insert(line, line.rowNumber) }
+        self[line.attempt].events += 1
+        line.append(event)
+    }
+
+    func remove(_ event: QueuedEvent) {
+        held[event.kind.place].events.remove(event.number)
+        held[event.kind.place].bytes -= event.bytes
+        let line = event.line
+        let wasReady = line.isReady
+        if wasReady { rest(line) }
+        line.remove(event)
+        if wasReady, !line.queue.isEmpty { makeReady(line) }
+    }
+
+    // MARK: Lines
+
+    /// The line, which has events, may send.
+    func makeReady(_ line: DeliveryLine) {
+        guard let first = line.queue.first else { return }
+        line.state = .ready
+        line.rowNumber = first.number
+        for kind in 0..<WebhookKinds.count where line.counts[kind] > 0 {
+            self[line.attempt].rows[kind].insert(line, line.rowNumber)
         }
-        for event in events { line(of: event.element).queue.append(event.element) }
-        awaitsLines = false
+        self[line.attempt].events += line.queue.count
+    }
+
+    /// The line, which is ready, may not send any more.
+    func rest(_ line: DeliveryLine) {
+        line.state = .idle
+        for kind in 0..<WebhookKinds.count where line.counts[kind] > 0 {
+            self[line.attempt].rows[kind].remove(line.rowNumber)
+        }
+        self[line.attempt].events -= line.queue.count
+    }
+
+    /// Takes out the line whose turn it is: kinds take turns, so that many events of one delay none of another; and of what has
+    /// not been tried the oldest line and the newest, so that what is new need not wait for all that has piled up.
+    func takeNext(_ attempt: Attempt) -> DeliveryLine? {
+        for _ in 0..<WebhookKinds.count {
+            let kind = self[attempt].nextKind
+            self[attempt].nextKind = (kind + 1) % WebhookKinds.count
+            let bit = WebhookKinds(rawValue: 1 << UInt8(kind))
+            let takesNewest = attempt == .first && self[attempt].newestNext.contains(bit)
+            // No copy of the row is held, which would have to be copied when the line goes out of it.
+            guard let line = takesNewest ? self[attempt].rows[kind].last : self[attempt].rows[kind].first else {
+                continue
+            }
+            self[attempt].newestNext.formSymmetricDifference(bit)
+            rest(line)
+            return line
+        }
+        return nil
+    }
+
+    /// The event of the lane that has waited longest.
+    func oldest(_ attempt: Attempt) -> QueuedEvent? {
+        self[attempt].rows.compactMap(\.first?.queue.first).min { $0.number < $1.number }
+    }
+
+    func setFailures(_ failures: Int, of line: DeliveryLine) {
+        troubled += (failures > 0 ? 1 : 0) - (line.failures > 0 ? 1 : 0)
+        line.failures = failures
+        if failures == 0 { line.wasReleased = false }
+    }
+
+    /// The line's pause has begun.
+    func paused(_ line: DeliveryLine, until: Instant) {
+        line.state = .paused(until: until)
+        if !line.wasReleased { releasable += 1 }
+    }
+
+    /// The line's pause is over, or where there is none the endpoint's.
+    func pauseEnded(_ line: DeliveryLine?) {
+        guard let line else {
+            pausedUntil = nil
+            return
+        }
+        line.state = .idle
+        if !line.wasReleased { releasable -= 1 }
     }
 }

@@ -178,7 +178,7 @@ struct CourierTests {
         #expect(head.utf8.count <= 42)
         let courier = try courier([WebhookApp([receiver.url()])]) {
             $0.limits.responseBytesMax = 1_000 - 42 + head.utf8.count
-            $0.limits.linesPerEndpoint = 1
+            $0.limits.requestsPerEndpoint = 1
         }
         defer { courier.stop(within: .milliseconds(100)) }
         for _ in 0..<2 { courier.post(.channelVacated(channel("a")), of: app()) }
@@ -376,13 +376,22 @@ struct CourierTests {
         #expect(few.takeAll().events.map(\.appID) == ["1", "1", "2"])
         few.post(one)
         #expect(few.takeAll().events.count == 1)
+        // What others leave no room for has room of its own.
+        let added = WebhookEvent.memberAdded(channel("presence-a"), userID: "7")
+        let other = PostedEvent(event: added, appID: "1", at: .read())
+        for _ in 0..<10 { few.post(one) }
+        for _ in 0..<2 { few.post(other) }
+        #expect(metrics.droppedCount(.full) == 9)
+        #expect(few.takeAll().events.map(\.event) == [occupied, occupied, added, added])
         limits = CourierLimits()
-        limits.queueBytesMax = 2 * 2 * occupied.bytesKept
+        limits.queueBytesMax = 2 * 2 * 5 * occupied.bytesKept
         let small = CourierInbox(limits, metrics, multi, apps)
         for _ in 0..<3 { small.post(one) }
-        #expect(metrics.droppedCount(.full) == 2, "each app that has webhooks has half of the bytes")
+        #expect(
+            metrics.droppedCount(.full) == 10, "each app that has webhooks has half of the bytes, each kind a fifth")
         small.post(two)
-        #expect(small.takeAll().events.map(\.appID) == ["1", "1", "2"])
+        small.post(other)
+        #expect(small.takeAll().events.map(\.appID) == ["1", "1", "2", "1"])
         limits.queueBytesMax = 1
         let tiny = CourierInbox(limits, metrics, multi, apps)
         for _ in 0..<2 { tiny.post(one) }
@@ -396,6 +405,10 @@ struct CourierTests {
         let text = String(decoding: exposition.bytes, as: UTF8.self)
         #expect(text.contains(#"carillon_webhook_events_dropped_total{reason="full"} 3"#))
         #expect(text.contains(#"carillon_webhook_requests_total{result="timeout"} 0"#))
+        metrics.cancelled(2)
+        exposition = Exposition()
+        metrics.append(to: &exposition)
+        #expect(String(decoding: exposition.bytes, as: UTF8.self).contains("carillon_webhook_events_cancelled_total 2"))
     }
 }
 

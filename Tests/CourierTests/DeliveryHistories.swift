@@ -46,10 +46,10 @@ private struct History {
         var limits = CourierLimits()
         limits.queueEventsMax = Int.random(in: 1...40, using: &random)
         limits.requestsMax = Int.random(in: 1...8, using: &random)
-        limits.linesPerEndpoint = Int.random(in: 1...3, using: &random)
+        limits.requestsPerEndpoint = Int.random(in: 1...3, using: &random)
         limits.batchEventsMax = Int.random(in: 1...5, using: &random)
         limits.batchBytesMax = Int.random(in: 1...400, using: &random)
-        limits.queueBytesMax = Int.random(in: 300...10_000, using: &random)
+        limits.queueBytesMax = Int.random(in: 1_000...40_000, using: &random)
         limits.retryFor = .seconds(Int.random(in: 5...60, using: &random))
         self.limits = limits
         apps = Self.apps(using: &random)
@@ -116,7 +116,7 @@ private struct History {
             if number <= delivered[key] ?? 0 { disorder = "\(number) after \(delivered[key] ?? 0) in \(key)" }
             delivered[key] = number
         }
-        if found != departure.events { disorder = "\(found) events in a request of \(departure.events)" }
+        if found != departure.events.count { disorder = "\(found) events in a request of \(departure.events.count)" }
     }
 
     /// What does not hold; nil where all does.
@@ -126,11 +126,12 @@ private struct History {
         let known = Int(metrics.deliveredCount) + dropped + world.plan.waiting
         if known != expected { return "\(expected) expected, \(known) accounted for" }
         // One event of each endpoint may be beyond the bound: of the six, and of those that have gone with one under way.
-        if world.plan.bytesWaiting > limits.queueBytesMax + (6 + limits.requestsMax) * 250 {
+        if world.plan.bytesWaiting > limits.queueBytesMax + (6 + limits.requestsMax) * 1_000 {
             return "\(world.plan.bytesWaiting) bytes wait"
         }
         if world.plan.underWay > limits.requestsMax { return "\(world.plan.underWay) under way" }
-        if Set(underWay.map { ObjectIdentifier($0.line) }).count != underWay.count { return "a line has two under way" }
+        let lines = underWay.flatMap(\.lines)
+        if Set(lines.map { ObjectIdentifier($0) }).count != lines.count { return "a line has two under way" }
         if underWay.filter(\.isRetry).count > max(1, limits.requestsMax / 2) { return "too many are repeated" }
         if metrics.waiting.level != world.plan.waiting { return "the gauge says \(metrics.waiting.level)" }
         return nil
@@ -152,7 +153,7 @@ private struct History {
     }
 
     mutating func end() {
-        world.plan.stop()
+        world.plan.stop(now: .second(second))
         underWay += world.depart(at: second)
         _ = world.plan.abandon(underWay)
     }

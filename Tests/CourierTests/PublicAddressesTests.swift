@@ -1,3 +1,4 @@
+import Glibc
 import Reactor
 import Testing
 
@@ -29,6 +30,32 @@ struct PublicAddressesTests {
         ])
     func thePublicInternetIsTaken(_ text: String) throws {
         #expect(PublicAddresses.contains(try #require(PeerAddress(text))))
+    }
+
+    /// A range that cannot be read is a range that is not refused: then nothing is public.
+    @Test(arguments: ["10.0.0.0/33", "10.0.0/8", "", "fe80::/129", "localhost", "10.0.0.0/", "10.0.0.0/8 "])
+    func aRangeThatCannotBeReadRefusesAll(_ range: String) throws {
+        let address = try #require(PeerAddress("8.8.8.8"))
+        let network = try #require(PeerAddress("2606:4700::1111"))
+        let sound = PublicAddresses(special: ["10.0.0.0/8"], globalIPv6: "2000::/3")
+        #expect(sound.contains(address) && sound.contains(network))
+        for broken in [
+            PublicAddresses(special: ["10.0.0.0/8", range], globalIPv6: "2000::/3"),
+            PublicAddresses(special: ["10.0.0.0/8"], globalIPv6: range),
+        ] {
+            #expect(!broken.contains(address) && !broken.contains(network))
+        }
+    }
+
+    @Test func everyRangeIsRead() {
+        for range in PublicAddresses.special + [PublicAddresses.globalIPv6] { #expect(AddressRange(range) != nil) }
+    }
+
+    @Test(arguments: [AF_UNIX, AF_UNSPEC, AF_VSOCK, AF_PACKET, 255])
+    func anAddressOfAnotherFamilyIsNone(_ family: Int32) {
+        var storage = sockaddr_storage()
+        storage.ss_family = sa_family_t(family)
+        #expect(PeerAddress(inet: storage) == nil)
     }
 
     @Test(

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import re
+import threading
+import time
 import urllib.request
 
 from certificates import Certificate
@@ -21,7 +23,7 @@ def hooked(events=ALL, receivers=1, answer=lambda hook: 200, hook=None, **settin
         taking = [stack.enter_context(Receiver(FIRST, answer=answer)) for _ in range(receivers)]
         app = Application(**EVERYTHING, webhooks=[
             {"url": receiver.url(), "events": events, **(hook or {})} for receiver in taking])
-        settings = {"webhooks_allowPrivate": True, "presence_leaveGrace": "300ms", **settings}
+        settings = {"webhooks_allowPrivate": True, "webhooks_leaveGrace": "300ms", "presence_leaveGrace": "300ms", **settings}
         hub = stack.enter_context(PlainHub(app, **settings))
         yield (hub, *taking)
 
@@ -70,7 +72,7 @@ def test_each_endpoint_gets_its_kinds_alone():
         app = Application(**EVERYTHING, webhooks=[
             {"url": rooms.url("/rooms"), "events": ["channel_existence"], "headers": {"X-Team": "blue"}},
             {"url": presence.url("/presence"), "events": ["presence"]}])
-        with PlainHub(app, webhooks_allowPrivate=True, presence_leaveGrace="300ms") as hub:
+        with PlainHub(app, webhooks_allowPrivate=True, webhooks_leaveGrace="300ms") as hub:
             with Member(hub) as member:
                 member.join("presence-room", "ada")
                 member.join("private-room")
@@ -83,10 +85,13 @@ def test_each_endpoint_gets_its_kinds_alone():
 
 
 def test_who_comes_back_within_the_grace_was_never_away():
-    with hooked(["channel_existence", "presence"], presence_leaveGrace="3s") as (hub, receiver):
-        for _ in range(4):
+    """Of the backend, however they went: for the members who closes cleanly is gone at once."""
+    with hooked(["channel_existence", "presence"], presence_leaveGrace="1s", webhooks_leaveGrace="3s") as (hub, receiver):
+        for turn in range(6):
             with Member(hub) as member:
                 member.join("presence-room", "ada")
+                if turn % 2:
+                    member.drop()
         receiver.eventually(lambda events: any(event["name"] == "channel_vacated" for event in events), "it is vacated")
         assert sorted(event["name"] for event in receiver.events()) == [
             "channel_occupied", "channel_vacated", "member_added", "member_removed"]
@@ -95,7 +100,8 @@ def test_who_comes_back_within_the_grace_was_never_away():
 def test_order_and_number_are_right_under_churn():
     """Of one channel: occupied and vacated take turns, whatever is joined and left how fast."""
     kinds = ["channel_existence", "presence"]
-    with hooked(kinds, presence_leaveGrace="50ms") as (hub, receiver), members(hub, 6) as crowd:
+    graces = {"presence_leaveGrace": "50ms", "webhooks_leaveGrace": "50ms"}
+    with hooked(kinds, **graces) as (hub, receiver), members(hub, 6) as crowd:
         for turn in range(40):
             for number, member in enumerate(crowd):
                 if (turn + number) % 3:
@@ -165,6 +171,73 @@ def test_an_endpoint_that_is_down_holds_up_no_other():
                 member.join(f"room-{number}")
             good.told({"name": "channel_occupied", "channel": "room-19"})
             member.answered()
+
+
+def test_strangers_on_public_channels_delay_no_presence():
+    """A receiver that takes its time, and one client without a signature that comes to hundreds of channels and goes."""
+    def answer(hook):
+        time.sleep(0.05)
+        return 200
+
+    kinds = ["channel_existence", "presence"]
+    with hooked(kinds, answer=answer, webhooks_leaveGrace="100ms") as (hub, receiver), \
+            members(hub, 2) as (stranger, ada):
+        for number in range(400):
+            stranger.subscribe(f"news-{number}")
+        stranger.answered()
+        ada.join("presence-room", "ada")
+        ahead = len(receiver.hooks)
+        receiver.told({"name": "member_added", "channel": "presence-room", "user_id": "ada"})
+        place = next(place for place, hook in enumerate(receiver.hooks) if b"member_added" in hook.body)
+        assert place < ahead + 40, (place, ahead)
+        for number in range(400):
+            stranger.unsubscribe(f"news-{number}")
+        for number in range(5):
+            ada.ask_for(f"presence-room-{number}", "ada")
+        for number in range(5):
+            receiver.told({"name": "member_added", "channel": f"presence-room-{number}", "user_id": "ada"})
+        existence = [event for event in receiver.events() if event["channel"] == "presence-room"]
+        assert [event["name"] for event in existence] == ["channel_occupied", "member_added"]
+        receiver.eventually(lambda events: waiting(hub) == 0, "all is told")
+        told = {}
+        for event in receiver.events("channel_occupied", "channel_vacated"):
+            before = told.get(event["channel"], "channel_vacated")
+            assert before != event["name"], event
+            told[event["channel"]] = event["name"]
+        assert {channel for channel, name in told.items() if name == "channel_occupied"} == {
+            "presence-room", *(f"presence-room-{number}" for number in range(5))}
+
+
+def waiting(hub):
+    text = urllib.request.urlopen(f"{hub.operations}/metrics").read().decode()
+    return float(re.search(r"^carillon_webhook_events_waiting (\S+)$", text, re.M)[1])
+
+
+def test_what_is_new_is_told_at_once_when_the_receiver_is_back():
+    is_back = threading.Event()
+    with hooked(["channel_existence"], answer=lambda hook: 200 if is_back.is_set() else 503) as (hub, receiver), \
+            Member(hub) as member:
+        for number in range(100):
+            member.subscribe(f"old-{number}")
+        member.answered()
+        # Each has been refused, and repeated ones are paused for ever longer.
+        eventually(lambda: len(receiver.hooks) >= 102, "it was refused", 60)
+        refused = len(receiver.hooks)
+        is_back.set()
+        began = time.monotonic()
+        member.subscribe("new")
+
+        def place():
+            return next((place for place, hook in enumerate(receiver.hooks[refused:]) if b'"new"' in hook.body), None)
+
+        assert eventually(lambda: place() is not None and [place()], "the new one")[0] < 60
+
+        def taken():
+            bodies = b"".join(hook.body for hook in receiver.hooks[refused:])
+            return all(f'"old-{number}"'.encode() in bodies for number in range(100))
+
+        eventually(taken, "all that was refused")
+        assert time.monotonic() - began < 8
 
 
 def test_no_private_address_unless_it_is_allowed():

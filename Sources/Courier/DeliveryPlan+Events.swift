@@ -1,0 +1,86 @@
+import Bytes
+import Channels
+import Pusher
+import Reactor
+
+/// What comes into a plan, and what has to go for it.
+extension DeliveryPlan {
+    /// Has all endpoints of the app told that want events of the kind.
+    mutating func add(_ event: WebhookEvent, of appID: String, postedAt: Instant, now: Instant) {
+        guard let wanting = apps[appID]?.endpoints.filter({ $0.configuration.kinds.contains(event.kind) }),
+            !wanting.isEmpty
+        else { return metrics.drop(1, .unwanted) }
+        let text = WebhookBody.text(of: event)
+        for endpoint in wanting {
+            add(event, text, at: endpoint, postedAt: postedAt)
+            schedule(endpoint, now: now)
+        }
+        nextExpiry = nextExpiry ?? postedAt.advanced(by: limits.retryFor + limits.requestTimeout)
+    }
+
+    private mutating func add(_ event: WebhookEvent, _ text: [UInt8], at endpoint: Endpoint, postedAt: Instant) {
+        let known = endpoint.lines[event.channel]
+        if let reverse = event.change.flatMap({ known?.reverse(of: $0) }) {
+            take(reverse)
+            return metrics.cancelled(2)
+        }
+        lastNumber += 1
+        let line = known ?? DeliveryLine(endpoint, event.channel)
+        let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
+        guard endpoint.held[queued.kind.place].events.count < limits.queueEventsMax, makeRoom(for: queued) else {
+            return metrics.drop(1, .full)
+        }
+        // Room may have been made by the line's only event.
+        endpoint.lines[line.channel] = line
+        endpoint.append(queued)
+        account(queued, 1)
+        if case .idle = line.state { endpoint.makeReady(line) }
+    }
+
+    /// Sees to it that an event more is within the bound of bytes: the endpoint that holds most of one kind loses its last event
+    /// of it. False where that is what there would be more of. An endpoint that holds nothing of a kind always gets its first.
+    private mutating func makeRoom(for event: QueuedEvent) -> Bool {
+        let (endpoint, kind) = (event.line.endpoint, event.kind.place)
+        while bytesWaiting + event.bytes > limits.queueBytesMax {
+            let isFirst = endpoint.held[kind].events.isEmpty
+            guard let (bytes, spare) = largest,
+                isFirst || endpoint.held[kind].bytes + event.bytes <= bytes
+            else { return isFirst }
+            drop([spare], .full)
+        }
+        return true
+    }
+
+    /// Of what endpoints hold of one kind, the most that can do without an event: its bytes, and that event.
+    private var largest: (bytes: Int, spare: QueuedEvent)? {
+        var largest: (bytes: Int, spare: QueuedEvent)?
+        for app in apps.values {
+            for endpoint in app.endpoints {
+                for held in endpoint.held where held.bytes > largest?.bytes ?? 0 {
+                    // Looked for only where it would be the largest.
+                    if let spare = held.spare { largest = (held.bytes, spare) }
+                }
+            }
+        }
+        return largest
+    }
+
+    /// Drops what has waited longer than any request may take: an endpoint that fails is not asked for each.
+    mutating func dropExpired(now: Instant) {
+        guard let due = nextExpiry, due <= now, !isStopping else { return }
+        let age = limits.retryFor + limits.requestTimeout
+        nextExpiry = nil
+        for endpoint in apps.values.flatMap(\.endpoints) {
+            for kind in 0..<WebhookKinds.count {
+                while let first = endpoint.held[kind].events.first(where: { !$0.isUnderWay }) {
+                    let expiry = first.postedAt.advanced(by: age)
+                    guard expiry <= now else {
+                        nextExpiry = min(nextExpiry ?? expiry, expiry)
+                        break
+                    }
+                    drop([first], .expired)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+import Channels
+import Pusher
+import Reactor
+import TestSupport
+import Testing
+
+@testable import Courier
+
+/// What has piled up for an endpoint, and what is new.
+@Suite(.timeLimit(.minutes(15)))
+struct BacklogTests {
+    private let metrics = CourierMetrics()
+
+    private func world(_ limits: CourierLimits = CourierLimits(), isBatched: Bool = false) -> PlanWorld {
+        PlanWorld(limits, metrics, [WebhookApp(["http://a/"], isBatched: isBatched)])
+    }
+
+    private func names(_ departures: [Departure]) -> [String] {
+        departures.flatMap { $0.lines.map(\.channel.string) }
+    }
+
+    /// What the endpoint does from `from` to `to`, looked at twenty times a second: `answer` says what becomes of a request that
+    /// was begun then, and after how many seconds. Returns when each channel was told, and how many requests were repeated.
+    private func live(
+        _ world: PlanWorld, from: Double, to: Double, _ underWay: inout [(Departure, end: Double, DeliveryResult)],
+        _ answer: (Departure, Double) -> (DeliveryResult, Double)
+    ) -> (told: [String: Double], requests: Int, repeats: Int) {
+        var (told, requests, repeats): ([String: Double], Int, Int) = ([:], 0, 0)
+        for tick in 0..<Int(((to - from) * 20).rounded()) {
+            let now = from + Double(tick) / 20
+            for (departure, end, result) in underWay where end <= now {
+                if result == .delivered { for name in names([departure]) { told[name] = told[name] ?? now } }
+                _ = world.finish(departure, result, at: now)
+            }
+            underWay.removeAll { $0.end <= now }
+            for departure in world.depart(at: now) {
+                requests += 1
+                repeats += departure.isRetry ? 1 : 0
+                let (result, time) = answer(departure, now)
+                underWay.append((departure, now + time, result))
+            }
+        }
+        return (told, requests, repeats)
+    }
+
+    // MARK: What is new goes first
+
+    /// A receiver that nobody could reach is back: the next event of another channel reaches it at once, and then all that has
+    /// piled up, without another pause.
+    @Test(arguments: [false, true]) func whatIsNewGoesFirstAndTheBacklogFollowsAtOnce(_ isBatched: Bool) throws {
+        var limits = CourierLimits()
+        limits.batchWindow = .zero
+        let world = world(limits, isBatched: isBatched)
+        for number in 0..<200 { world.post(["old\(number)", "old\(number)"], at: 0) }
+        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        let down = live(world, from: 0, to: 60, &underWay) { _, _ in (.failed(.connect), 0.05) }
+        #expect(down.repeats <= 61, "it is asked little: \(down.repeats)")
+        for one in underWay { _ = world.finish(one.0, one.2, at: 60) }
+        world.post(["new"], at: 60.01)
+        let first = world.depart(at: 60.01)
+        #expect(first.map(names(_:)).contains(["new"]))
+        for one in first { _ = world.finish(one, .delivered, at: 60.01) }
+        for _ in 0..<1_000 where world.plan.waiting > 0 {
+            for one in world.depart(at: 60.01) { _ = world.finish(one, .delivered, at: 60.01) }
+        }
+        #expect(world.plan.waiting == 0 && metrics.deliveredCount == 401)
+        #expect(world.plan.nextDeadline == nil)
+    }
+
+    private func names(_ departure: Departure) -> [String] { names([departure]) }
+
+    /// A receiver that takes connections and does not answer, with all its places taken, answers again: what hangs still does
+    /// so, and what is new does not wait for it, nor for the thousands that have not been tried.
+    @Test(arguments: [false, true]) func whatIsNewWaitsForNoBacklog(_ isBatched: Bool) throws {
+        let world = world(isBatched: isBatched)
+        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        for second in 0..<100 {
+            world.post((0..<30).map { "old\(second)-\($0)" }, at: Double(second))
+            _ = live(world, from: Double(second), to: Double(second + 1), &underWay) { _, _ in (.failed(.timeout), 10) }
+        }
+        #expect(underWay.count <= 8)
+        world.post(["new"], at: 100)
+        let back = live(world, from: 100, to: 140, &underWay) { _, _ in (.delivered, 0.05) }
+        let told = try #require(back.told["new"])
+        #expect(told <= (isBatched ? 110.2 : 101.5), "\(told)")
+        #expect(world.plan.waiting == 0, "and all the rest soon: \(world.plan.waiting)")
+    }
+
+    @Test func aChannelsOwnOrderIsKept() throws {
+        let world = world()
+        for number in 0..<5 { world.post(.subscriptionCount(channel("x"), number), of: "1", at: Double(number)) }
+        var told: [String] = []
+        var second = 5.0
+        var requests = 0
+        for _ in 0..<1_000 where world.plan.waiting > 0 {
+            for one in world.depart(at: second) {
+                requests += 1
+                if requests % 3 == 0 { told += one.events.map { String(decoding: $0.text, as: UTF8.self) } }
+                _ = world.finish(one, requests % 3 == 0 ? .delivered : .failed(.status5xx), at: second)
+            }
+            second += 1
+        }
+        #expect(told.compactMap { $0.split(separator: ":").last?.first } == ["0", "1", "2", "3", "4"])
+    }
+
+    /// Each success of others lets it be tried early, but once only in a pause of its own.
+    @Test func whatIsRefusedAmongOthersIsNotRepeatedWithEach() throws {
+        let world = world()
+        world.post(["refused"], at: 0)
+        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        var attempts = 0
+        for second in 0..<60 {
+            for tenth in 0..<10 {
+                let now = Double(second) + Double(tenth) / 10
+                world.post(["x\(second)-\(tenth)"], at: now)
+                let part = live(world, from: now, to: now + 0.1, &underWay) { departure, _ in
+                    let isRefused = names(departure) == ["refused"]
+                    attempts += isRefused ? 1 : 0
+                    return (isRefused ? .failed(.status5xx) : .delivered, 0.05)
+                }
+                #expect(part.repeats <= 1)
+            }
+        }
+        #expect((5...15).contains(attempts), "\(attempts)")
+        #expect(metrics.deliveredCount >= 599)
+    }
+
+    /// An endpoint that fails is not asked for each of thousands, and what is too old goes all the same.
+    @Test func whatIsTooOldGoesWithoutARequest() throws {
+        let world = world()
+        world.post((0..<2_000).map { "x\($0)" }, at: 0)
+        var underWay: [(Departure, end: Double, DeliveryResult)] = []
+        let down = live(world, from: 0, to: 311, &underWay) { _, _ in (.failed(.connect), 0.05) }
+        #expect(down.repeats <= 312, "\(down.repeats)")
+        #expect(metrics.droppedCount(.expired) == 2_000 && world.plan.waiting == 0)
+        #expect(metrics.waiting.level == 0 && metrics.waitingBytes.level == 0)
+    }
+
+    // MARK: Kinds
+
+    private func occupied(_ name: String) -> WebhookEvent { .channelOccupied(channel(name)) }
+    private func vacated(_ name: String) -> WebhookEvent { .channelVacated(channel(name)) }
+    private func added(_ name: String, _ user: String) -> WebhookEvent { .memberAdded(channel(name), userID: user) }
+    private func removed(_ name: String, _ user: String) -> WebhookEvent { .memberRemoved(channel(name), userID: user) }
+
+    /// Anybody may come to a public channel, and to thousands.
+    @Test(arguments: [false, true]) func manyEventsOfOneKindDelayNoneOfAnother(_ isBatched: Bool) throws {
+        let world = world(isBatched: isBatched)
+        world.post((0..<9_000).map { "flood\($0)" }, at: 0)
+        let under = world.depart(at: 1)
+        world.post(occupied("presence-x"), of: "1", at: 1)
+        world.post(added("presence-x", "7"), of: "1", at: 1)
+        world.post(
+            .clientEvent(channel("private-y"), name: "client-e", data: [], socketID: SocketID(random: 1), userID: nil),
+            of: "1", at: 1)
+        // The first place that is free, and the few after it.
+        var told: [String] = []
+        var places = under
+        for _ in 0..<(isBatched ? 1 : 6) {
+            _ = world.finish(places.removeFirst(), .delivered, at: 1)
+            let next = world.depart(at: 2)
+            told += next.flatMap(\.events).map { String(decoding: $0.text, as: UTF8.self) }.filter {
+                $0.contains("presence-x") || $0.contains("private-y")
+            }
+            places = next + places
+        }
+        #expect(told.count == 3 && told.contains { $0.contains("client_event") }, "\(told)")
+        let own = told.filter { $0.contains("presence-x") }
+        #expect(own.count == 2 && own[0].contains("channel_occupied") && own[1].contains("member_added"))
+    }
+
+    /// At the bound of one kind, and one past it: the others have theirs.
+    @Test func eachKindHasItsRoom() throws {
+        var limits = CourierLimits()
+        limits.queueEventsMax = 3
+        let few = world(limits)
+        few.post(["a", "b", "c", "d"], at: 0)
+        #expect(metrics.droppedCount(.full) == 1)
+        for user in ["1", "2", "3"] { few.post(added("presence-x", user), of: "1", at: 0) }
+        #expect(metrics.droppedCount(.full) == 1 && few.plan.waiting == 6)
+        few.post(added("presence-x", "4"), of: "1", at: 0)
+        #expect(metrics.droppedCount(.full) == 2)
+        // Of bytes, the kind that holds most loses its last, and the others none.
+        let size = WebhookBody.text(of: occupied("a")).count + CourierLimits.bytesPerEvent
+        limits = CourierLimits()
+        limits.queueBytesMax = 10 * size
+        let small = world(limits)
+        small.post((0..<10).map { "\($0)" }, at: 0)
+        #expect(metrics.droppedCount(.full) == 2)
+        for user in ["1", "2", "3"] { small.post(added("presence-x", user), of: "1", at: 0) }
+        let held = try #require(small.plan.apps["1"]?.endpoints.only?.held)
+        #expect(held[WebhookKinds.presence.place].events.count == 3)
+        #expect(
+            held[WebhookKinds.channelExistence.place].events.elements.map(\.line.channel.string)
+                == (0..<6).map { "\($0)" })
+        #expect(metrics.droppedCount(.full) == 6 && small.plan.bytesWaiting <= limits.queueBytesMax)
+    }
+
+    // MARK: Pairs
+
+    private func waiting(_ world: PlanWorld, _ name: String) -> [String] {
+        let line = world.plan.apps["1"]?.endpoints.only?.lines[channel(name)]
+        return line?.queue.elements.map {
+            String(decoding: $0.text, as: UTF8.self).split(separator: "\"")[3].description
+        } ?? []
+    }
+
+    @Test func whatIsUndoneWhileItWaitsIsNotTold() throws {
+        let world = world()
+        for number in 0..<10_000 {
+            world.post(occupied("x\(number)"), of: "1", at: 0)
+            world.post(vacated("x\(number)"), of: "1", at: 0)
+        }
+        #expect(world.plan.waiting == 0 && metrics.cancelledCount == 20_000 && metrics.droppedCount(.full) == 0)
+        #expect(world.depart(at: 0).isEmpty)
+        for event in [
+            occupied("presence-x"), added("presence-x", "a"), added("presence-x", "b"), removed("presence-x", "a"),
+            .subscriptionCount(channel("presence-x"), 1),
+        ] { world.post(event, of: "1", at: 0) }
+        #expect(waiting(world, "presence-x") == ["channel_occupied", "member_added", "subscription_count"])
+        world.post(removed("presence-x", "b"), of: "1", at: 0)
+        world.post(vacated("presence-x"), of: "1", at: 0)
+        #expect(waiting(world, "presence-x") == ["subscription_count"])
+        // The other way round: it is as it was told.
+        world.post(vacated("y"), of: "1", at: 0)
+        world.post(occupied("y"), of: "1", at: 0)
+        #expect(waiting(world, "y") == [])
+        // Users are told apart by their bytes.
+        world.post(added("presence-z", "caf\u{E9}"), of: "1", at: 0)
+        world.post(removed("presence-z", "cafe\u{301}"), of: "1", at: 0)
+        #expect(waiting(world, "presence-z").count == 2)
+    }
+
+    @Test(arguments: [(DeliveryFailure.timeout, 2), (.broken, 2), (.status5xx, 2), (.connect, 0), (.name, 0)])
+    func whatMayHaveArrivedIsNotTakenBack(_ failure: DeliveryFailure, _ left: Int) throws {
+        let world = world()
+        world.post(occupied("x"), of: "1", at: 0)
+        let first = try #require(world.depart(at: 0).only)
+        world.post(vacated("x"), of: "1", at: 0)
+        #expect(waiting(world, "x") == ["channel_occupied", "channel_vacated"], "one is under way")
+        world.post(occupied("x"), of: "1", at: 0)
+        #expect(waiting(world, "x") == ["channel_occupied"], "the other two are not")
+        _ = world.finish(first, .failed(failure), at: 0)
+        world.post(vacated("x"), of: "1", at: 0)
+        #expect(waiting(world, "x").count == left)
+        world.post(occupied("x"), of: "1", at: 0)
+        for one in world.depart(at: 2) { _ = world.finish(one, .delivered, at: 2) }
+        #expect(world.plan.waiting == 0 && metrics.deliveredCount == 1)
+    }
+
+    /// What a client says in a channel, or asks of it, makes sense after what came before it alone.
+    @Test func whatAnotherEventStandsOnIsTold() throws {
+        let world = world()
+        let said = WebhookEvent.clientEvent(
+            channel("presence-x"), name: "client-e", data: [], socketID: SocketID(random: 1), userID: "a")
+        let events = [
+            occupied("presence-x"), added("presence-x", "a"), said, removed("presence-x", "a"), vacated("presence-x"),
+        ]
+        for event in events { world.post(event, of: "1", at: 0) }
+        #expect(waiting(world, "presence-x").count == 5)
+        // What follows it is undone.
+        world.post(occupied("presence-x"), of: "1", at: 0)
+        world.post(added("presence-x", "a"), of: "1", at: 0)
+        #expect(waiting(world, "presence-x") == ["channel_occupied", "member_added", "client_event"])
+    }
+}
