@@ -1,5 +1,5 @@
 -- sync.unpublish_changes: ends what sync.publish_changes began; events already written stay. Called by the table's owner
--- as a member of carillon_owner. Lock order: the table (by DROP TRIGGER), then sync.published.
+-- as a member of carillon_owner. Lock order: the table (ACCESS EXCLUSIVE), streams (sync.flush), then sync.published.
 create or replace function sync.unpublish_changes(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -11,6 +11,10 @@ begin
         raise exception '% is not published', relation using errcode = 'undefined_object';
     end if;
     perform sync.refuse_own(relation);
+    -- What this transaction has changed so far is told. The table first: its writers wait for streams.
+    execute format('lock table %s in access exclusive mode', relation);
+    set constraints sync.flush immediate;
+    set constraints sync.flush deferred;
     for t in
         select tgname from pg_trigger
         where tgrelid = relation and tgname in ('sync_insert', 'sync_update', 'sync_delete', 'sync_truncate')

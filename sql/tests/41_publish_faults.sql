@@ -423,6 +423,15 @@ select test.is('a builder that is gone is found', test.problems(), 'app.change: 
 drop table app.change;
 select sync.withdraw(null);
 
+create table app.ends (id int primary key, u text);
+select sync.publish_changes('app.ends', 'u', 'ends', 'ends');
+begin;
+insert into app.ends values (1, 'ends');
+select sync.unpublish_changes('app.ends');
+insert into app.ends values (2, 'ends');
+commit;
+select test.is('what was written before the end is told', test.events('ends', 'ends'), 'ends.created 1');
+
 -- An installation from before: names without a number, rows recorded by the functions of then.
 create table app.former (id int primary key, u text, v int, rev int default 1);
 select sync.publish_changes('app.former', 'u', 'former', 'former');
