@@ -9,7 +9,7 @@ package struct CourierLimits: Sendable, Equatable {
     /// its kind. Of what the courier's thread has not looked at each kind of each app has an equal share.
     package var queueBytesMax = 64 << 20
     /// Requests to one endpoint that may be under way, of what has failed half as many. An endpoint that takes batches has one
-    /// of each. A channel has one, so that its events come in their order.
+    /// of each, and others of what is new only while these hang. A channel has one, so that its events come in their order.
     package var requestsPerEndpoint = 8
     /// Requests under way; half of them at most of what has failed, and the last quarter for apps that have few (`Turns`).
     package var requestsMax = 128

@@ -157,13 +157,16 @@ struct DeliveryPlan {
         {
             return .at(until)
         }
+        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
+        let next = endpoint.lastBegun.advanced(by: limits.requestTimeout / places)
+        if attempt == .first, endpoint.configuration.isBatched, endpoint[attempt].underWay - own > 0, next > now {
+            return .at(next)
+        }
         guard endpoint.isDown else { return .now }
         if attempt == .again {
             guard endpoint[attempt].underWay - own == 0 else { return .no }
             return endpoint.nextRepeat > now ? .at(endpoint.nextRepeat) : .now
         }
-        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
-        let next = endpoint.lastBegun.advanced(by: limits.requestTimeout / places)
         return underWay < max(1, places / 2) || next <= now ? .now : .at(next)
     }
 

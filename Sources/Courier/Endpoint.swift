@@ -70,12 +70,12 @@ final class Endpoint {
         _modify { yield &lanes[attempt.rawValue] }
     }
 
-    /// Requests that may be under way: of batches one of each lane.
-    func places(_ limits: CourierLimits) -> Int { configuration.isBatched ? 2 : max(1, limits.requestsPerEndpoint) }
+    /// Requests that may be under way: where it takes batches one of each lane, and others only while these hang.
+    func places(_ limits: CourierLimits) -> Int { max(configuration.isBatched ? 2 : 1, limits.requestsPerEndpoint) }
 
-    /// Of those, what fails has half.
+    /// Of those, what fails has half, or one batch.
     func places(_ limits: CourierLimits, of attempt: Attempt) -> Int {
-        if configuration.isBatched { return 1 }
+        if configuration.isBatched { return attempt == .first ? places(limits) - 1 : 1 }
         return attempt == .first ? places(limits) : max(1, places(limits) / 2)
     }
 

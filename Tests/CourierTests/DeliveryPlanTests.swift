@@ -120,6 +120,21 @@ struct DeliveryPlanTests {
         #expect(world.plan.nextDeadline == nil)
     }
 
+    /// A batch waits for the one before it, but not for one that hangs.
+    @Test func aBatchThatHangsKeepsOthersBackForAWhile() throws {
+        var limits = CourierLimits()
+        (limits.batchWindow, limits.requestsPerEndpoint) = (.zero, 4)
+        let world = makeWorld(limits, [WebhookApp(["http://a/"], isBatched: true)])
+        world.post(["a"], at: 0)
+        #expect(world.depart(at: 0).count == 1)
+        for (number, second) in [2.5, 5, 7.5].enumerated() {
+            world.post(["b\(number)"], at: second - 2)
+            #expect(world.depart(at: second - 0.001).isEmpty)
+            #expect(world.plan.nextDeadline == (number < 2 ? .second(second) : nil))
+            #expect(world.depart(at: second).count == (number < 2 ? 1 : 0), "the last place is for what fails")
+        }
+    }
+
     @Test func batchesHaveABoundOfBytes() throws {
         var limits = CourierLimits()
         limits.batchWindow = .zero
