@@ -160,15 +160,16 @@ struct TailTests {
         #expect(Resumption.parse(#"{"channels":[]}"#) == nil)
     }
 
-    @Test func warnsOfATopicOnWhichNothingWasEverSent() throws {
-        @Sendable func subscribed(_ topic: String, at offset: Int) -> String {
+    @Test func warnsOfATopicThatIsNotPublished() throws {
+        @Sendable func subscribed(_ topic: String, at offset: Int, _ more: String = "") -> String {
             #"{"event":"pusher_internal:subscription_succeeded","channel":"user.demo.\#(topic)","#
-                + #""data":"{\"sync\":{\"epoch\":\"e.1\",\"offset\":\#(offset)}}"}"#
+                + #""data":"{\"sync\":{\"epoch\":\"e.1\",\"offset\":\#(offset)\#(more)}}"}"#
         }
         let hub = try ScriptedHub { peer in
             peer.text(#"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\"}"}"#)
             peer.text(subscribed("adherence", at: 3))
-            peer.text(subscribed("reminder", at: 0))
+            peer.text(subscribed("fresh", at: 0))
+            peer.text(subscribed("reminder", at: 0, #",\"published\":false"#))
             peer.text(#"{"event":"pusher_internal:subscription_succeeded","channel":"news","data":"{}"}"#)
             peer.close(CloseCode(rawValue: 4001))
         }
@@ -179,10 +180,14 @@ struct TailTests {
             ], isMixed: true)
         let lines = tail.rest().split(separator: "\n")
         #expect(tail.end() == 1)
-        #expect(lines.filter { $0.hasPrefix("subscribed to ") }.count == 3)
+        #expect(
+            lines.filter { $0.hasPrefix("subscribed to ") } == [
+                "subscribed to user.demo.adherence", "subscribed to user.demo.fresh, without any event so far",
+                "subscribed to user.demo.reminder, without any event so far", "subscribed to news",
+            ])
         #expect(
             lines.filter { $0.contains("warning") }
-                == ["warning: no event was ever sent on user.demo.reminder: is that how the topic is written?"])
+                == ["warning: nothing comes on user.demo.reminder: no table is published for this topic"])
     }
 
     @Test func saysWhyThereIsNoConnection() throws {

@@ -244,8 +244,10 @@ def test_statuses_of_http(hub, user):
         assert invalid.body["error"]
     early = caller.settle(plain("markMissed", {"occurrenceId": later}))
     assert (early.status, early.body["code"]) == (422, "not_due")
-    unknown = caller.settle(plain("swallow", {"occurrenceId": dose}))
-    assert (unknown.status, unknown.body["path"]) == (422, "type")
+    swallow = plain("swallow", {"occurrenceId": dose})
+    for _ in range(2):
+        unknown = caller.settle(swallow)
+        assert (unknown.status, unknown.body["path"]) == (422, "actionType")
 
     key = str(uuid.uuid4())
     assert caller.settle(plain("addNote", {"occurrenceId": dose, "text": "a"}, key)).status == 200
@@ -256,6 +258,30 @@ def test_statuses_of_http(hub, user):
     assert (gap.status, gap.body["code"], gap.body["expected"]) == (503, "out_of_order", 1)
     assert int(gap.headers["Retry-After"]) >= 1
     assert row(hub, dose) == ("taken", "a") and row(hub, later)[0] == "scheduled"
+
+
+def test_a_field_at_fault_is_called_what_the_client_called_it(hub, user):
+    dose = add_dose(hub, user)
+    caller = Caller(hub, user)
+
+    def path(body, route="actions"):
+        answer = caller.settle({"idempotencyKey": str(uuid.uuid4()), **body}, route=route)
+        assert (answer.status, answer.body["code"]) == (422, "invalid"), answer
+        return answer.body["path"]
+
+    plain_ones = {"actionType": "skip", "payload": {"occurrenceId": dose}}
+    for wrong, name in [({"rev": "x"}, "rev"), ({"base": {"rev": "x"}}, "base"), ({"base": 7, "rev": 1}, "base"),
+                        ({"timestamp": "x"}, "timestamp"), ({"clientTime": "x"}, "clientTime"), ({"tz": 7}, "tz"),
+                        ({"actionType": 7}, "actionType"), ({"actionType": "x" * 65}, "actionType")]:
+        assert path({**plain_ones, **wrong}) == name
+    for bulk, name in [({}, "occurrenceIds"), ({"occurrenceIds": 7}, "occurrenceIds"),
+                       ({"occurrenceIds": ["a", 7]}, "occurrenceIds[1]"), ({"criteria": {"date": 7}}, "criteria.date"),
+                       ({"occurrenceIds": ["a"], "takenAt": "x"}, "takenAt"),
+                       ({"payload": {"occurrenceIds": 7}}, "payload.occurrenceIds")]:
+        assert path(bulk, "bulk") == name
+    envelope = caller.settle({"key": str(uuid.uuid4()), "type": "swallow", "payload": {}, "actionType": "skip"})
+    assert (envelope.status, envelope.body["path"]) == (422, "type")
+    assert row(hub, dose)[0] == "scheduled"
 
 
 def test_an_envelope_is_answered_as_on_the_socket(hub, user):

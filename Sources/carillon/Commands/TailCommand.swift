@@ -91,11 +91,11 @@ struct TailCommand: ParsableCommand {
             case .signedIn(let userID):
                 isWaitingForUser = false
                 printer.note("signed in as \(userID)")
-            case .subscribed(let channel, let position):
+            case .subscribed(let channel, let position, let isPublished):
                 if let position { places.begin(channel, at: position) }
-                printer.note("subscribed to \(channel)")
-                if position?.offset == 0 {
-                    printer.note("warning: no event was ever sent on \(channel): is that how the topic is written?")
+                printer.note("subscribed to \(channel)" + (position?.offset == 0 ? ", without any event so far" : ""))
+                if !isPublished {
+                    printer.note("warning: nothing comes on \(channel): no table is published for this topic")
                 }
             case .resumed(let channels):
                 isResuming = false

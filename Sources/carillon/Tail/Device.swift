@@ -13,8 +13,9 @@ final class Device {
         case established(socketID: String)
         /// The user that the hub took from the token.
         case signedIn(userID: String)
-        /// The position is where its stream stands; none of a channel that is no stream.
-        case subscribed(channel: String, position: StreamPosition?)
+        /// The position is where its stream stands; none of a channel that is no stream. Not published is a stream whose
+        /// topic no table has.
+        case subscribed(channel: String, position: StreamPosition?, isPublished: Bool = true)
         case resumed([Resumption])
         case refused(channel: String, reason: String)
         case event(channel: String, name: String, data: String)
@@ -251,7 +252,10 @@ private enum Found {
             self = .message(.established(socketID: Found.member("socket_id", of: data)))
         case "sync:auth_ok": self = .message(.signedIn(userID: Found.member("userId", of: data)))
         case "pusher_internal:subscription_succeeded":
-            self = .message(.subscribed(channel: channel, position: StreamPosition(acknowledgement: data)))
+            self = .message(
+                .subscribed(
+                    channel: channel, position: StreamPosition(acknowledgement: data),
+                    isPublished: Found.isPublished(acknowledgement: data)))
         case "sync:resumed":
             self = Resumption.parse(data).map { .message(.resumed($0)) } ?? .nothing
         case "sync:auth_expiring": self = .message(.expiring)
@@ -263,6 +267,11 @@ private enum Found {
                 .error(code: Int64(Found.member("code", of: data)), message: Found.member("message", of: data)))
         default: self = .message(.event(channel: channel, name: name, data: data))
         }
+    }
+
+    /// False where a subscription's success says so: `{"sync":{…,"published":false}}`.
+    private static func isPublished(acknowledgement data: String) -> Bool {
+        member("published", of: member("sync", of: data)) != "false"
     }
 
     /// A member of a small object as text; empty where there is none.
