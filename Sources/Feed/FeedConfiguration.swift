@@ -41,6 +41,6 @@ package struct FeedConfiguration: Sendable {
         self.connectionString = connectionString
     }
 
-    /// The newest migration that the statements here rely on.
-    package static let schemaVersionNeeded: Int64 = 4
+    /// The newest migration that the statements here rely on, or that the functions they call came with.
+    package static let schemaVersionNeeded: Int64 = 5
 }
