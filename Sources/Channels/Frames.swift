@@ -42,6 +42,13 @@ extension ServerEvent {
         refusedFrame(refusal) { $0.append(name.bytes) }
     }
 
+    /// `name`: of no channel, as the inside of a JSON string.
+    static func refusedFrame(escaped name: [UInt8], _ refusal: SubscriptionRefusal) -> SharedBytes {
+        FrameWriter.text(capacity: name.count + 320) {
+            subscriptionError(channel: { $0.append(name) }, ending: refusal.ending, to: &$0)
+        }
+    }
+
     private static func refusedFrame(
         _ refusal: SubscriptionRefusal, _ channel: (inout ByteWriter) -> Void
     ) -> SharedBytes {

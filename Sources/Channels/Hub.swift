@@ -169,8 +169,13 @@ package final class Hub {
 
     /// The same of a message that could not be used.
     package func received(_ error: ClientEventError, from session: Session, _ effects: inout Effects) {
-        guard case .memberTooLong(let name) = error else { return complain(error.message, &effects) }
-        refuse(name, .memberTooLarge, &effects)
+        switch error {
+        case .noChannelName(let name):
+            effects.append(.send(ServerEvent.refusedFrame(escaped: name, .noChannelName)))
+        case .signatureTooLong(let name): refuse(name, .badSignature, &effects)
+        case .memberTooLong(let name): refuse(name, .memberTooLarge, &effects)
+        default: complain(error.message, &effects)
+        }
     }
 
     /// The stream cannot be watched: the subscribe is refused after all.

@@ -28,6 +28,9 @@ package struct SubscriptionRefusal: Error {
     package static let notCanonical = SubscriptionRefusal(
         "AuthError", 400,
         "Names that begin with user. or private-user. must be user.<id>.<topic>, the id's odd bytes written =XX")
+    package static let noChannelName = SubscriptionRefusal(
+        "InvalidChannel", 400,
+        "This is no channel name: names have 1 to 200 letters, digits and _-=@,.;")
     package static let tooManyChannels = SubscriptionRefusal(
         "LimitReached", 403, "This connection has as many channels as it may have")
     package static let tooManyParked = SubscriptionRefusal(

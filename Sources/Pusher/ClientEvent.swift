@@ -13,7 +13,13 @@ package enum ClientEventError: Error, Equatable, Sendable {
     case invalidChannel
     /// A text is longer than its limit.
     case tooLong
-    /// The `channel_data` of a subscribe to that channel is. It is answered on the channel, or the client would wait.
+    // A subscribe is answered on its channel, or the client would wait for ever.
+    /// The channel of a subscribe is a string, but no channel's name: the inside of that JSON string as the client wrote it,
+    /// no longer than its message.
+    case noChannelName([UInt8])
+    /// The `auth` of a subscribe to that channel is longer than its limit.
+    case signatureTooLong(ChannelName)
+    /// The `channel_data` of a subscribe to that channel is.
     case memberTooLong(ChannelName)
 
     /// A line for `pusher:error`: no byte of the client's is in it.
@@ -22,8 +28,8 @@ package enum ClientEventError: Error, Equatable, Sendable {
         case .malformed: "Invalid JSON"
         case .invalidEvent: "Invalid event name"
         case .invalidData: "Invalid event data"
-        case .invalidChannel: "Invalid channel name"
-        case .tooLong, .memberTooLong: "Event data too long"
+        case .invalidChannel, .noChannelName: "Invalid channel name"
+        case .tooLong, .signatureTooLong, .memberTooLong: "Event data too long"
         }
     }
 }
@@ -90,13 +96,16 @@ private struct Message {
         if event.equals("pusher:pong") { return .pong }
         if event.equals("pusher:subscribe") {
             let members = try dataMembers(limits)
+            if let other = members.otherChannel { throw .noChannelName(other) }
             let channel = try members.requiredChannel()
+            guard !members.isAuthTooLong else { throw .signatureTooLong(channel) }
             guard !members.isMemberTooLong else { throw .memberTooLong(channel) }
             return .subscribe(channel, auth: members.auth, channelData: members.channelData)
         }
         if event.equals("pusher:unsubscribe") { return .unsubscribe(try dataMembers(limits).requiredChannel()) }
         if event.equals("pusher:signin") {
             let members = try dataMembers(limits)
+            guard !members.isAuthTooLong else { throw .tooLong }
             guard let auth = members.auth, let userData = members.userData else { throw .invalidData }
             return .signin(auth: auth, userData: userData)
         }
@@ -177,17 +186,27 @@ private struct DataValues {
 /// The same as final values within their limits.
 private struct DataMembers {
     private let channel: ChannelName?
+    /// The inside of the JSON string that stands for the channel and is no channel's name; nil where there is none.
+    let otherChannel: [UInt8]?
     let auth: String?
+    /// Whether there was an `auth`, and a longer one than is taken.
+    let isAuthTooLong: Bool
     let channelData: String?
-    /// Whether there was a `channelData`, and a longer one than is taken.
+    /// The same of a `channelData`.
     let isMemberTooLong: Bool
     let userData: String?
 
     init(_ values: DataValues, _ limits: PusherLimits) throws(ClientEventError) {
         if let duplicate = values.duplicate { throw .malformed(duplicate) }
         channel = values.channel?.withCharacters { ChannelName($0) } ?? nil
-        let credentials = try DataMembers.text(values.auth, maximum: limits.authBytes)
-        auth = credentials?.isEmpty == true ? nil : credentials
+        if channel == nil, let other = values.channel, other.kind == .string {
+            otherChannel = [UInt8](other.bytes.part(1..<other.bytes.count - 1))
+        } else {
+            otherChannel = nil
+        }
+        let credentials = try DataMembers.text(values.auth, maximum: .max)
+        isAuthTooLong = (credentials?.utf8.count ?? 0) > limits.authBytes
+        auth = credentials?.isEmpty == true || isAuthTooLong ? nil : credentials
         let channelData = try DataMembers.text(values.channelData, maximum: .max)
         isMemberTooLong = (channelData?.utf8.count ?? 0) > limits.channelDataBytes
         self.channelData = isMemberTooLong ? nil : channelData

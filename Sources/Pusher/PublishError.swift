@@ -5,7 +5,7 @@ package struct PublishError: Error, Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
         /// Not JSON, or not an object.
         case malformed(JSONError)
-        case noName, nameNotText, longName(max: Int)
+        case noName, nameNotText, longName(max: Int), reservedName
         case noData, dataNotText
         /// Answered with 413.
         case largeData(max: Int)
@@ -52,6 +52,8 @@ package struct PublishError: Error, Equatable, Sendable {
         case .noName: "name is missing: the event's name, a string."
         case .nameNotText: "name must be a string that is not empty: the event's name."
         case .longName(let max): "name is longer than \(max) bytes."
+        case .reservedName:
+            "name begins with pusher: or pusher_internal:, which are for the hub's own events: choose another."
         case .noData: "data is missing: the event's data, a string."
         case .dataNotText:
             "data must be a string: turn objects into JSON text first, which clients parse. Pusher's libraries do."
@@ -70,7 +72,8 @@ package struct PublishError: Error, Equatable, Sendable {
         case .batchNotList: "batch must be a list of events."
         case .eventNotObject: "An event must be a JSON object."
         case .emptyBatch: "batch is empty."
-        case .manyEvents(let max): "batch has more than \(max) events."
+        // Hosted Pusher's words, which backends look for.
+        case .manyEvents(let max): "Batch too large: batch has more than \(max) events."
         case .ownedChannel:
             "Channels that begin with user. or private-user. get what is written to the database, and nothing by this call."
         }

@@ -59,12 +59,19 @@ package struct PublishedEvent: Equatable, Sendable {
         guard let list, list.kind != .null else { throw PublishError(.noBatch) }
         guard list.kind == .array else { throw PublishError(.batchNotList) }
         var events: [PublishedEvent] = []
+        // That a batch has too many events is told before what is wrong with one of them.
+        var fault: PublishError?
+        var place = 0
         do {
             var reader = try list.array(maxDepth: limits.depth - 1)
             while let value = try reader.next() {
-                let place = events.count
                 guard place < limits.events else { throw PublishError(.manyEvents(max: limits.events)) }
-                events.append(try event(value, at: place, behind: list.offset, limits))
+                do throws(PublishError) {
+                    if fault == nil { events.append(try event(value, at: place, behind: list.offset, limits)) }
+                } catch {
+                    fault = error
+                }
+                place += 1
             }
         } catch let error as PublishError {
             throw error
@@ -73,6 +80,7 @@ package struct PublishedEvent: Equatable, Sendable {
         } catch {
             throw PublishError(.batchNotList)
         }
+        if let fault { throw fault }
         guard !events.isEmpty else { throw PublishError(.emptyBatch) }
         return events
     }
@@ -136,6 +144,10 @@ package struct PublishedEvent: Equatable, Sendable {
     fileprivate static func name(_ name: String?, _ limits: PublishLimits) throws(PublishError) -> String {
         guard let name, !name.isEmpty else { throw PublishError(.noName) }
         guard name.utf8.count <= limits.nameBytes else { throw PublishError(.longName(max: limits.nameBytes)) }
+        // A client takes them for the hub's own word: that it is in a channel, say, or that another member is.
+        guard !name.utf8.starts(with: "pusher:".utf8), !name.utf8.starts(with: "pusher_internal:".utf8) else {
+            throw PublishError(.reservedName)
+        }
         return name
     }
 

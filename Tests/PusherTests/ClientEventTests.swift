@@ -93,7 +93,20 @@ import Testing
             (#"{"event":"pusher:subscribe","data":[]}"#, .invalidData),
             (#"{"event":"pusher:subscribe","data":""}"#, .invalidData),
             (#"{"event":"pusher:subscribe","data":{}}"#, .invalidChannel),
-            (#"{"event":"pusher:subscribe","data":{"channel":"a b"}}"#, .invalidChannel),
+            (#"{"event":"pusher:subscribe","data":{"channel":7}}"#, .invalidChannel),
+            (#"{"event":"pusher:subscribe","data":{"channel":"a b"}}"#, .noChannelName(Array("a b".utf8))),
+            (#"{"event":"pusher:subscribe","data":{"channel":""}}"#, .noChannelName([])),
+            (##"{"event":"pusher:subscribe","data":{"channel":"#x"}}"##, .noChannelName(Array("#x".utf8))),
+            // As the client wrote it: with its escapes, also where the data is a text itself.
+            (
+                #"{"event":"pusher:subscribe","data":{"channel":"\"\u00e9\\"}}"#,
+                .noChannelName(Array(#"\"\u00e9\\"#.utf8))
+            ),
+            (
+                #"{"event":"pusher:subscribe","data":"{\"channel\":\"\\\"é\"}"}"#,
+                .noChannelName(Array(#"\"é"#.utf8))
+            ),
+            (#"{"event":"pusher:unsubscribe","data":{"channel":"a b"}}"#, .invalidChannel),
             (#"{"event":"pusher:subscribe","data":{"channel":"a","auth":7}}"#, .invalidData),
             (
                 #"{"event":"pusher:subscribe","data":"{\"channel\":\"a\",\"channel\":\"b\"}"}"#,
@@ -115,11 +128,19 @@ import Testing
             let exact = #"{"event":"pusher:\#(event)","data":{\#(auth)"channel":"c","\#(name)":"\#(ten)"}}"#
             let past = #"{"event":"pusher:\#(event)","data":{\#(auth)"channel":"c","\#(name)":"\#(ten)x"}}"#
             #expect(failure(exact, limits: limits) == nil)
-            let isMember = name == "channel_data"
-            #expect(
-                failure(past, limits: limits) == (isMember ? ChannelName("c").map { .memberTooLong($0) } : .tooLong))
+            let channel = try ClientEventTests.channel("c")
+            let errors: [String: ClientEventError] = [
+                "auth": .signatureTooLong(channel), "channel_data": .memberTooLong(channel), "user_data": .tooLong,
+            ]
+            #expect(failure(past, limits: limits) == errors[name])
         }
+        #expect(
+            failure(#"{"event":"pusher:signin","data":{"auth":"\#(ten)x","user_data":"{}"}}"#, limits: limits)
+                == .tooLong)
         let name = String(repeating: "n", count: 200)
+        #expect(
+            failure(#"{"event":"pusher:subscribe","data":{"channel":"\#(name)n"}}"#)
+                == .noChannelName(Array("\(name)n".utf8)))
         #expect(try decode(#"{"event":"\#(name)"}"#) == .unknown(name: name))
         #expect(failure(#"{"event":"\#(name)n"}"#) == .invalidEvent)
         let deep = String(repeating: "[", count: 10_000)

@@ -101,6 +101,17 @@ import Testing
                 "The data content of this event exceeds the allowed maximum (10240 bytes)."))
     }
 
+    /// A client takes such for the hub's own word. Others that look alike are the backend's.
+    @Test(arguments: [
+        ("pusher:e", false), ("pusher:", false), ("pusher_internal:subscription_succeeded", false),
+        ("pusher_internal:", false), (#"\u0070usher:e"#, false), ("pusher", true), ("pusher-e", true),
+        ("pusher_internal", true), ("Pusher:e", true), ("a-pusher:e", true), ("pushers:e", true), ("client-e", true),
+    ])
+    func theHubsOwnEventsAreNotPublished(_ name: String, _ isTaken: Bool) {
+        let body = #"{"name":"\#(name)","data":"","channel":"x"}"#
+        #expect(reason(read(body)) == (isTaken ? nil : .reservedName))
+    }
+
     // MARK: Batches
 
     @Test func readsABatch() throws {
@@ -127,6 +138,13 @@ import Testing
             PublishError(.largeData(max: 8), place: 1)
         ),
         (#"{"batch":[GOOD,GOOD,GOOD,GOOD]}"#, PublishError(.manyEvents(max: 3))),
+        // Too many is what is told, whatever is wrong with one of them.
+        (#"{"batch":[GOOD,7,GOOD,{}]}"#, PublishError(.manyEvents(max: 3))),
+        (#"{"batch":[GOOD,7,{}]}"#, PublishError(.eventNotObject, place: 1)),
+        (
+            #"{"batch":[GOOD,{"name":"pusher:e","data":"2","channel":"x"}]}"#,
+            PublishError(.reservedName, place: 1)
+        ),
     ])
     func aBatchIsGoodAsAWholeOrNotAtAll(_ body: String, _ expected: PublishError) {
         let body = body.replacing("GOOD", with: #"{"name":"a","data":"12345678","channel":"x"}"#)
