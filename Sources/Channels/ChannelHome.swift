@@ -112,9 +112,7 @@ package struct ChannelHome {
             effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
             return
         }
-        if let member = entry.member, !channel.members.contains(member.id),
-            !makesRoom(for: member, channel, app, &effects)
-        {
+        if let member = entry.member, !makesRoom(for: member, channel, app, &effects) {
             effects.append(
                 .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
             return removeIfUnused(channel)
@@ -172,24 +170,24 @@ package struct ChannelHome {
     /// Whether the newcomer would be refused for connections that the channel's members have.
     package func isFull(for entry: ChannelEntry) -> Bool {
         guard let member = entry.member, let channel = channels[entry.key] else { return false }
-        return !channel.members.contains(member.id)
-            && !channel.members.mayHaveRoom(for: MemberList.size(member.id, info: member.info), bounds(entry.app))
+        return !channel.members.mayHaveRoom(for: member, bounds(entry.app))
     }
 
     private func bounds(_ app: App) -> MemberBounds {
         MemberBounds(countMax: current(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
     }
 
-    /// Whether one more user may come: who has left gives way, the first of them first, if that is enough. Only users who
-    /// are connected hold their places against a newcomer.
+    /// Whether the user may come, with this to say: who has left gives way, the first of them first, if that is enough. Only
+    /// users who are connected hold their places against a newcomer.
     private mutating func makesRoom(
         for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) -> Bool {
         let bounds = bounds(app)
-        let size = MemberList.size(member.id, info: member.info)
-        guard channel.members.mayHaveRoom(for: size, bounds) else { return false }
-        while !channel.members.hasRoom(for: size, bounds) {
+        guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
+        while !channel.members.hasRoom(for: member, bounds) {
             guard let user = channel.members.firstToLeave() else { return false }
+            // The user is back, and stays.
+            if user.hasSameBytes(as: member.id) { continue }
             userDepartures.end(of: channel.key.app)
             removed(user, channel, &effects)
             tellRemoved(user, channel, app, &effects)
@@ -202,8 +200,11 @@ package struct ChannelHome {
     ) {
         let arrival = channel.members.arrive(member, settledAt: now &+ limits.leaveGrace.nanoseconds)
         switch arrival {
-        case .further: break
-        case .back: userDepartures.end(of: channel.key.app)
+        case .further(let isNews):
+            if isNews { channel.membersChanged() }
+        case .back(let isNews):
+            userDepartures.end(of: channel.key.app)
+            if isNews { channel.membersChanged() }
         case .first, .again, .anew:
             metrics.members.add(1)
             channel.membersChanged()

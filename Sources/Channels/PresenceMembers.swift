@@ -16,8 +16,8 @@ package struct MemberBounds {
 /// The users in a presence channel, by id, byte for byte.
 package struct PresenceMembers {
     struct Member {
-        /// The first connection's word, which stands until the user is gone.
-        let member: PresenceMember
+        /// The newest subscription's word, which stands until a newer one comes or the user is gone.
+        var member: PresenceMember
         /// Connections over all loops; none while the user may still come back.
         var connections: Int
         /// The departure that ends the user's grace; 0 where none does.
@@ -26,7 +26,7 @@ package struct PresenceMembers {
         /// had not.
         var settledAt: UInt64
         /// Bytes in the list.
-        let size: Int
+        var size: Int
     }
 
     /// A user as he came to linger; stands for nothing once he has come back, or is gone.
@@ -75,14 +75,25 @@ package struct PresenceMembers {
 
     // MARK: Room
 
-    /// Whether one user more, who takes `size` bytes in the list, may come beside all who are in.
-    package func hasRoom(for size: Int, _ bounds: MemberBounds) -> Bool {
-        members.count < bounds.countMax && bytes + size <= bounds.bytesMax
+    /// Whether the user may come beside all others who are in, in place of what is known of the user.
+    package func hasRoom(for member: PresenceMember, _ bounds: MemberBounds) -> Bool {
+        let known = members[TextKey(member.id)]
+        if let known, known.member.info == member.info { return true }
+        let size = MemberList.size(member.id, info: member.info)
+        guard let known else { return members.count < bounds.countMax && bytes + size <= bounds.bytesMax }
+        return size <= known.size || bytes - known.size + size <= bounds.bytesMax
     }
 
-    /// Whether he may where all who have no connection are gone.
-    package func mayHaveRoom(for size: Int, _ bounds: MemberBounds) -> Bool {
-        members.count - lingering < bounds.countMax && bytes - lingeringBytes + size <= bounds.bytesMax
+    /// Whether the user may where all others who have no connection are gone.
+    package func mayHaveRoom(for member: PresenceMember, _ bounds: MemberBounds) -> Bool {
+        let known = members[TextKey(member.id)]
+        if let known, known.member.info == member.info { return true }
+        let size = MemberList.size(member.id, info: member.info)
+        guard let known else {
+            return members.count - lingering < bounds.countMax && bytes - lingeringBytes + size <= bounds.bytesMax
+        }
+        let own = known.departure == 0 ? known.size : 0
+        return size <= known.size || bytes - lingeringBytes - own + size <= bounds.bytesMax
     }
 
     /// Who has no connection for the longest time; nil where all have one.
@@ -97,7 +108,8 @@ package struct PresenceMembers {
 
     func contains(_ id: String) -> Bool { members[TextKey(id)] != nil }
 
-    package enum Arrival {
+    /// `isNews`: whether what is known of the user is another from here on.
+    package enum Arrival: Equatable {
         /// The user's first connection.
         case first
         /// The same, when the user had left a moment ago and the app's backend has not been told of it.
@@ -105,12 +117,13 @@ package struct PresenceMembers {
         /// The same, when it has.
         case anew
         /// One more.
-        case further
+        case further(isNews: Bool)
         /// The user had left a moment ago, and is back before anybody was told.
-        case back
+        case back(isNews: Bool)
     }
 
-    /// A connection of the user comes. `settledAt`: until when he should not leave at once if he had just left.
+    /// A connection of the user comes, whose word of the user takes the place of an older one's. `settledAt`: until when the
+    /// user should not leave at once after having just left.
     package mutating func arrive(_ member: PresenceMember, settledAt: UInt64) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
@@ -124,11 +137,20 @@ package struct PresenceMembers {
         }
         members[key]?.connections += 1
         members[key]?.departure = 0
-        guard known.departure != 0 else { return .further }
-        lingering -= 1
-        lingeringBytes -= known.size
-        if lingering == 0 { leaving = Fifo() }
-        return .back
+        if known.departure != 0 {
+            lingering -= 1
+            lingeringBytes -= known.size
+            if lingering == 0 { leaving = Fifo() }
+        }
+        let isNews = known.member.info != member.info
+        if isNews {
+            let size = MemberList.size(member.id, info: member.info)
+            members[key]?.member = member
+            members[key]?.size = size
+            bytes += size - known.size
+            writtenList = nil
+        }
+        return known.departure != 0 ? .back(isNews: isNews) : .further(isNews: isNews)
     }
 
     /// A connection of the user goes: true where it was the last.

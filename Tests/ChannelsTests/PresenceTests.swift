@@ -59,8 +59,8 @@ import Testing
             try world.subscribe(name, user: "u", info: #"{"v":\#(number)}"#, wire)
             world.settle()
         }
-        #expect(watcher.heard == [added(name, "u", #"{\"v\":0}"#)], "the first connection's word stands")
-        #expect(wires[2].heard[0].contains(#"\"u\":{\"v\":0}"#))
+        #expect(watcher.heard == [added(name, "u", #"{\"v\":0}"#)], "added once, whatever the others say")
+        for (number, wire) in wires.enumerated() { #expect(wire.heard[0].contains(#"\"u\":{\"v\":\#(number)}"#)) }
         #expect(world.facts(name).userCount == 2 && world.facts(name).subscriptionCount == 4)
         for wire in wires.dropLast() { try world.unsubscribe(name, wire) }
         world.settle()
@@ -68,6 +68,76 @@ import Testing
         try world.unsubscribe(name, wires[2])
         world.settle()
         #expect(watcher.heard.dropFirst() == [removed(name, "u")])
+    }
+
+    /// Who comes is told what the newest subscription has said of a user, as long as the user is a member.
+    @Test(arguments: [0, 1]) func theNewestWordStands(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (watcher, old, new) = (world.connect(0), world.connect(0), world.connect(1))
+        try world.subscribe(name, user: "w", watcher)
+        try world.subscribe(name, user: "u", info: #"{"v":0}"#, old)
+        world.settle()
+        // Written once and kept from the second on.
+        for _ in 0..<2 {
+            try world.subscribe(name, user: "w", watcher)
+            world.settle()
+            #expect(watcher.heard.last?.contains(#"\"u\":{\"v\":0}"#) == true)
+        }
+        watcher.heard = []
+        try world.subscribe(name, user: "u", info: #"{"v":1}"#, new)
+        world.settle()
+        #expect(watcher.heard.isEmpty && new.heard.count == 1 && new.heard[0].contains(#"\"u\":{\"v\":1}"#))
+        #expect(new.heard[0].contains(#"\"count\":2"#) && !new.heard[0].contains(#"\"v\":0"#))
+        for wire in [watcher, old] {
+            try world.subscribe(name, user: "any", wire)
+            world.settle()
+            #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true, "who asks again hears the same")
+        }
+        // It stays when the connection goes that brought it, also where the older one stays alone.
+        try world.unsubscribe(name, new)
+        world.settle()
+        let late = world.connect(1)
+        try world.subscribe(name, user: "l", late)
+        world.settle()
+        #expect(late.heard[0].contains(#"\"u\":{\"v\":1}"#) && world.users(name) == ["l", "u", "w"])
+    }
+
+    /// A page is loaded anew, and the user has another name since: nobody is told of a leave, all who come of the name.
+    @Test(arguments: [0, 1]) func theNewestWordStandsWithinTheGrace(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (watcher, old) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, user: "w", watcher)
+        try world.subscribe(name, user: "u", info: #"{"v":0}"#, old)
+        world.settle()
+        watcher.heard = []
+        world.webhooks = []
+        for version in 1...3 {
+            let last = version == 1 ? old : world.connect(version % 2)
+            world.disconnect(last)
+            world.settle()
+            world.advance(.seconds(1))
+            let back = world.connect(version % 2)
+            // What is said last has no `user_info` at all.
+            let data = version == 3 ? #"{"user_id":"u"}"# : #"{"user_id":"u","user_info":{"v":\#(version)}}"#
+            try world.subscribe(name, channelData: data, back)
+            world.settle()
+            #expect(back.heard[0].contains(version == 3 ? #"\"u\":{}"# : #"\"u\":{\"v\":\#(version)}"#))
+            world.disconnect(back)
+            world.settle()
+        }
+        #expect(watcher.heard.isEmpty && world.webhooks.isEmpty)
+        // Who had said so is told of again, with the new word.
+        let again = world.connect(0)
+        try world.subscribe(name, user: "u", info: #"{"v":4}"#, again)
+        world.settle()
+        world.advance(.seconds(4))
+        try world.unsubscribe(name, again)
+        try world.subscribe(name, user: "u", info: #"{"v":5}"#, again)
+        world.settle()
+        #expect(watcher.heard == [removed(name, "u"), added(name, "u", #"{\"v\":5}"#)])
+        #expect(again.heard.last?.contains(#"\"u\":{\"v\":5}"#) == true)
     }
 
     @Test func idsMayBeNumbersAndInfosAreOptional() throws {
@@ -240,9 +310,12 @@ import Testing
             #expect(members.isListWritten)
         }
         _ = members.arrive(PresenceMember(id: "u7", info: []), settledAt: 0)
+        #expect(!members.isListWritten, "the user has something else to say")
         let list = try frame(&members)
-        #expect(list.hasSuffix(#"\"count\":1000}}"}"#) && list.contains(#"\"u7\":[\"\\\"\\\"\"]"#) == false)
-        #expect(list.contains(#"\"u998\",\"u999\"],"#) && list.contains(#",\"u999\":[\"\"]}"#))
+        #expect(list.hasSuffix(#"\"count\":1000}}"}"#) && list.contains(#"\"u7\":{}"#))
+        _ = members.arrive(PresenceMember(id: "u7", info: []), settledAt: 0)
+        #expect(members.isListWritten, "the same once more")
+        #expect(list.contains(#"\"u999\":["#))
         members.remove("u999")
         #expect(!members.isListWritten)
         _ = members.arrive(PresenceMember(id: "v", info: []), settledAt: 0)
@@ -356,6 +429,55 @@ import Testing
             #expect(late.heard.count == 1 && late.heard[0].contains("subscription_succeeded"))
             #expect(world.users("presence-x") == (isIn ? ["a", "c", "d"] : ["a", "d"]))
         }
+    }
+
+    /// A longer word of a member's needs room as a newcomer does, and never throws the member itself out.
+    @Test func aLongerWordIsBoundedToo() throws {
+        func info(_ count: Int) -> String { #"{"n":"\#(String(repeating: "x", count: count))"}"# }
+        let size = MemberList.size("a", info: Array(info(100).utf8))
+        for more in [10, 11] {
+            var limits = HomeLimits()
+            limits.membersBytesMax = 2 * size + 10
+            let world = ChannelWorld(loops: 1, limits: limits)
+            let (a, b, longer) = (world.connect(0), world.connect(0), world.connect(0))
+            for (user, wire) in [("a", a), ("b", b)] {
+                try world.subscribe("presence-x", user: user, info: info(100), wire)
+            }
+            a.heard = []
+            try world.subscribe("presence-x", user: "b", info: info(100 + more), longer)
+            #expect(longer.heard.count == 1 && longer.heard[0].contains("succeeded") == (more == 10))
+            #expect(longer.heard[0].contains(#"\"status\":403"#) == (more == 11))
+            #expect(world.users("presence-x") == ["a", "b"] && a.heard.isEmpty)
+            #expect(world.facts("presence-x").subscriptionCount == (more == 10 ? 3 : 2))
+            // A shorter one makes room for others.
+            let shorter = world.connect(0)
+            try world.subscribe("presence-x", user: "b", info: info(0), shorter)
+            let room = 2 * size + 10 - size - MemberList.size("b", info: Array(info(0).utf8))
+            let exact = 100 + room - size
+            for (extra, isIn) in [(1, false), (0, true)] {
+                let late = world.connect(0)
+                try world.subscribe("presence-x", user: "c", info: info(exact + extra), late)
+                #expect(late.heard[0].contains("succeeded") == isIn)
+            }
+        }
+        // Who has left gives way to it, but not the member itself, who has left first and is back.
+        var limits = HomeLimits()
+        limits.membersBytesMax = 3 * size
+        let world = ChannelWorld(loops: 1, limits: limits)
+        let wires = ["a", "b", "c"].map { ($0, world.connect(0)) }
+        for (user, wire) in wires { try world.subscribe("presence-x", user: user, info: info(100), wire) }
+        world.disconnect(wires[0].1)
+        world.disconnect(wires[1].1)
+        wires[2].1.heard = []
+        let back = world.connect(0)
+        try world.subscribe("presence-x", user: "a", info: info(101), back)
+        #expect(back.heard.count == 1 && back.heard[0].contains("succeeded"))
+        #expect(wires[2].1.heard == [removed("presence-x", "b")] && world.users("presence-x") == ["a", "c"])
+        world.advance(.seconds(3))
+        #expect(wires[2].1.heard.count == 1 && world.users("presence-x") == ["a", "c"])
+        for wire in [wires[2].1, back] { world.disconnect(wire) }
+        world.advance(.seconds(3))
+        #expect(world.channelCount == 0 && world.nextDue == nil)
     }
 
     /// Nobody is thrown out for a newcomer who is refused nevertheless.

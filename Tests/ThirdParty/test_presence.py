@@ -231,15 +231,6 @@ def test_a_second_subscribe_is_answered_with_the_members_of_now(plain, channel):
         bob.wait_for_event("pusher_internal:member_removed", channel)
 
 
-def test_the_first_info_stands_until_the_user_is_gone(plain, channel):
-    with members(plain, 3) as (first, second, third):
-        first.join(channel, "ada", {"from": "phone"})
-        assert second.join(channel, "ada", {"from": "web"}).data["presence"]["hash"] == {"ada": {"from": "phone"}}
-        first.unsubscribe(channel)
-        first.answered()
-        assert third.join(channel, "bob").data["presence"]["hash"]["ada"] == {"from": "phone"}
-
-
 def test_members_without_info(plain, channel):
     """An object in every place where one belongs."""
     with members(plain, 2) as (ada, bob):
@@ -354,3 +345,30 @@ def test_apps_do_not_see_each_others_members():
         assert not added(ada, "presence-room")
         assert one.backend(hub).users_info("presence-room")["users"] == [{"id": "ada"}]
         assert two.backend(hub).users_info("presence-room")["users"] == [{"id": "bob"}]
+
+
+@pytest.mark.parametrize("leaves", ["unsubscribes", "drops", "stays"])
+def test_the_newest_user_info_stands(channel, leaves):
+    """A member comes back under another name: itself and all who join later are told that one, once and for ever."""
+    with PlainHub(presence_leaveGrace="60s") as plain, contextlib.ExitStack() as stack:
+        watcher, old, new, late = (stack.enter_context(Member(plain)) for _ in range(4))
+        watcher.join(channel, "w", {})
+        assert old.join(channel, "u", {"name": "before"}).data["presence"]["hash"]["u"] == {"name": "before"}
+        watcher.wait_for_event("pusher_internal:member_added", channel)
+        if leaves == "drops":
+            old.drop()
+        elif leaves == "unsubscribes":
+            old.unsubscribe(channel)
+            watcher.wait_for_event("pusher_internal:member_removed", channel)
+        assert new.join(channel, "u", {"name": "after"}).data["presence"]["hash"] == {"w": {}, "u": {"name": "after"}}
+        assert late.join(channel, "l").data["presence"]["hash"]["u"] == {"name": "after"}
+        if leaves == "stays":
+            # The older one alone is left, and what the newest said stays.
+            new.unsubscribe(channel)
+            new.answered()
+            later = stack.enter_context(Member(plain))
+            assert later.join(channel, "m").data["presence"]["hash"]["u"] == {"name": "after"}
+        watcher.caught_up(channel)
+        names = [data["user_info"].get("name") for data in added(watcher, channel) if data["user_id"] == "u"]
+        assert names == (["before", "after"] if leaves == "unsubscribes" else ["before"])
+        assert len(removed(watcher, channel)) == (1 if leaves == "unsubscribes" else 0)
