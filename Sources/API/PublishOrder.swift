@@ -69,3 +69,15 @@ extension ChannelName {
         }
     }
 }
+
+extension PublishError {
+    /// The app's limit that what it wants published is beyond; nil where it is wrong for another reason.
+    var limit: AppLimit? {
+        switch reason {
+        case .largeData: .eventBytes
+        case .manyChannels: .channelsPerPublish
+        case .manyEvents: .batchEvents
+        default: nil
+        }
+    }
+}

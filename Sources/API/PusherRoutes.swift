@@ -58,27 +58,32 @@ package final class PusherRoutes: Sendable {
         guard let route = path.route else {
             return .problem(.notFound, "Pusher's HTTP API has no such call.")
         }
-        let later: Answer = { [metrics] response in
-            metrics.answered(route, response.status.code)
-            answer(response)
-        }
+        var caller: App?
         let response: HTTPResponse?
         do throws(CallProblem) {
-            response = try self.response(to: request, path, route, channels, later)
+            guard request.method == (route.isPost ? .post : .get) else { throw .otherMethod(isPost: route.isPost) }
+            let app = try self.app(of: request, path, channels)
+            caller = app
+            response = try self.response(to: request, path, route, of: app, channels) { [metrics] response in
+                metrics.answered(route, response.status.code)
+                app.counts.answered(response.status.code)
+                answer(response)
+            }
         } catch {
             if let refusal = error.refusal { metrics.refused(refusal) }
             response = error.response
         }
-        if let response { metrics.answered(route, response.status.code) }
+        if let response {
+            metrics.answered(route, response.status.code)
+            caller?.counts.answered(response.status.code)
+        }
         return response
     }
 
     private func response(
-        to request: HTTPRequest, _ path: PusherPath, _ route: PusherPath.Route, _ channels: any ChannelDirectory,
-        _ answer: @escaping Answer
+        to request: HTTPRequest, _ path: PusherPath, _ route: PusherPath.Route, of app: App,
+        _ channels: any ChannelDirectory, _ answer: @escaping Answer
     ) throws(CallProblem) -> HTTPResponse? {
-        guard request.method == (route.isPost ? .post : .get) else { throw .otherMethod(isPost: route.isPost) }
-        let app = try self.app(of: request, path, channels)
         guard app.features.isEnabled else { throw .disabled }
         let seconds = now().microseconds / 1_000_000
         let call = try verified(request, by: app, isPost: route.isPost, seconds)
@@ -236,10 +241,15 @@ package final class PusherRoutes: Sendable {
         let order: PublishOrder
         switch read {
         case .success(let wanted): order = wanted
-        case .failure(let error): throw CallProblem(error)
+        case .failure(let error):
+            if let limit = error.limit { app.counts.refused(limit) }
+            throw CallProblem(error)
         }
         if channels.isOverloaded(by: app) { throw .overloaded }
-        if let wait = rates.take(order.events.count, of: app, at: .read()) { throw .tooFast(wait) }
+        if let wait = rates.take(order.events.count, of: app, at: .read()) {
+            app.counts.refused(.publishesPerSecond)
+            throw .tooFast(wait)
+        }
         let publications = order.publications
         metrics.published.add(publications.count)
         let facts = channels.publish(publications, of: app) { answer(order.answer($0)) }

@@ -16,10 +16,12 @@ package final class App: Sendable {
     package let ownsDatabase: Bool
     package let features: AppFeatures
     package let limits: AppLimits
+    /// What is counted of the app. `AppTable` sees to it that the value which takes this one's place has the same.
+    package let counts: AppCounts
 
     package init(
         id: String, credentials: AppCredentials, index: Int, ownsDatabase: Bool,
-        features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits()
+        features: AppFeatures = AppFeatures(), limits: AppLimits = AppLimits(), counts: AppCounts = AppCounts()
     ) {
         self.id = id
         self.credentials = credentials
@@ -27,6 +29,14 @@ package final class App: Sendable {
         self.ownsDatabase = ownsDatabase
         self.features = features
         self.limits = limits
+        self.counts = counts
+    }
+
+    /// The same app, counted there.
+    func counted(in counts: AppCounts) -> App {
+        App(
+            id: id, credentials: credentials, index: index, ownsDatabase: ownsDatabase, features: features,
+            limits: limits, counts: counts)
     }
 }
 
@@ -52,6 +62,8 @@ package struct AppFeatures: Sendable, Equatable {
 package struct AppLimits: Sendable, Equatable {
     /// Connections; above it one is closed with 4004. Nil: the hub's own bound alone.
     package var connectionsMax: Int?
+    /// Ordinary channels; a subscribe that would make one more is refused. Nil: the hub's own bound alone.
+    package var channelsMax: Int?
     /// Bytes of the `data` of one published event, or one client event.
     package var eventBytesMax = 10_240
     /// Channels that one publish may name.

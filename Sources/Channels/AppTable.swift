@@ -29,6 +29,8 @@ package final class AppTable: Sendable {
     package let version: Int
     /// Of all apps that this hub ever served.
     private let indices: [String: Int]
+    /// What is counted of each of them, by index.
+    private let counts: [Int: AppCounts]
     private let byID: [String: App]
     private let byKey: [String: App]
     private let byIndex: [App?]
@@ -38,10 +40,14 @@ package final class AppTable: Sendable {
 
     /// The apps that a hub begins with. Their indices may be any, each a small number of its own.
     package convenience init(_ apps: [App]) throws(AppTableError) {
-        try self.init(apps, version: 0, indices: [:])
+        try self.init(apps, version: 0, indices: [:], counts: [:])
     }
 
-    private init(_ apps: [App], version: Int, indices known: [String: Int]) throws(AppTableError) {
+    private init(
+        _ given: [App], version: Int, indices known: [String: Int], counts counted: [Int: AppCounts]
+    ) throws(AppTableError) {
+        let apps = given.map { app in counted[app.index].map { app.counted(in: $0) } ?? app }
+        counts = counted.merging(apps.map { ($0.index, $0.counts) }) { old, _ in old }
         var indices = known
         var taken = Set(known.values)
         var byID: [String: App] = [:]
@@ -71,7 +77,7 @@ package final class AppTable: Sendable {
 
     /// The table that takes this one's place.
     package func replaced(by apps: [App]) throws(AppTableError) -> AppTable {
-        let table = try AppTable(apps, version: version + 1, indices: indices)
+        let table = try AppTable(apps, version: version + 1, indices: indices, counts: counts)
         let owner = self.apps.first { $0.ownsDatabase }?.id
         guard table.apps.first(where: { $0.ownsDatabase })?.id == owner else { throw .databaseChanged }
         return table

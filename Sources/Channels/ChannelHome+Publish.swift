@@ -11,8 +11,17 @@ extension ChannelHome {
         let app = known(app)
         let key = ChannelKey(app.index, publication.channel)
         metrics.published.add()
+        app.counts.published.add()
         let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
-        guard let channel = isKept ? channel(key) : channels[key] else { return facts(of: key, now: now) }
+        let known: HomeChannel?
+        do throws(SubscriptionRefusal) {
+            known = isKept ? try channel(key, of: app, subscriptions: nil) : channels[key]
+        } catch {
+            // Nobody is in it, and there is no room to keep the event.
+            known = nil
+            app.counts.refused(.channels)
+        }
+        guard let channel = known else { return facts(of: key, now: now) }
         guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
         let frame = ServerEvent.publishedFrame(publication)
         broadcast(frame, channel, except: publication.except.map { .socket($0) }, isEvent: true, &effects)

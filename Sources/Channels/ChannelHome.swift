@@ -107,12 +107,19 @@ package struct ChannelHome {
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: UInt64, _ effects: inout Effects) {
         let app = known(entry.app)
-        let channel = channel(entry.key)
+        let channel: HomeChannel
+        do throws(SubscriptionRefusal) {
+            channel = try self.channel(entry.key, of: app, subscriptions: entry.subscriptionCount)
+        } catch {
+            app.counts.refused(.channels)
+            return effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, error)))
+        }
         if entry.isRepeated {
             effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
             return
         }
         if let member = entry.member, !makesRoom(for: member, channel, app, &effects) {
+            app.counts.refused(.presenceMembers)
             effects.append(
                 .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
             return removeIfUnused(channel)
@@ -299,15 +306,25 @@ package struct ChannelHome {
         return app
     }
 
-    mutating func channel(_ key: ChannelKey) -> HomeChannel {
+    /// The channel, made where it is not held.
+    ///
+    /// - Parameter subscriptions: how many channels the connection is in that asks; nil: the app's backend does.
+    /// - Throws: why it is not to be made.
+    mutating func channel(
+        _ key: ChannelKey, of app: App, subscriptions: Int?
+    ) throws(SubscriptionRefusal) -> HomeChannel {
         if let channel = channels[key] { return channel }
+        try metrics.channels.enter(
+            app, subscriptions: subscriptions, most: limits.channelsMax, few: limits.fewChannels)
         let channel = HomeChannel(key, loops: loops)
         channels[key] = channel
         return channel
     }
 
     mutating func removeIfUnused(_ channel: HomeChannel) {
-        guard channel.isUnused else { return }
+        // A departure that is ended early may have been the one that was entered just now.
+        guard channel.isUnused, channels[channel.key] === channel, let app = app(of: channel) else { return }
         channels[channel.key] = nil
+        metrics.channels.leave(app)
     }
 }

@@ -39,10 +39,12 @@ package struct ChannelEntry: Sendable {
     package let member: PresenceMember?
     /// It is in already, and only wants to be told so again.
     package let isRepeated: Bool
+    /// How many other channels it is in, or has asked for.
+    package let subscriptionCount: Int
 
     package init(
         app: App, key: ChannelKey, session: SessionID, serial: UInt32, member: PresenceMember? = nil,
-        isRepeated: Bool = false
+        isRepeated: Bool = false, subscriptionCount: Int = 0
     ) {
         self.app = app
         self.key = key
@@ -50,6 +52,7 @@ package struct ChannelEntry: Sendable {
         self.serial = serial
         self.member = member
         self.isRepeated = isRepeated
+        self.subscriptionCount = subscriptionCount
     }
 }
 

@@ -28,6 +28,8 @@ package final class EngineMetrics: MetricSource {
     /// Events that were published to ordinary channels by apps' backends, and by clients.
     let published = Counter()
     let clientEvents = Counter()
+    /// The ordinary channels that all homes hold.
+    package let channels = ChannelCensus()
     let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
 
     /// - Parameter authFailures: the hub's, whose reasons include those named here.
@@ -52,8 +54,9 @@ package final class EngineMetrics: MetricSource {
         refusedClientEvents["overload"].add()
     }
 
-    /// A session has come into a channel, or left one.
-    func subscriptions(_ change: Int, _ channel: Channel) {
+    /// A session of the app has come into a channel, or left one.
+    func subscriptions(_ change: Int, _ channel: Channel, of app: App) {
+        app.counts.subscriptions.add(change)
         switch channel.label {
         case .user, .privateUser: streams.add(change)
         case .plain(let name):
@@ -74,6 +77,10 @@ package final class EngineMetrics: MetricSource {
             ].map {
                 ([.init("kind", $0)], Double($1.level))
             })
+        exposition.gauge(
+            "channels",
+            "Ordinary channels that the hub holds: somebody is in, or something of them is kept or to be told.",
+            Double(channels.count))
         exposition.gauge(
             "presence_members", "Users in presence channels, each once in a channel.", Double(members.level))
         exposition.gauge(

@@ -1,6 +1,11 @@
 /// The bounds and times of one home of ordinary channels. A hub has a home for each loop, which share what is for all
 /// channels. Each is tested at the bound and one past it.
 package struct HomeLimits: Sendable, Equatable {
+    /// Ordinary channels of all homes together, which share it evenly among apps and connections (`ChannelCensus`); a
+    /// subscribe that would make one more is refused, and nothing is kept of a cache channel that would be one more.
+    package var channelsMax = 200_000
+    /// Channels of one connection that are not too many as long as there is room at all: more than most clients are in.
+    package var fewChannels = 20
     /// How long a user whose last connection broke is still a member, and online to who watches. Pusher's figure.
     package var leaveGrace = Duration.seconds(3)
     /// How long after the last connection's end the app's backend is told that a user or everybody has left, and is not back.

@@ -52,7 +52,10 @@ extension Hub {
         } else {
             throw .noMember
         }
-        guard member.info.count <= session.app.limits.presenceMemberBytesMax else { throw .memberTooLarge }
+        guard member.info.count <= session.app.limits.presenceMemberBytesMax else {
+            session.app.counts.refused(.presenceMemberBytes)
+            throw .memberTooLarge
+        }
         return member
     }
 
@@ -67,12 +70,13 @@ extension Hub {
         if let member {
             session.madeDetail().enter(channel, as: member.id)
         }
-        metrics.subscriptions(1, channel)
+        metrics.subscriptions(1, channel, of: session.app)
         effects.append(
             .request(
                 .enter(
                     ChannelEntry(
-                        app: session.app, key: key, session: session.id, serial: session.lastSerial, member: member))))
+                        app: session.app, key: key, session: session.id, serial: session.lastSerial, member: member,
+                        subscriptionCount: session.subscriptionCount - 1))))
     }
 
     /// A subscribe to a channel that the session is in: it is answered again, of a presence channel with who is there, of a
@@ -164,15 +168,18 @@ extension Hub {
             let detail = session.madeDetail()
             guard detail.clientEvents.take(at: now(), perSecond: perSecond) else {
                 metrics.refusedClientEvents["rate"].add()
+                app.counts.refused(.clientEventsPerSecond)
                 return effects.append(.send(ServerEvent.errorFrame(.rateLimited)))
             }
         }
         data.withUnsafeBytes { text in
             guard ClientEventData.count(text) <= app.limits.eventBytesMax else {
+                app.counts.refused(.eventBytes)
                 return complain("The data of a client event is longer than this app allows", "size", &effects)
             }
             let userID = session.detail?.userID(in: session.subscriptions[place].channel)
             metrics.clientEvents.add()
+            app.counts.clientEvents.add()
             var webhook: WebhookEvent?
             if app.features.webhooks.contains(.clientEvents) {
                 webhook = .clientEvent(

@@ -43,7 +43,10 @@ extension Hub {
             unwatch(detail, &requests)
             watch(ids, session, detail, &requests, &effects)
         }
-        if data.watchlist?.isCut == true { effects.append(.send(ServerEvent.errorFrame(.watchlistLimited))) }
+        if data.watchlist?.isCut == true {
+            session.app.counts.refused(.watchlist)
+            effects.append(.send(ServerEvent.errorFrame(.watchlistLimited)))
+        }
         if data.watchlist?.hasOthers == true {
             complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
         }

@@ -201,7 +201,7 @@ package final class Hub {
     func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         channel.joining += 1
         session.subscribe(to: channel)
-        metrics.subscriptions(1, channel)
+        metrics.subscriptions(1, channel, of: session.app)
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
@@ -231,7 +231,7 @@ package final class Hub {
     /// - Parameter mayReturn: as of `closed`.
     func leave(_ subscription: Subscription, of session: Session, mayReturn: Bool, _ effects: inout Effects) {
         let channel = subscription.channel
-        metrics.subscriptions(-1, channel)
+        metrics.subscriptions(-1, channel, of: session.app)
         var isAwaitingHome = false
         switch subscription.standing {
         case .joining:

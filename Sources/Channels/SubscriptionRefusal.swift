@@ -8,11 +8,18 @@ package struct SubscriptionRefusal: Error {
     let ending: SharedBytes
     /// What it counts as among the credentials found bad; nil for one that is about something else.
     let authFailure: String?
+    /// Whose bound on channels was reached; nil where none was.
+    package let bound: Bound?
+
+    package enum Bound: Sendable { case hub, app }
 
     /// `status`: an HTTP status, as Pusher's clients expect.
-    private init(_ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil) {
+    private init(
+        _ type: StaticString, _ status: Int, _ message: StaticString, authFailure: String? = nil, bound: Bound? = nil
+    ) {
         ending = ServerEvent.subscriptionErrorEnding(type: type, error: message, status: status)
         self.authFailure = authFailure
+        self.bound = bound
     }
 
     package static let badSignature = SubscriptionRefusal(
@@ -33,6 +40,14 @@ package struct SubscriptionRefusal: Error {
         "This is no channel name: names have 1 to 200 letters, digits and _-=@,.;")
     package static let tooManyChannels = SubscriptionRefusal(
         "LimitReached", 403, "This connection has as many channels as it may have")
+    package static let channelsFull = SubscriptionRefusal(
+        "LimitReached", 503,
+        "This hub has no room for another channel of this connection now: channels that exist can be joined. Try again later",
+        bound: .hub)
+    package static let appChannelsFull = SubscriptionRefusal(
+        "LimitReached", 503,
+        "This app has no room for another channel of this connection now: channels that exist can be joined. Try again later",
+        bound: .app)
     package static let tooManyParked = SubscriptionRefusal(
         "LimitReached", 403, "Too many channels wait for this connection to sign in")
     package static let badChannelData = SubscriptionRefusal(

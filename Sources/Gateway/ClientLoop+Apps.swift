@@ -9,10 +9,10 @@ extension ClientLoop {
     private static let closedPerTurn = 128
 
     /// Other apps are served from here on: new connections at once, open ones in turns.
-    func serve(_ apps: ServedApps) {
-        guard apps.table.version > self.apps.table.version else { return }
+    func serve(_ apps: AppTable) {
+        guard apps.version > self.apps.version else { return }
         self.apps = apps
-        for app in apps.table.apps { channelHome.replace(app) }
+        for app in apps.apps { channelHome.replace(app) }
         let isUnderWay = nextReplaced != nil
         nextReplaced = 0
         if !isUnderWay { replaceApps() }
@@ -25,8 +25,8 @@ extension ClientLoop {
         var closed = 0
         while slot < end, closed < Self.closedPerTurn {
             if let session = hub.session(inSlot: slot), let connection = connection(session.id) {
-                let app = apps.table.app(index: session.app.index)
-                let keyIsServed = app == nil && apps.table.app(key: session.app.credentials.key) != nil
+                let app = apps.app(index: session.app.index)
+                let keyIsServed = app == nil && apps.app(key: session.app.credentials.key) != nil
                 engage(connection) { $0.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &$1) }
                 if !connection.isEstablished { closed += 1 }
             }
@@ -39,11 +39,13 @@ extension ClientLoop {
     /// Why a connection of the app is not let in; nil where it is, and is counted then.
     func refusal(of app: App) -> ErrorCode? {
         guard app.features.isEnabled else { return .appDisabled }
-        return apps.connections[app.index].enter(most: app.limits.connectionsMax) ? nil : .overQuota
+        guard app.counts.connections.enter(most: app.limits.connectionsMax) == nil else { return nil }
+        app.counts.refused(.connections)
+        return .overQuota
     }
 
     /// A connection that was counted has ended.
     func left(_ app: App) {
-        apps.connections[app.index].leave()
+        app.counts.connections.leave()
     }
 }

@@ -108,6 +108,9 @@ extension ClientLoop {
             }
         case .refused(let id, let serial, let refusal):
             if let connection = connection(id), let session = connection.session {
+                if let bound = refusal.bound {
+                    metrics.reached(bound == .app ? .appChannels : .channels, connection.address)
+                }
                 return engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
             }
         }
@@ -129,6 +132,7 @@ extension ClientLoop {
         }
         metrics.fanout.record(UInt64(subscribers.count))
         metrics.channelDeliveries.add(subscribers.count)
+        apps.app(index: key.app)?.counts.deliveries.add(subscribers.count)
     }
 
     /// Which of these it is; nil where it is none of them.

@@ -6,9 +6,9 @@ import Sync
 /// What routes ask of the hub's channels: each home answers for its own, and of users' streams every loop for its
 /// subscribers.
 extension ClientLoop: ChannelDirectory {
-    func app(id: String) -> App? { apps.table.app(id: id) }
+    func app(id: String) -> App? { apps.app(id: id) }
 
-    func app(key: String) -> App? { apps.table.app(key: key) }
+    func app(key: String) -> App? { apps.app(key: key) }
 
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void

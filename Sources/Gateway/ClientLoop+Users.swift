@@ -83,7 +83,7 @@ extension ClientLoop {
     /// Closes this loop's connections of the user, and those that turn out to be.
     func terminate(_ user: UserKey) {
         // Tokens are of that app's users alone, and other apps' terminations are not kept in mind beside them.
-        if apps.table.app(index: user.app)?.ownsDatabase == true { verifications.terminate(user) }
+        if apps.app(index: user.app)?.ownsDatabase == true { verifications.terminate(user) }
         for id in hub.sessions(of: user) { connection(id)?.cutOff(.terminated) }
     }
 

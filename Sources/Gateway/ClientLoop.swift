@@ -60,7 +60,7 @@ final class ClientLoop {
     private(set) var userAlarm: Alarm?
     /// Whether a turn of what is due has been posted.
     var awaitsUserTurn = false
-    var apps: ServedApps
+    var apps: AppTable
     /// The slot of the next connection that has still to learn of new apps; nil where all have.
     var nextReplaced: Int?
     var verifications = Verifications()

@@ -292,7 +292,7 @@ extension Connection {
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
-        guard let app = owner.apps.table.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
+        guard let app = owner.apps.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
         if let complaint { return refuse(complaint, after: response.finish()) }
         guard let token = request.bearerToken, app.ownsDatabase else {
             if let code = owner.refusal(of: app) { return refuse(code, after: response.finish()) }
@@ -318,7 +318,7 @@ extension Connection {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false)
             }
             // Others may be served since the upgrade was read.
-            let app = owner.apps.table.app(index: upgrade.app.index)
+            let app = owner.apps.app(index: upgrade.app.index)
             guard let app else { return refuse(.unknownApp, after: upgrade.response) }
             if let code = code ?? owner.refusal(of: app) { return refuse(code, after: upgrade.response) }
             queue(upgrade.response)

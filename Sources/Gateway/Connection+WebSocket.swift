@@ -143,6 +143,7 @@ extension Connection {
         }
         guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
+        session.app.counts.messages.add()
         if let event = CommonEvent(text) {
             var isDone = false
             owner.engage(self) { isDone = $0.received(event, from: session, &$1) }

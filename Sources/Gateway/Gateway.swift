@@ -25,7 +25,7 @@ final class HubContext: Sendable {
     let mailboxes: [Mailbox<LoopMessage>]
     let census: ConnectionCensus
     /// The apps that every loop begins with.
-    let firstApps: ServedApps
+    let firstApps: AppTable
     /// The feed's outputs that the loops have before them: the feed waits while they are many.
     var backlog: EventBacklog { metrics.backlog }
     let metrics: GatewayMetrics
@@ -39,7 +39,7 @@ final class HubContext: Sendable {
     let webhooks: (any WebhookSink)?
 
     init(
-        _ configuration: GatewayConfiguration, apps: ServedApps, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
+        _ configuration: GatewayConfiguration, apps: AppTable, mailboxes: [Mailbox<LoopMessage>], feed: Feed?,
         store: Store?, verifier: TokenVerifier, routes: any HTTPRoutes, webhooks: (any WebhookSink)?,
         metrics: GatewayMetrics
     ) {
@@ -82,7 +82,7 @@ package final class Gateway: Sendable {
     private let threads: [LoopThread]
     let context: HubContext
     /// As the loops are told of them.
-    private let served: Locked<ServedApps>
+    private let served: Locked<AppTable>
     private let feedWatch: FeedWatch
     private let feed: Feed?
     private let store: Store?
@@ -100,8 +100,9 @@ package final class Gateway: Sendable {
         webhooks: (any WebhookSink)? = nil, metrics: GatewayMetrics = GatewayMetrics(),
         startFeed: ((FeedSink) throws -> Feed)?, startStore: ((@escaping @Sendable () -> Void) throws -> Store)?
     ) throws {
-        let apps = ServedApps(try AppTable(configuration.apps))
+        let apps = try AppTable(configuration.apps)
         served = Locked(apps)
+        metrics.serves(apps)
         precondition((1...LoopSet.loopsMax).contains(configuration.loops), "1 to 64 loops")
         if let tls = configuration.tls { metrics.tls.serves(tls) }
         let sockets = try configuration.listeners.map {
@@ -174,7 +175,7 @@ package final class Gateway: Sendable {
     package var pullModeEntryCount: Int { Int(clamping: context.metrics.pullModeEntries.count) }
 
     /// The apps that are served.
-    package var apps: AppTable { served.withLock { $0.table } }
+    package var apps: AppTable { served.withLock { $0 } }
 
     /// Serves these apps from here on, in place of those before. Connections of an app that is among them stay, and are
     /// of its new value; those of one that is not are closed with 4001, those of one that is disabled with 4003. Any thread.
@@ -184,7 +185,9 @@ package final class Gateway: Sendable {
     package func replaceApps(_ apps: [App]) throws(AppTableError) {
         let result = served.withLock { served in
             Result { () throws(AppTableError) in
-                served = served.replaced(by: try served.table.replaced(by: apps))
+                served = try served.replaced(by: apps)
+                // Under the lock: of two tables the later one counts.
+                context.metrics.serves(served)
                 return served
             }
         }

@@ -48,6 +48,8 @@ package final class GatewayMetrics: MetricSource {
     private let notes = LimitNotes()
     /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
     let pullModeEntries = Counter()
+    /// The apps that are served.
+    private let apps = Locked<[App]>([])
     /// The feed's outputs that the loops have before them.
     let backlog = EventBacklog()
     /// Ordinary channels' events that the loops have before them.
@@ -57,6 +59,12 @@ package final class GatewayMetrics: MetricSource {
     package init(engine: EngineMetrics = EngineMetrics()) {
         self.engine = engine
         done = responses["200"]
+    }
+
+    /// These apps are served from here on.
+    func serves(_ table: AppTable) {
+        engine.channels.serves(table.apps.count)
+        apps.withLock { $0 = table.apps }
     }
 
     /// A WebSocket ends with that code, ours or the peer's.
@@ -148,6 +156,7 @@ package final class GatewayMetrics: MetricSource {
         tls.append(to: &exposition)
         compression.append(to: &exposition)
         engine.append(to: &exposition)
+        AppCounts.append(apps.withLock { $0 }, to: &exposition)
     }
 }
 

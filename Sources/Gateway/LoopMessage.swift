@@ -50,7 +50,7 @@ enum LoopMessage: Sendable {
     /// From the loop itself: more identities are to be looked at.
     case identitiesDue
     /// From outside: these apps are served from here on.
-    case serve(ServedApps)
+    case serve(AppTable)
     /// From the loop itself: more connections have still to learn of that.
     case replaceApps
     /// From the verifier: a token was found good or bad.

@@ -14,6 +14,9 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case messageFragments = "limits.messageFragments"
     case messages = "limits.messagesPerSecond"
     case controlFrames = "limits.controlFramesPerSecond"
+    /// Subscribes that would have made one more channel than the hub, or the app, has room for.
+    case channels = "limits.channels"
+    case appChannels = "apps[].limits.channels"
     /// New keys asked for over TLS.
     case keyUpdates
     /// Requests sent ahead of their answers: they wait, and the connection stays.

@@ -51,7 +51,7 @@ package final class CounterTable: Sendable {
 
     /// Every counter, for a series that begins with its first count is no increase to Prometheus; of `other` those that
     /// have counted.
-    var series: [(value: String, other: String?, count: UInt64)] {
+    package var series: [(value: String, other: String?, count: UInt64)] {
         var series: [(value: String, other: String?, count: UInt64)] = []
         for (row, value) in first.values.enumerated() {
             guard let second else {

@@ -94,8 +94,8 @@ struct ApplicationSettingsTests {
             (#""authorizationTimeout": true"#, ["\"authorizationTimeout\" must be a time"]),
             (#""limits": []"#, ["application \"7\", limits must be a JSON object"]),
             (
-                #""limits": {"channels": 1}"#,
-                ["application \"7\", limits, \"channels\", must be one of the members connections, eventBytes"]
+                #""limits": {"channel": 1}"#,
+                ["application \"7\", limits, \"channel\", must be one of the members connections, channels, eventBytes"]
             ),
             (#""limits": {"connections": 0}"#, ["limits, \"connections\" must be a whole number from 1 to 10000000"]),
             (#""limits": {"connections": true}"#, ["\"connections\" must be a whole number"]),

@@ -37,11 +37,11 @@ final class ChannelWorld {
         var mailbox: [Message] = []
         var nextMessage = 0
 
-        init(loops: Int, limits: HomeLimits, now: @escaping () -> UInt64) {
+        init(loops: Int, limits: HomeLimits, metrics: EngineMetrics, now: @escaping () -> UInt64) {
             var all = ChannelLimits()
             all.homes = limits
-            hub = Hub(limits: all, now: { UnixTime(microseconds: Int64(now() / 1_000)) })
-            home = ChannelHome(loops: loops, limits: limits)
+            hub = Hub(limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now() / 1_000)) })
+            home = ChannelHome(loops: loops, limits: limits, metrics: metrics)
         }
     }
 
@@ -50,6 +50,8 @@ final class ChannelWorld {
     }
 
     let app: App
+    /// Of all loops.
+    let metrics = EngineMetrics()
     private let loops: [Loop]
     private let clock = Clock()
     private var wires: [SessionID: Wire] = [:]
@@ -77,8 +79,8 @@ final class ChannelWorld {
         app = App(
             id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 3, ownsDatabase: false,
             features: features, limits: appLimits)
-        let clock = clock
-        loops = (0..<count).map { _ in Loop(loops: count, limits: limits, now: { clock.now }) }
+        let (clock, metrics) = (clock, metrics)
+        loops = (0..<count).map { _ in Loop(loops: count, limits: limits, metrics: metrics, now: { clock.now }) }
     }
 
     // MARK: What is where
@@ -112,6 +114,8 @@ final class ChannelWorld {
 
     /// Channels that anything is known of: at homes, and on loops.
     var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channelCount(of: app) } }
+    /// Those that homes hold.
+    var heldCount: Int { loops.reduce(0) { $0 + $1.home.channelCount } }
     var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
     var nextDue: UInt64? { loops.compactMap(\.home.nextDue).min() }
     var now: UInt64 { clock.now }

@@ -168,7 +168,7 @@ import WebSocket
         case .dropped: connection.drop()
         case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
         case .appRemoved:
-            hub.clients[0].serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
+            hub.clients[0].serve(try hub.context.firstApps.replaced(by: []))
         case .holdsTooMuch: connection.dropUnfinished()
         }
         try hub.turn { connection.phase == .gone }

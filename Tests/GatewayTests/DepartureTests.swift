@@ -50,7 +50,7 @@ import Testing
             #expect(hub.facts(channel).subscriptionCount == 1)
             #expect(hub.census.total == 1)
             #expect(hub.metrics.connections.level == 1)
-            #expect(hub.context.firstApps.connections[0].count == 1)
+            #expect(hub.app.counts.connections.count == 1)
             #expect(newcomer.closeCode == nil)
         }
     }
@@ -195,7 +195,7 @@ import Testing
         case .activityEnded: marked.deadlineReached()
         case .tooSlow: marked.slow()
         case .appRemoved:
-            clients.serve(hub.context.firstApps.replaced(by: try hub.context.firstApps.table.replaced(by: [])))
+            clients.serve(try hub.context.firstApps.replaced(by: []))
         case .hubEnds: hub.context.mailboxes[0].post(.shutdown)
         }
         #expect(marked.output.isEmpty, "no close frame")
@@ -205,7 +205,7 @@ import Testing
         #expect(hub.census.total == 0)
         #expect(hub.metrics.connections.level == 0)
         #expect(hub.metrics.webSockets.level == 0)
-        #expect(hub.context.firstApps.connections[0].count == 0)
+        #expect(hub.app.counts.connections.count == 0)
         #expect(hub.metrics.text.contains(#"disconnects_total{code="1006"} 1"#))
         #expect(hub.facts("presence-room").subscriptionCount == 0)
         if event == .hubEnds { try hub.turn { hub.loops[0].sourceCount == 0 } }

@@ -22,7 +22,7 @@ final class DrivenHub {
     private let usesTLS: Bool
 
     var census: ConnectionCensus { context.census }
-    var app: App { context.firstApps.table.apps[0] }
+    var app: App { context.firstApps.apps[0] }
 
     init(
         loops count: Int = 1, eventsPerWait: Int = EventLoop.eventsPerWait, features: AppFeatures = AppFeatures(),
@@ -43,7 +43,7 @@ final class DrivenHub {
         let verifier = try await TokenVerifier(
             policy: policy, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let context = HubContext(
-            configuration, apps: ServedApps(try AppTable(configuration.apps)), mailboxes: handles.map { Mailbox($0) },
+            configuration, apps: try AppTable(configuration.apps), mailboxes: handles.map { Mailbox($0) },
             feed: nil, store: nil, verifier: verifier,
             routes: HubRoutes(pusher: PusherRoutes(), users: nil, origins: configuration.origins), webhooks: nil,
             metrics: metrics)

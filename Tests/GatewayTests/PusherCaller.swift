@@ -69,7 +69,7 @@ final class ModelDirectory: ChannelDirectory, Sendable {
         var held: [@Sendable () -> Void] = []
     }
 
-    private let apps: [App]
+    let apps: [App]
     private let state = Locked(State())
 
     init(_ apps: [App]) {

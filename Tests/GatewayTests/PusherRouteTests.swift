@@ -1,4 +1,5 @@
 import Channels
+import Metrics
 import Pusher
 import Reactor
 import Testing
@@ -73,6 +74,49 @@ import Testing
         #expect(refused.status == 413)
         #expect(
             refused.body.contains("The data content of this event exceeds the allowed maximum (10240 bytes)"))
+    }
+
+    /// In hosted Pusher's words and with its status, as pusher-http-php's acceptance suite has it.
+    @Test(arguments: [10, 11]) func aBatchHasTenEventsAndNoMore(_ count: Int) async throws {
+        let backend = try await PusherBackend()
+        let events = (0..<count).map { #"{"channel":"test_channel","name":"my_event","data":"{\"index\":\#($0)}"}"# }
+        let answer = try await backend.ask(
+            backend.caller.post("/batch_events", #"{"batch":[\#(events.joined(separator: ","))]}"#))
+        #expect(answer.status == (count == 10 ? 200 : 400))
+        #expect(answer.body.contains("Batch too large") == (count == 11))
+        #expect(backend.directory.published.count == (count == 10 ? 10 : 0))
+        var exposition = Exposition()
+        AppCounts.append(backend.directory.apps, to: &exposition)
+        let text = String(decoding: exposition.bytes, as: UTF8.self)
+        #expect(
+            text.contains(
+                #"carillon_app_limits_reached_total{app="1",limit="limits.batchEvents"} \#(count - 10)"# + "\n"))
+        let status = count == 10 ? "2xx" : "4xx"
+        #expect(text.contains(#"carillon_app_api_requests_total{app="1",status="\#(status)"} 1"# + "\n"))
+    }
+
+    /// By none of the ways to publish, also not to a user or as one of a batch; nothing of it is published.
+    @Test(arguments: ["pusher:subscription_succeeded", "pusher_internal:member_removed"])
+    func theHubsOwnEventsAreRefused(_ name: String) async throws {
+        let backend = try await PusherBackend()
+        let caller = backend.caller
+        let calls = [
+            caller.publish("news", name), caller.publish("#server-to-user-u", name),
+            caller.call("POST", "/events", [("name", name), ("data", "d"), ("channel", "x")]),
+            caller.call("POST", "/channels/x/events", [("name", name)], body: "{}"),
+            caller.post(
+                "/batch_events",
+                #"{"batch":[{"name":"e","channel":"x","data":""},{"name":"\#(name)","channel":"x","data":""}]}"#),
+        ]
+        for call in calls {
+            let answer = try await backend.ask(call)
+            #expect(answer.status == 400, "\(call)")
+            #expect(
+                answer.body.contains("name begins with pusher: or pusher_internal:, which are for the hub's own events")
+            )
+        }
+        #expect(backend.directory.published.isEmpty)
+        #expect(try await backend.ask(caller.publish("x", "client-e")).status == 200)
     }
 
     /// What Pusher's "HTTP API reference" says of parameters, and what it deprecates.

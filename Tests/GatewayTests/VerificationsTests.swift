@@ -92,19 +92,29 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(15))) struct AppConnectionsTests {
+@Suite(.timeLimit(.minutes(15))) struct BoundedCountTests {
     @Test func soManyAreLetInAndNoMore() {
-        let connections = AppConnections()
-        for _ in 0..<3 { #expect(connections.enter(most: 3)) }
-        #expect(!connections.enter(most: 3))
+        let connections = BoundedCount()
+        for number in 1...3 { #expect(connections.enter(most: 3) == number) }
+        #expect(connections.enter(most: 3) == nil)
         #expect(connections.count == 3)
-        connections.leave()
-        #expect(connections.enter(most: 3))
-        #expect(!connections.enter(most: 3))
+        #expect(connections.leave() == 2)
+        #expect(connections.enter(most: 3) == 3)
+        #expect(connections.enter(most: 3) == nil)
         // A bound that is taken away or lowered drops nobody.
-        #expect(connections.enter(most: nil))
-        #expect(!connections.enter(most: 1))
+        #expect(connections.enter(most: nil) == 4)
+        #expect(connections.enter(most: 1) == nil)
         #expect(connections.count == 4)
-        #expect(!AppConnections().enter(most: 0))
+        #expect(BoundedCount().enter(most: 0) == nil)
+    }
+
+    /// Threads that come in the same moment are no more than the bound.
+    @Test func threadsTogetherAreNoMoreThanTheBound() async {
+        let count = BoundedCount()
+        let entered = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 { group.addTask { (0..<1_000).count { _ in count.enter(most: 2_500) != nil } } }
+            return await group.reduce(0, +)
+        }
+        #expect(entered == 2_500 && count.count == 2_500)
     }
 }

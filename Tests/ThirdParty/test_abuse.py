@@ -13,6 +13,7 @@ import pytest
 
 from doses import add_dose, hears, joined
 from hub import APP_KEY, Hub
+from plain import Application, Member, PlainHub, members
 from test_operations import metrics
 from waiting import eventually
 from wire import PING, TEXT, Wire, frame, text
@@ -242,3 +243,30 @@ def test_out_of_descriptors(user):
             peer.opened()
         rests = metrics(hub)["carillon_accept_pauses_total"] - before
         assert 3 <= rests <= 10 * (time.monotonic() - begun) + 2, "a tenth of a second each: nothing spins"
+
+
+def test_made_up_channels():
+    """Connections that ask for a thousand channels each: the bound holds, others get theirs, and nothing is left of it."""
+    with PlainHub(Application(), limits_channels=2_000, environment={"CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0"}) as hub:
+        with Member(hub) as honest:
+            honest.join("news")
+            with members(hub, 10) as crowd:
+                for place, member in enumerate(crowd):
+                    for number in range(1_000):
+                        member.subscribe(f"made-up-{place}-{number}")
+                answers = 0
+                for member in crowd:
+                    eventually(lambda: len(member.frames) == 1_001, "an answer to each subscribe")
+                    refusals = [frame for frame in member.frames if frame.event == "pusher:subscription_error"]
+                    assert all(frame.data["type"] == "LimitReached" and frame.data["status"] == 503
+                               for frame in refusals)
+                    answers += len(refusals)
+                held = metrics(hub)["carillon_channels"]
+                assert 1_000 <= held < 2_000 and answers == 10_001 - held
+                assert limit(hub, "limits.channels") == answers
+                # What exists, and some that nobody has made up.
+                for channel in ("news", "made-up-0-0", "private-own", "presence-own"):
+                    with Member(hub) as other:
+                        other.join(channel, "u" if channel.startswith("presence-") else None)
+            eventually(lambda: metrics(hub)["carillon_channels"] == 1, "no channel is left but the one")
+            honest.answered()

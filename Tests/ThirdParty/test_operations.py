@@ -15,6 +15,7 @@ from device import Device
 from doses import add_dose, hears, joined
 from hub import Hub, Server
 from names import stream
+from plain import Application, Caller, Member, PlainHub
 from waiting import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -144,7 +145,7 @@ def test_labels_are_few(hub):
         names.setdefault(key.partition("{")[0], []).append(key)
     assert all(len(of_one) <= 64 for of_one in names.values()), max(names.values(), key=len)
     labels = set(re.findall(r'[{,](\w+)="', "\n".join(series)))
-    assert labels <= {"choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "route",
+    assert labels <= {"app", "choice", "code", "from", "kind", "le", "limit", "loop", "reason", "result", "role", "route",
                       "sqlstate_class", "state", "status", "topic", "type", "version"}
 
 
@@ -163,6 +164,42 @@ def test_what_happens_is_counted(hub, user):
     assert after["carillon_connections_total"] > before["carillon_connections_total"]
     assert after['carillon_feed_reads_total{kind="tail"}'] > before['carillon_feed_reads_total{kind="tail"}']
     assert after["carillon_position_check_behind_total"] == 0
+
+
+def test_apps_are_told_apart():
+    """What an operator of several apps asks: whose connections, channels, events and calls these are."""
+    one, two = Application("1", "key-1", "secret-1", limits={"batchEvents": 1}), Application("22", "key-2", "secret-2")
+    with PlainHub(one, two, environment={"CARILLON_OPERATIONS_LISTEN": "127.0.0.1:0"}) as hub:
+        with Member(hub, one) as ada, Member(hub, one) as bob, Member(hub, two) as eve:
+            for member, channel in ((ada, "private-x"), (bob, "private-x"), (bob, "y"), (eve, "y")):
+                member.join(channel)
+            one.backend(hub).trigger("private-x", "e", {})
+            for member in (ada, bob):
+                member.wait_for_event("e", "private-x")
+            with Caller(hub, one) as caller:
+                event = {"name": "e", "data": "{}", "channel": "y"}
+                caller.call("POST", "/batch_events", {"batch": [event, event]}).refuses(400, "Batch too large")
+            series = metrics(hub)
+
+            def of(name, **labels):
+                more = "".join(f',{label}="{value}"' for label, value in labels.items())
+                return [series[f'carillon_app_{name}{{app="{app}"{more}}}'] for app in ("1", "22")]
+
+            assert of("connections") == [2, 1]
+            assert of("subscriptions") == [3, 1]
+            assert of("channels") == [2, 1]
+            assert of("messages_received_total") == [3, 1]
+            assert of("channel_events_total", **{"from": "backend"}) == [1, 0]
+            assert of("channel_events_delivered_total") == [2, 0]
+            assert of("api_requests_total", status="2xx") == [1, 0]
+            assert of("api_requests_total", status="4xx") == [1, 0]
+            assert of("limits_reached_total", limit="limits.batchEvents") == [1, 0]
+            assert sum(len(key) > 0 for key in series if 'app="22"' in key) == 20, "as the operator's page says"
+            ids = set(re.findall(r'app="([^"]*)"', "\n".join(series)))
+            assert ids == {"1", "22"}
+            hub.reload(one)
+            eventually(lambda: 'app="22"' not in get(hub.operations + "/metrics")[1], "an app that has gone is not shown")
+            assert metrics(hub)['carillon_app_messages_received_total{app="1"}'] == 3
 
 
 def test_a_bad_token_is_counted(hub, user):

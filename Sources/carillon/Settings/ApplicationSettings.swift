@@ -93,13 +93,15 @@ extension ApplicationSettings {
 
 extension AppLimits {
     fileprivate static let members = [
-        "connections", "eventBytes", "channelsPerPublish", "batchEvents", "publishesPerSecond", "publishesBurst",
+        "connections", "channels", "eventBytes", "channelsPerPublish", "batchEvents", "publishesPerSecond",
+        "publishesBurst",
         "presenceMembers", "presenceMemberBytes", "clientEventsPerSecond", "watchlist",
     ]
 
     fileprivate init(_ object: JSONMembers) throws(BadValue) {
         self.init()
         connectionsMax = try object.count("connections", 1...10_000_000)
+        channelsMax = try object.count("channels", 1...10_000_000)
         if let given = try object.bytes("eventBytes", 1...(1 << 20)) { eventBytesMax = given }
         if let given = try object.count("channelsPerPublish", 1...1_000) { channelsPerPublishMax = given }
         if let given = try object.count("batchEvents", 1...1_000) { batchEventsMax = given }

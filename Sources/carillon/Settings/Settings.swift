@@ -78,6 +78,7 @@ struct LimitSettings: Sendable, Hashable {
     var headBytesMax: Int
     var bodyBytesMax: Int
     var channelsPerConnectionMax: Int
+    var channelsMax: Int
     var parkedSubscribesMax: Int
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
@@ -321,6 +322,7 @@ extension LimitSettings {
         headBytesMax = try effective.required(SettingsTable.headBytesMax)
         bodyBytesMax = try effective.required(SettingsTable.bodyBytesMax)
         channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
+        channelsMax = try effective.required(SettingsTable.channelsMax)
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)

@@ -170,6 +170,11 @@ enum SettingsTable {
         "limits.channelsPerConnection", takes: "count", fallback: "1000", "Channels one connection may subscribe to.",
         parse: SettingValues.count(1...10_000))
 
+    static let channelsMax = Setting(
+        "limits.channels", takes: "count", fallback: "200000",
+        "Ordinary channels of the whole hub, users' channels not counted; a subscribe that would make one more is refused.",
+        parse: SettingValues.count(1...10_000_000))
+
     static let parkedSubscribesMax = Setting(
         "limits.parkedSubscribes", takes: "count", fallback: "20",
         "Subscribes to user channels that one connection may have waiting for its identity.",
@@ -396,7 +401,7 @@ enum SettingsTable {
         messageBytesMax.row, messageFragmentsMax.row, messagesPerSecond.row, messagesBurst.row,
         controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, bodyBytesMax.row,
         requestBytesPerSecondMin.row,
-        channelsPerConnectionMax.row, parkedSubscribesMax.row,
+        channelsPerConnectionMax.row, channelsMax.row, parkedSubscribesMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
         sendQueuesBytesMax.row, unfinishedBytesMax.row,

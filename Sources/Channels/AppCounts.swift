@@ -1,0 +1,90 @@
+import Metrics
+
+/// What is counted of one app, on all loops. It is the same for all values of the app, as long as the hub runs, so that what
+/// has come by an older one leaves by a newer one. Any thread.
+package final class AppCounts: Sendable {
+    /// WebSockets that are open.
+    package let connections = BoundedCount()
+    /// Ordinary channels that homes hold.
+    package let channels = BoundedCount()
+    /// Channels that its connections are in or have asked for, streams among them.
+    let subscriptions = Gauge()
+    /// Messages of its clients.
+    package let messages = Counter()
+    /// Events to its ordinary channels, by who sent them, and what was queued of them to subscribers.
+    let published = Counter()
+    let clientEvents = Counter()
+    package let deliveries = Counter()
+    private let calls = CounterTable("status", ["2xx", "4xx", "5xx"])
+    private let limits = CounterTable("limit", AppLimit.allCases.map(\.rawValue))
+
+    package init() {}
+
+    /// A call of the HTTP API that names it was answered with that status.
+    package func answered(_ status: Int) {
+        let kind =
+            switch status {
+            case 200..<300: "2xx"
+            case 500...: "5xx"
+            default: "4xx"
+            }
+        calls[kind].add()
+    }
+
+    /// Something was not done because of that limit.
+    package func refused(_ limit: AppLimit) {
+        limits[limit.rawValue].add()
+    }
+
+    /// Writes the families of all these apps.
+    package static func append(_ apps: [App], to exposition: inout Exposition) {
+        func gauge(_ name: StaticString, _ help: StaticString, _ value: (AppCounts) -> Int) {
+            exposition.gauge(name, help, apps.map { ([.init("app", $0.id)], Double(max(0, value($0.counts)))) })
+        }
+        func counter(_ name: StaticString, _ help: StaticString, _ value: (AppCounts) -> UInt64) {
+            exposition.counter(name, help, apps.map { ([.init("app", $0.id)], value($0.counts)) })
+        }
+        func counter(
+            _ name: StaticString, _ help: StaticString, by label: StaticString,
+            _ table: (AppCounts) -> [(String, UInt64)]
+        ) {
+            exposition.counter(
+                name, help,
+                apps.flatMap { app in
+                    table(app.counts).map { ([.init("app", app.id), .init(label, $0)], $1) }
+                })
+        }
+        gauge("app_connections", "WebSockets that are open, by app.", \.connections.count)
+        gauge("app_subscriptions", "Channels that connections are in, by app.", \.subscriptions.level)
+        gauge("app_channels", "Ordinary channels that the hub holds, by app.", \.channels.count)
+        counter("app_messages_received_total", "WebSocket messages of clients, by app.", \.messages.count)
+        counter("app_channel_events_total", "Events to ordinary channels, by app and by who sent them.", by: "from") {
+            [("backend", $0.published.count), ("client", $0.clientEvents.count)]
+        }
+        counter(
+            "app_channel_events_delivered_total", "Events of ordinary channels queued to subscribers, by app.",
+            \.deliveries.count)
+        counter("app_api_requests_total", "Calls of Pusher's HTTP API, by the app that they name.", by: "status") {
+            $0.calls.series.map { ($0.value, $0.count) }
+        }
+        counter(
+            "app_limits_reached_total", "Connections, subscribes, events and calls refused, by app and by its limit.",
+            by: "limit"
+        ) { $0.limits.series.map { ($0.value, $0.count) } }
+    }
+}
+
+/// A limit of an app, by the name of its setting.
+package enum AppLimit: String, CaseIterable, Sendable {
+    case connections = "limits.connections"
+    /// Also where the hub has no more room for the app's channels.
+    case channels = "limits.channels"
+    case eventBytes = "limits.eventBytes"
+    case channelsPerPublish = "limits.channelsPerPublish"
+    case batchEvents = "limits.batchEvents"
+    case publishesPerSecond = "limits.publishesPerSecond"
+    case clientEventsPerSecond = "limits.clientEventsPerSecond"
+    case presenceMembers = "limits.presenceMembers"
+    case presenceMemberBytes = "limits.presenceMemberBytes"
+    case watchlist = "limits.watchlist"
+}
