@@ -82,7 +82,7 @@ let package = Package(
         layer(
             "Identity",
             [
-                "Metrics", "Sync", "Reactor",
+                "Bytes", "JSON", "Metrics", "Sync", "Reactor",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
 

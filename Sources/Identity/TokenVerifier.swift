@@ -37,7 +37,7 @@ package struct VerifiedToken: Sendable, Equatable {
 
 /// Why a token was refused. The raw value names it in metrics.
 package enum TokenRejection: String, Error, Sendable, CaseIterable {
-    case malformed, algorithm, signature, expired, issuer, audience, claims, revoked
+    case malformed, header, algorithm, signature, expired, issuer, audience, claims, revoked
     case unknownKey = "unknown_key"
     case notYetValid = "not_yet_valid"
     case notConfigured = "not_configured"
@@ -46,8 +46,10 @@ package enum TokenRejection: String, Error, Sendable, CaseIterable {
     package var message: StaticString {
         switch self {
         case .malformed: "The token is not a JSON Web Token"
+        case .header:
+            "The token's header asks for what this hub does not know: crit, b64, or another kind of token (typ, cty)"
         case .algorithm:
-            "The token's algorithm is not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
+            "The token's algorithm is not its key's, or not accepted here: ES256, EdDSA or RS256; HS256 where a secret is set"
         case .unknownKey: "No key of this hub fits the token's kid"
         case .signature: "The token's signature is wrong"
         case .expired: "The token has expired"
@@ -73,7 +75,7 @@ package actor TokenVerifier {
     private let failures: CounterTable?
     private let now: @Sendable () -> ContinuousClock.Instant
     private var secretKeys: JWTKeyCollection?
-    private var publicKeys: JWTKeyCollection?
+    private var publicKeys: KeySet?
     private var keySetModified: Date?
     private var keySetCheckedAt: ContinuousClock.Instant?
 
@@ -131,11 +133,14 @@ package actor TokenVerifier {
         await rereadKeySet()
         guard secretKeys != nil || publicKeys != nil else { throw TokenRejection.notConfigured }
         let parts = try DefaultJWTParser().getTokenParts(Array(token.utf8))
-        guard let header = Self.header(parts.header) else { throw TokenRejection.malformed }
+        let header = try TokenHeader(parts.header)
+        guard TokenHeader.isEncoded(parts.payload), TokenHeader.isEncoded(parts.signature) else {
+            throw TokenRejection.malformed
+        }
         let keys: JWTKeyCollection?
         switch header.alg {
         case "HS256": keys = secretKeys
-        case "ES256", "EdDSA", "RS256": keys = publicKeys
+        case "ES256", "EdDSA", "RS256": keys = try publicKeys?.keys(for: header)
         default: keys = nil
         }
         guard let keys else { throw TokenRejection.algorithm }
@@ -187,7 +192,7 @@ package actor TokenVerifier {
         }
     }
 
-    private static func readKeySet(_ file: String) async throws(TokenPolicyError) -> JWTKeyCollection {
+    private static func readKeySet(_ file: String) async throws(TokenPolicyError) -> KeySet {
         let json: Data
         do {
             json = try Data(contentsOf: URL(fileURLWithPath: file))
@@ -200,7 +205,7 @@ package actor TokenVerifier {
             }
         }
         do {
-            return try await JWTKeyCollection().add(jwksJSON: String(decoding: json, as: UTF8.self))
+            return try await KeySet(json: json)
         } catch {
             throw TokenPolicyError("the JWT key set \(file) is no JSON Web Key Set (RFC 7517)")
         }
@@ -208,19 +213,6 @@ package actor TokenVerifier {
 
     private static func modified(_ file: String) -> Date? {
         (try? FileManager.default.attributesOfItem(atPath: file))?[.modificationDate] as? Date
-    }
-
-    private static func header(_ encoded: ArraySlice<UInt8>) -> Header? {
-        var text = String(decoding: encoded, as: UTF8.self)
-        text = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        guard let data = Data(base64Encoded: text) else { return nil }
-        return try? JSONDecoder().decode(Header.self, from: data)
-    }
-
-    private struct Header: Decodable {
-        let alg: String
-        let kid: String?
     }
 }
 
