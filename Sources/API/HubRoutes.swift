@@ -44,47 +44,56 @@ package struct HubRoutes: HTTPRoutes {
         if let path = PusherPath(request.path) {
             return pusher.respond(to: request, path, channels) { exchange.respond($0) }
         }
+        let origin = request.origin
         guard let route = Route(path: request.path) else {
-            return .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}.")
+            return origins.shared(
+                .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}."), with: origin)
         }
-        guard origins.allows(request.origin) else {
-            return .problem(.forbidden, "This origin may not call this hub.")
+        guard origins.allows(origin) else {
+            return .problem(.forbidden, "This origin may not call this hub.").with("Vary", "Origin")
         }
-        if request.method == .options { return preflight(request, route) }
+        if request.method == .options { return origins.shared(preflight(request, route), with: origin) }
+        let answer = { @Sendable [origins] (response: HTTPResponse) in
+            exchange.respond(origins.shared(response, with: origin))
+        }
+        return response(to: request, route, exchange, channels, answer).map { origins.shared($0, with: origin) }
+    }
+
+    private func response(
+        to request: HTTPRequest, _ route: Route, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
+        _ answer: @escaping @Sendable (HTTPResponse) -> Void
+    ) -> HTTPResponse? {
         guard route.allows(request.method) else {
             return .problem(.methodNotAllowed, route.complaint).with("Allow", route.methods)
-                .shared(with: request.origin)
         }
         guard request.body.count <= APILimits.userBodyBytes else {
             var response = HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
             response.limit = .userBodyBytes
-            return response.shared(with: request.origin)
+            return response
         }
         guard let users else {
-            let message: StaticString = "This hub has no database, so it knows no users; let your own backend sign."
-            return HTTPResponse.problem(.notFound, message).shared(with: request.origin)
+            return .problem(
+                .notFound, "This hub has no database, so it knows no users; let your own backend sign.")
         }
-        let origin = request.origin
-        let answer = { @Sendable (response: HTTPResponse) in exchange.respond(response.shared(with: origin)) }
-        let refusal =
-            switch route {
-            case .auth: users.auth.respond(to: request, channels, answer)
-            case .action(let target): users.actions.respond(to: request, target, exchange, answer)
-            case .snapshot(let target, let user):
-                users.snapshots.respond(to: request, target, of: user, exchange, answer)
-            }
-        return refusal?.shared(with: origin)
+        return switch route {
+        case .auth: users.auth.respond(to: request, channels, answer)
+        case .action(let target): users.actions.respond(to: request, target, exchange, answer)
+        case .snapshot(let target, let user): users.snapshots.respond(to: request, target, of: user, exchange, answer)
+        }
     }
 
+    /// Lets a page send the fields that it asks for: libraries add their own to every call, such as Laravel Echo its
+    /// `X-CSRF-TOKEN` and `X-Socket-Id`. The hub passes over those that it does not know.
     private func preflight(_ request: HTTPRequest, _ route: Route) -> HTTPResponse {
         HTTPResponse(.noContent)
             .with("Access-Control-Allow-Methods", route.methods)
             .with(
                 "Access-Control-Allow-Headers",
-                "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
+                request.requestedHeaders.flatMap { FieldNames.list($0) }
+                    ?? "Authorization, Content-Type, Idempotency-Key, If-None-Match, X-Requested-With"
             )
             .with("Access-Control-Max-Age", "7200")
-            .shared(with: request.origin)
+            .with("Vary", "Origin, Access-Control-Request-Headers")
     }
 
     /// Where a path leads.
@@ -134,12 +143,25 @@ extension HTTPResponse {
         response.fields.append((name, value))
         return response
     }
+}
 
-    /// Lets the pages of that origin read the answer. The origin is echoed, never `*`, since requests carry credentials.
-    func shared(with origin: String?) -> HTTPResponse {
-        guard let origin else { return self }
-        let shared = with("Access-Control-Allow-Origin", origin)
-            .with("Access-Control-Expose-Headers", "ETag, Retry-After, X-Sync-Position")
-        return fields.contains { $0.name.bytes.equals("Vary") } ? shared : shared.with("Vary", "Origin")
+/// The names in a field `Access-Control-Request-Headers` (Fetch standard §3.2.3).
+enum FieldNames {
+    /// Bytes of a list that is echoed.
+    static let bytesMax = 1_024
+
+    /// The list, to be echoed; nil where it is longer than that, or anything but tokens between commas.
+    static func list(_ field: [UInt8]) -> String? {
+        guard field.count <= bytesMax else { return nil }
+        let names = field.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map { part in
+            trimmed(part.drop { $0 == 0x20 || $0 == 0x09 })
+        }
+        guard names.allSatisfy({ !$0.isEmpty && $0.allSatisfy { $0.isTokenCharacter } }) else { return nil }
+        return names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ", ")
+    }
+
+    private static func trimmed(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        let end = name.lastIndex { $0 != 0x20 && $0 != 0x09 }.map { $0 + 1 } ?? name.startIndex
+        return name[..<end]
     }
 }

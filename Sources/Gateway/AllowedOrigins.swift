@@ -1,3 +1,5 @@
+import Bytes
+
 /// The web origins (RFC 6454) whose pages may open sockets here and call the HTTP routes. Native clients send none and
 /// are not concerned; what protects a channel is its own rule, and no cookie is ever looked at.
 package enum AllowedOrigins: Sendable, Equatable {
@@ -12,5 +14,21 @@ package enum AllowedOrigins: Sendable, Equatable {
         case .any: return true
         case .only(let origins): return origins.contains(origin)
         }
+    }
+
+    /// The answer as a page of that origin may read it (Fetch standard §3.2); as it is where there is none, or one that may not.
+    ///
+    /// The origin is echoed, never `*`. Pages that send credentials (`withCredentials`) may read it where their origin is named:
+    /// the hub looks at no cookie, but a proxy before it may, and `any` lets in pages that nobody knows.
+    package func shared(_ response: HTTPResponse, with origin: String?) -> HTTPResponse {
+        guard let origin, allows(origin) else { return response }
+        var shared = response
+        shared.fields.append(("Access-Control-Allow-Origin", origin))
+        if self != .any { shared.fields.append(("Access-Control-Allow-Credentials", "true")) }
+        shared.fields.append(("Access-Control-Expose-Headers", "ETag, Retry-After, X-Sync-Position"))
+        if !response.fields.contains(where: { $0.name.bytes.equals("Vary") }) {
+            shared.fields.append(("Vary", "Origin"))
+        }
+        return shared
     }
 }

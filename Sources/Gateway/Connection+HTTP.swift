@@ -30,8 +30,24 @@ final class HTTPConversation {
     var hasAnswered = false
     /// `WriteQueue.sentCount` as it was when the reader of an answer was looked at last, and since when it has been that.
     var reading: PullProgress?
+    private var asked = Asked.request(origin: nil)
+
+    private enum Asked {
+        case request(origin: [UInt8]?)
+        case upgrade(PendingUpgrade)
+    }
+
     /// An upgrade whose bearer token is being verified.
-    var upgrade: PendingUpgrade?
+    var upgrade: PendingUpgrade? {
+        get { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
+        set { asked = newValue.map(Asked.upgrade) ?? .request(origin: nil) }
+    }
+
+    /// The field `Origin` of the request being answered; nil for an upgrade under way.
+    var origin: [UInt8]? {
+        get { if case .request(let origin) = asked { origin } else { nil } }
+        set { asked = .request(origin: newValue) }
+    }
 
     init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
         self.startedAt = startedAt
@@ -193,10 +209,17 @@ extension Connection {
     func answerOverdue() {
         var response = HTTPResponse.problem(.serviceUnavailable, "The hub could not answer in time.")
         response.fields.append(("Retry-After", "1"))
-        answer(response, keepsAlive: false)
+        answer(shared(response), keepsAlive: false)
+    }
+
+    /// An answer that no route has given, as the page may read it that asks: a browser shows no other, not even its status.
+    private func shared(_ response: HTTPResponse) -> HTTPResponse {
+        guard let origin = conversation?.origin else { return response }
+        return owner.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
     }
 
     private func route(_ request: Request, _ conversation: HTTPConversation) {
+        conversation.origin = request.field("origin").map { Array($0) }
         if let refusal = conversation.refusal { return answer(refusal) }
         switch move(of: request, behind: conversation.peer) {
         case .taken: break
@@ -227,7 +250,7 @@ extension Connection {
     private func answer(_ refusal: ConnectionCensus.Refusal) {
         var response = HTTPResponse.problem(refusal.status, refusal.message)
         response.fields.append(("Retry-After", "10"))
-        answer(response, keepsAlive: false)
+        answer(shared(response), keepsAlive: false)
     }
 
     /// A route has answered later.
@@ -239,7 +262,7 @@ extension Connection {
 
     func answer(_ given: HTTPResponse, keepsAlive: Bool) {
         guard let conversation else { return drop() }
-        let response = fits(given) ? given : .tooLong
+        let response = fits(given) ? given : shared(.tooLong)
         owner.metrics.answered(response.status.code)
         if let limit = response.limit { owner.metrics.reached(limit, address) }
         let keepsAlive = keepsAlive && !owner.isStopping
@@ -261,7 +284,8 @@ extension Connection {
 
     /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
     private func fits(_ response: HTTPResponse) -> Bool {
-        output.byteCount + response.body.count + HTTPResponse.headBytesMax <= owner.holdings.queued.bytesMax
+        let head = response.fields.reduce(HTTPResponse.headBytesMax) { $0 + $1.value.utf8.count }
+        return output.byteCount + response.body.count + head <= owner.holdings.queued.bytesMax
     }
 
     // MARK: The upgrade
@@ -368,6 +392,7 @@ extension HTTPRequest {
         path = request.path.string
         query = request.query.map { Array($0) } ?? []
         origin = request.field("origin")?.string
+        requestedHeaders = request.field("access-control-request-headers").map { Array($0) }
         bearerToken = request.bearerToken?.string
         idempotencyKey = request.field("idempotency-key").map { Array($0) }
         ifNoneMatch = request.field("if-none-match").map { Array($0) }

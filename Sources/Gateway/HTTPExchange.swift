@@ -13,6 +13,8 @@ package struct HTTPRequest: Sendable {
     package let path: String
     package let query: [UInt8]
     package let origin: String?
+    /// The field `Access-Control-Request-Headers` of a preflight, as it came.
+    package let requestedHeaders: [UInt8]?
     /// The credentials of `Authorization: Bearer`.
     package let bearerToken: String?
     /// The field `Idempotency-Key`, as it came.
@@ -91,7 +93,7 @@ extension ActionAnswer {
 }
 
 extension HTTPResponse {
-    /// Bytes of an answer's head, or more than that.
+    /// Bytes of an answer's head beside the values of its own fields, or more than that.
     static let headBytesMax = 1_024
 
     /// In place of an answer that is longer than a loop may hold.
