@@ -110,6 +110,8 @@ final class ClientLoop {
     /// Bytes read at a time, beside what a connection holds of an unfinished request.
     static let readRoom = 65_536
 
+    /// How long a peer has to answer a close frame, or to read what is left for it.
+    var closeTime: Duration { isStopping ? timeouts.farewell : timeouts.close }
     var configuration: GatewayConfiguration { hubContext.configuration }
     var mailbox: Mailbox<LoopMessage> { hubContext.mailboxes[number] }
 
@@ -318,7 +320,7 @@ final class ClientLoop {
 
     // MARK: Ending
 
-    /// Clients come back at once after 4200; it is sent on established connections only, or they would hot-loop.
+    /// Closes all connections (`Connection.goAway`).
     ///
     /// First of all the sockets close that it listens on: whoever comes back finds this hub's successor, or nobody. The
     /// accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands

@@ -13,8 +13,8 @@ enum Turn {
     case last
 }
 
-/// A turn of a WebSocket: 64 KiB from the kernel (`ClientLoop.readRoom`), and `GatewayLimits.turnBytesMax` of messages as they
-/// are when decompressed. The rest stays in `leftover`, and the connection goes on when the loop's others have had their
+/// A turn of a WebSocket: 64 KiB from the kernel (`ClientLoop.readRoom`), and `GatewayLimits.turnBytesMax` of what
+/// messages cost (`MessagePayload.cost`). The rest stays in `leftover`, and the connection goes on when the loop's others have had their
 /// turns. A client may send thousands of messages at once, or some that grow a thousandfold: it holds up itself.
 ///
 /// Worst interleavings, each with its test in `BurstTests` (of TLS in `TLSConnectionTests`); while a connection waits for its turn

@@ -49,7 +49,7 @@ extension Connection {
                 let range = try MessageReader.takeText(bytes, consumed: &consumed, limits: owner.messageLimits)
             {
                 room &-= range.count &+ Self.messageCost
-                text(UnsafeRawBufferPointer(bytes).part(range))
+                text(UnsafeRawBufferPointer(bytes).part(range), cost: range.count)
             }
             if consumed < bytes.count, room > 0 { try readEvents(bytes, consumed: &consumed, room: &room) }
         } catch {
@@ -70,7 +70,7 @@ extension Connection {
                 bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
         {
             if !reader.holdsMessage { messageSince = Self.never }
-            room &-= event.byteCount &+ Self.messageCost
+            room &-= event.cost &+ Self.messageCost
             received(event, in: bytes)
         }
         keep(reader)
@@ -79,6 +79,7 @@ extension Connection {
     private func failed(_ error: WebSocketError) {
         switch error {
         case .messageTooBig: owner.metrics.reached(.messageBytes, address)
+        case .messagePadded: owner.metrics.reached(.messagePadding, address)
         case .tooManyFragments: owner.metrics.reached(.messageFragments, address)
         default: break
         }
@@ -95,7 +96,7 @@ extension Connection {
         }
         switch event {
         case .text(let payload):
-            payload.withUnsafeBytes(in: buffer) { text($0) }
+            payload.withUnsafeBytes(in: buffer) { text($0, cost: payload.cost) }
         case .binary(let payload):
             guard session == nil else { return close(.unsupportedData, "text messages only") }
             payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
@@ -134,11 +135,11 @@ extension Connection {
         finish()
     }
 
-    /// A text message has come.
-    private func text(_ text: UnsafeRawBufferPointer) {
+    /// A text message has come, and has cost so many bytes.
+    private func text(_ text: UnsafeRawBufferPointer, cost: Int) {
         // Held once for all that follows.
         let owner = owner
-        guard messageAllowance.take(owner.messageRate, at: owner.loop.now, cost: 1 &+ text.count >> 12) else {
+        guard messageAllowance.take(owner.messageRate, at: owner.loop.now, cost: 1 &+ cost >> 12) else {
             return flooded(.messages, .tooManyMessages)
         }
         guard let session else { return respond(to: text, isText: true) }
@@ -218,7 +219,7 @@ extension Connection {
     func acted(_ answer: ActionAnswer) {
         guard let session else { return }
         owner.engage(self) { $0.answered(answer, session, &$1) }
-        if phase == .draining, session.actionsInFlight == 0 { close(.reconnect) }
+        if phase == .draining, session.actionsInFlight == 0 { goAway() }
     }
 
     // MARK: Liveness and the close handshake
@@ -280,7 +281,7 @@ extension Connection {
     func hubEnds() {
         switch phase {
         case .open, .awaitingToken:
-            guard let session, session.actionsInFlight > 0 else { return close(.reconnect) }
+            guard let session, session.actionsInFlight > 0 else { return goAway() }
             phase = .draining
             awaitsPong = false
             updateInterest()
@@ -289,9 +290,20 @@ extension Connection {
             owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
-        case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
-        case .draining, .closing, .departed, .gone: break
+        case .finishing, .closing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+        case .draining, .departed, .gone: break
         }
+    }
+
+    /// The hub ends, and its clients shall come back in a second, when a successor may listen.
+    ///
+    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once; where nobody listens yet, it
+    /// waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After any code below
+    /// 4000 it comes after a second; after 4100 to 4199 too, but it tells its page of an error then. Other clients of
+    /// Pusher's make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both longer with
+    /// each attempt; Pysher waits its own ten.
+    func goAway() {
+        close(.goingAway, "the hub ends")
     }
 
     /// Closes with one of Pusher's codes, which tells the client when to come back.
@@ -309,6 +321,6 @@ extension Connection {
         queue(writer.finish())
         phase = .closing
         updateInterest()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
     }
 }

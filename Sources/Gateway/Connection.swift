@@ -228,7 +228,7 @@ final class Connection: EventSource {
         case .http: requestOverdue()
         case .open, .awaitingToken: checkLiveness()
         case .awaitingAnswer: answerOverdue()
-        case .draining: close(.reconnect)
+        case .draining: goAway()
         case .finishing: if !awaitsReader() { drop() }
         case .closing: drop()
         case .departed, .gone: break
@@ -335,7 +335,7 @@ final class Connection: EventSource {
         if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
         if owner.isStopping { return drop() }
         endConversation()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
         owner.loop.setInterest(self, .readable)
     }
 
@@ -364,7 +364,7 @@ final class Connection: EventSource {
         leaveChannels()
         phase = .finishing
         conversation?.endsHere()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.close))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
         owner.loop.markDirty(self)
     }
 

@@ -9,7 +9,7 @@ import Sync
 import Synchronization
 
 // Gateway: connections. Sockets joined to sessions, on N loops; the only target that knows both the reactor and the
-// engine. Lifecycle: `start` binds the ports, starts feed, store and loops; `stop` closes every connection with 4200 and
+// engine. Lifecycle: `start` binds the ports, starts feed, store and loops; `stop` closes every connection with 1001 and
 // joins the threads. Invariants: a loop owns its connections; between loops only `LoopMessage`s pass; all that
 // concerns one stream passes through its home loop.
 //
@@ -196,7 +196,7 @@ package final class Gateway: Sendable {
         for mailbox in context.mailboxes { mailbox.post(.serve(served)) }
     }
 
-    /// Closes every connection with 4200, and ends the loops, the store and the feed. Returns when all threads have ended:
+    /// Closes every connection with 1001, and ends the loops, the store and the feed. Returns when all threads have ended:
     /// at once, or after the time that actions have to be answered, and peers to answer a close frame.
     package func stop() {
         context.mailboxes[0].post(.shutdown)

@@ -72,8 +72,8 @@ package struct GatewayLimits: Sendable {
     package var messageBytesMax = 65_536
     /// Fragments of one message; above it the connection is closed with 1008.
     package var messageFragmentsMax = 1_024
-    /// Messages that one connection may send each second on the long run, one more counted for each 4 KiB of one when it is
-    /// decompressed; above it, it is closed with 4100. 0: no bound.
+    /// Messages that one connection may send each second on the long run, one more counted for each 4 KiB that one costs
+    /// (`MessagePayload.cost`); above it, it is closed with 4100. 0: no bound.
     package var messagesPerSecond = 200
     /// Messages that one connection may send at once after a silence.
     package var messagesBurst = 2_000
@@ -86,7 +86,7 @@ package struct GatewayLimits: Sendable {
     package var requestBytesPerSecondMin = 500
     /// Requests of one connection that are answered in one turn; what else it has sent waits for the next.
     package var requestsPerTurnMax = 16
-    /// Bytes of one connection's messages, decompressed, that are looked at in one turn, each with `Connection.messageCost`
+    /// Bytes that one connection's messages may cost which are looked at in one turn, each with `Connection.messageCost`
     /// more; what else it has sent waits for the next.
     package var turnBytesMax = 65_536
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.
@@ -172,6 +172,10 @@ package struct GatewayTimeouts: Sendable {
     package var identity = IdentityTimes()
     /// From our close frame until the peer's, or until the socket is closed without it.
     package var close: Duration = .seconds(2)
+    /// The same when the hub ends. A service manager starts the successor when this process has ended, and all other
+    /// clients are back after a second: one that answers nothing must not hold that up. Who is dropped sees 1006, after which
+    /// pusher-js does as after 1001.
+    package var farewell: Duration = .milliseconds(500)
 
     package init() {}
 }

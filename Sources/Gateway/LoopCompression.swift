@@ -75,7 +75,7 @@ final class CompressionMetrics: MetricSource {
     private let messages = Counter()
     private let receivedCompressed = Counter()
     private let receivedPlain = Counter()
-    private let refusals = CounterTable("reason", ["too_big", "malformed"])
+    private let refusals = CounterTable("reason", ["too_big", "malformed", "padded"])
 
     init() {
         smaller = frames["smaller"]
@@ -96,6 +96,7 @@ final class CompressionMetrics: MetricSource {
         receivedPlain.add(tally.plainBytes)
         refusals["too_big"].add(tally.tooBig)
         refusals["malformed"].add(tally.malformed)
+        refusals["padded"].add(tally.padded)
     }
 
     func append(to exposition: inout Exposition) {
@@ -114,6 +115,7 @@ final class CompressionMetrics: MetricSource {
             "decompression_plain_bytes_total", "Bytes of the same messages decompressed.", receivedPlain.count)
         exposition.counter(
             "decompressions_refused_total",
-            "Compressed messages refused: beyond limits.messageBytes once decompressed, or no DEFLATE data.", refusals)
+            "Compressed messages refused: too large once decompressed, no DEFLATE data, or padded with empty blocks.",
+            refusals)
     }
 }

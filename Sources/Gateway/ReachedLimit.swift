@@ -12,6 +12,8 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case userBodyBytes
     case messageBytes = "limits.messageBytes"
     case messageFragments = "limits.messageFragments"
+    /// Blocks of nothing in a compressed message, which no setting moves.
+    case messagePadding
     case messages = "limits.messagesPerSecond"
     case controlFrames = "limits.controlFramesPerSecond"
     /// Subscribes that would have made one more channel than the hub, or the app, has room for.

@@ -63,7 +63,8 @@ package struct ErrorCode: Hashable, Sendable {
     package static let tokensRefused = ErrorCode(4109, "Too many tokens refused")
     /// The user's access was revoked. Who comes back needs a token, or a signature, issued later.
     package static let accessRevoked = ErrorCode(4110, "Access revoked")
-    /// Only for established connections, spread over the drain: before `connection_established` clients loop on it.
+    /// Only for established connections, before `connection_established` clients loop on it; and only where somebody listens:
+    /// pusher-js comes back at once, and where it is refused then, after 15 seconds.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
     package static let inactive = ErrorCode(4202, "Closed after inactivity")

@@ -38,14 +38,15 @@ package enum WebSocketError: Error, Equatable, Sendable {
     case controlTooLong, controlFragmented, unexpectedContinuation, expectedContinuation
     case closePayload, closeCode
     case invalidUTF8, malformedDeflate
-    case messageTooBig, tooManyFragments
+    case messageTooBig, messagePadded, tooManyFragments
 
     /// What to close with.
     package var closeCode: CloseCode {
         switch self {
         case .invalidUTF8, .malformedDeflate: .invalidPayload
         case .messageTooBig: .messageTooBig
-        case .tooManyFragments: .policyViolation
+        // A padded message is valid DEFLATE (not 1007) and within the limit (not 1009).
+        case .tooManyFragments, .messagePadded: .policyViolation
         default: .protocolError
         }
     }
@@ -68,6 +69,7 @@ package enum WebSocketError: Error, Equatable, Sendable {
         case .invalidUTF8: "invalid UTF-8"
         case .malformedDeflate: "compressed data malformed"
         case .messageTooBig: "message too big"
+        case .messagePadded: "compressed message padded with empty blocks"
         case .tooManyFragments: "too many fragments"
         }
     }

@@ -6,15 +6,15 @@ package enum MessagePayload {
     case inPlace(Range<Int>)
     /// Put together from several reads or fragments.
     case assembled([UInt8])
-    /// Decompressed, in the inflater's room: valid until that is used again.
-    case inflated(UnsafeRawBufferPointer)
+    /// Decompressed, in the inflater's room: valid until that is used again. The cost is `Inflater.cost`.
+    case inflated(UnsafeRawBufferPointer, cost: Int)
 
-    /// Its length.
-    package var count: Int {
+    /// What it has cost, in bytes: its length, or what it has cost to decompress where that is more.
+    package var cost: Int {
         switch self {
         case .inPlace(let range): range.count
         case .assembled(let bytes): bytes.count
-        case .inflated(let bytes): bytes.count
+        case .inflated(_, let cost): cost
         }
     }
 
@@ -25,7 +25,7 @@ package enum MessagePayload {
         switch self {
         case .inPlace(let range): body(UnsafeRawBufferPointer(buffer).part(range))
         case .assembled(let bytes): bytes.withUnsafeBytes { body($0) }
-        case .inflated(let bytes): body(bytes)
+        case .inflated(let bytes, _): body(bytes)
         }
     }
 }
@@ -43,10 +43,10 @@ package enum MessageEvent {
     /// The peer closes; nil when it gave no code. Nothing is read after it.
     case close(CloseCode?)
 
-    /// Bytes of its payload, as it is when decompressed.
-    package var byteCount: Int {
+    /// What its payload has cost, in bytes.
+    package var cost: Int {
         switch self {
-        case .text(let payload), .binary(let payload), .ping(let payload), .pong(let payload): payload.count
+        case .text(let payload), .binary(let payload), .ping(let payload), .pong(let payload): payload.cost
         case .close: 0
         }
     }
@@ -314,9 +314,9 @@ public struct MessageReader: Sendable {
     ) throws(WebSocketError) -> MessageEvent {
         guard let inflater else { throw .reservedBits }
         let message = try inflater.inflate(payload, limit: limits.messageBytes)
-        guard opcode == Opcode.text else { return .binary(.inflated(message)) }
+        guard opcode == Opcode.text else { return .binary(.inflated(message, cost: inflater.cost)) }
         guard UTF8Validator.isValid(message) else { throw .invalidUTF8 }
-        return .text(.inflated(message))
+        return .text(.inflated(message, cost: inflater.cost))
     }
 
     private mutating func controlEvent(

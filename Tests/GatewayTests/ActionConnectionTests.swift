@@ -114,13 +114,13 @@ import Testing
         #expect(try await busy.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#), "both are read")
         try await untilHeld(1)
         let end = fixture.end()
-        #expect(try await idle.next() == .close(4200))
+        #expect(try await idle.next() == .close(1001))
         // Not read any more: it would be answered otherwise.
         try await busy.send(action("late", "applied"))
         try toy.release()
         #expect(try await result(busy).contains(#""key": "a""#))
         #expect(try await result(busy).contains(#""key": "b""#))
-        #expect(try await busy.next() == .close(4200))
+        #expect(try await busy.next() == .close(1001))
         await end.value
     }
 
@@ -132,7 +132,7 @@ import Testing
         try await client.send(action("a", "held"))
         try await untilHeld(1)
         let end = fixture.end()
-        #expect(try await client.next() == .close(4200))
+        #expect(try await client.next() == .close(1001))
         try toy.release()
         await end.value
     }

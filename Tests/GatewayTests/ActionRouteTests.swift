@@ -233,7 +233,7 @@ import Testing
         try await client.sendRaw(post(#"{"key":"k","type":"held","payload":{}}"#, token: token))
         while try toy.heldCount() < 1 { await Task.yield() }
         let end = fixture.end()
-        #expect(try await idle.next() == .close(4200))
+        #expect(try await idle.next() == .close(1001))
         try toy.release()
         let (head, _) = try await client.response()
         #expect(head.hasPrefix("HTTP/1.1 200 ") && head.contains("Connection: close\r\n"))

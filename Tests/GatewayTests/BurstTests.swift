@@ -70,6 +70,19 @@ import WebSocket
         #expect(hub.metrics.unfinishedBytes.level == 0)
     }
 
+    /// Short messages, compressed and plain, whose tables take as long as 64 KiB: eight have a turn.
+    @Test func aBurstOfTablesTakesTurns() async throws {
+        let hub = try await DrivenHub { $0.limits.messagesPerSecond = 0 }
+        let peer = try hub.open(fields: Self.deflate)
+        var blocks = DeflateBlocks()
+        blocks.stored(Array(Self.ping.utf8))
+        for _ in 0..<16 { blocks.dynamic() }
+        peer.write([[UInt8]](repeating: frame(blocks.message, isCompressed: true), count: 200).flatMap { $0 })
+        let (most, isFair) = try watch(hub, peer, 200) { Int(hub.metrics.messages.count) }
+        #expect(most <= 9, "8 KiB each, and the other's")
+        #expect(isFair)
+    }
+
     @Test func aBurstOfMessagesTakesTurns() async throws {
         let hub = try await DrivenHub()
         let peer = try hub.open()

@@ -144,6 +144,66 @@ import WebSocket
         #expect(try await other.next() == .close(1003))
     }
 
+    /// Blocks of nothing, as many as a message may have bytes: refused as soon as that is seen, and counted.
+    @Test func aPaddedMessageCloses() async throws {
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(metrics: metrics)
+        let (client, other) = (try await opened(fixture), try await opened(fixture))
+        var blocks = DeflateBlocks()
+        while blocks.count < 73_000 { blocks.dynamic() }
+        try await client.send(compressed: blocks.message)
+        #expect(try await client.next() == .close(1008))
+        #expect(count(#"decompressions_refused_total{reason="padded"}"#, metrics) == 1)
+        #expect(count(#"limits_reached_total{limit="messagePadding"}"#, metrics) == 1)
+        #expect(count("decompressions_total", metrics) == 0)
+        try await other.send(compressed: payload(Self.ping))
+        #expect(try await other.next() == Self.pong)
+    }
+
+    /// What a message costs is what counts: the larger of what came and what it is, and its tables.
+    @Test(arguments: [(0, 1), (16, 3)]) func whatItCostsCountsInTheRate(_ tables: Int, _ messages: Int) async throws {
+        let hub = try await DrivenHub {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.messagesBurst = 6
+        }
+        let peer = try hub.open(fields: Self.chrome)
+        var blocks = DeflateBlocks()
+        blocks.stored(Self.ping)
+        for _ in 0..<tables { blocks.dynamic() }
+        peer.write([[UInt8]](repeating: compressedFrame(blocks.message), count: 10).flatMap { $0 })
+        try hub.turn {
+            _ = try peer.texts()
+            return peer.closeCode == 4100
+        }
+        #expect(try peer.texts().count { $0.contains("pusher:pong") } == 6 / messages)
+    }
+
+    /// A message that is longer as it came: 4 KiB of it count as one more.
+    @Test func theLargerCountsInTheRate() async throws {
+        let hub = try await DrivenHub {
+            $0.limits.messagesPerSecond = 1
+            $0.limits.messagesBurst = 6
+        }
+        let peer = try hub.open(fields: Self.chrome)
+        var blocks = DeflateBlocks()
+        blocks.stored(Self.ping + [UInt8](repeating: 0x20, count: 4_000 - Self.ping.count))
+        for _ in 0..<20 { blocks.stored() }
+        #expect(blocks.message.count > 4_096)
+        peer.write([[UInt8]](repeating: compressedFrame(blocks.message), count: 10).flatMap { $0 })
+        try hub.turn {
+            _ = try peer.texts()
+            return peer.closeCode == 4100
+        }
+        #expect(try peer.texts().count { $0.contains("pusher:pong") } == 3)
+    }
+
+    private func compressedFrame(_ payload: [UInt8]) -> [UInt8] {
+        var writer = ByteWriter()
+        payload.withUnsafeBytes { FrameWriter.append(masked: Opcode.text, $0, mask: 0x1234_5678, to: &writer) }
+        writer.withUnsafeMutableBytes { $0[0] |= FrameWriter.compressedBit }
+        return writer.array
+    }
+
     // MARK: Out
 
     /// Clients of a user's stream, by a feed that the test plays.

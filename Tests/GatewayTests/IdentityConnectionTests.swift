@@ -223,7 +223,7 @@ import WebSocket
         var fixture: GatewayFixture? = try await fixture()
         let client = try await opened(try #require(fixture), try await GatewayFixture.token("u1"))
         fixture = nil
-        #expect(try await client.next() == .close(4200))
+        #expect(try await client.next() == .close(1001))
     }
 
     // MARK: Revocation

@@ -41,7 +41,7 @@ import WebSocket
         #expect(fixture.gateway.connectionCount == clients.count)
         await fixture.end().value
         #expect(!FileManager.default.fileExists(atPath: path), "the socket's file goes with the hub")
-        for client in clients { #expect(try await client.next() == .close(4200)) }
+        for client in clients { #expect(try await client.next() == .close(1001)) }
     }
 
     /// As soon as clients are told to come back, and while their answers are awaited: a successor has the places by then, and
@@ -53,18 +53,18 @@ import WebSocket
                 ListenerConfiguration(.tcp(host: "127.0.0.1", port: 0)),
                 ListenerConfiguration(.unix(path: path, mode: 0o600)),
             ]
-            $0.timeouts.close = .seconds(60)
+            $0.timeouts.farewell = .seconds(60)
         }
         let (client, _) = try await TestClient.opened(port: fixture.port)
         let end = fixture.end()
-        #expect(try await client.next() == .close(4200))
+        #expect(try await client.next() == .close(1001))
         #expect(Loopback.connection(to: fixture.port) == nil, "nobody listens")
         #expect(errno == ECONNREFUSED)
         #expect(!FileManager.default.fileExists(atPath: path))
         let places = fixture.gateway.places
         let successor = try await GatewayFixture { $0.listeners = places.map { ListenerConfiguration($0) } }
         #expect(fixture.gateway.connectionCount == 1, "the old one has still to end")
-        try await client.send(Opcode.close, [0x10, 0x68])
+        try await client.send(Opcode.close, [0x03, 0xE9])
         await end.value
         for other in [try TestClient(port: successor.port), try TestClient(path: path)] {
             try await other.upgrade()

@@ -69,12 +69,12 @@ private func talk(_ client: EchoClient, isIdle: Bool) throws -> [String] {
         if !isIdle { client.socket.send(ping) }
         switch try client.next() {
         case pong: continue
-        case .close(4200):
-            client.socket.send(RawFrame.close(4200).bytes)
+        case .close(1001):
+            client.socket.send(RawFrame.close(1001).bytes)
             let rest = try client.rest()
             if rest != [.end] { complaints.append("after the close: \(rest)") }
             return complaints
-        case let other: return complaints + ["\(other) in place of 4200"]
+        case let other: return complaints + ["\(other) in place of 1001"]
         }
     }
 }
@@ -83,6 +83,7 @@ private func patientFixture(loops: Int) async throws -> GatewayFixture {
     try await GatewayFixture(loops: loops) {
         // Nobody is dropped for being slow on a busy machine.
         $0.timeouts.close = .seconds(60)
+        $0.timeouts.farewell = .seconds(60)
         $0.limits.exemptsLoopback = true
     }
 }
@@ -144,14 +145,14 @@ private func endDuringFlood(loops: Int, senders: Int) async throws {
                 let first = try client.next()
                 // Upgraded at the last moment, it may be told at once.
                 guard case .text = first else {
-                    if first != .close(4200) && first != .end { complaints.append("greeted by \(first)") }
+                    if first != .close(1001) && first != .end { complaints.append("greeted by \(first)") }
                     continue
                 }
                 client.socket.send(ping)
                 let answer = try client.next()
                 guard answer != pong else { continue }
-                if answer != .close(4200) { complaints.append("\(answer) in place of 4200") }
-                client.socket.send(RawFrame.close(4200).bytes)
+                if answer != .close(1001) { complaints.append("\(answer) in place of 1001") }
+                client.socket.send(RawFrame.close(1001).bytes)
             }
             return complaints
         }

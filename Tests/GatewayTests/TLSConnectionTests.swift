@@ -142,6 +142,7 @@ import WebSocket
         let count = 8 << 20
         let hub = try await hub(loops: 1, routes: LongAnswer(count: count)) {
             $0.timeouts.close = .seconds(60)
+            $0.timeouts.farewell = .seconds(60)
             $0.limits.sendQueueBytesMax = 2 * count
             $0.limits.sendQueuesBytesMax = 2 * count
         }

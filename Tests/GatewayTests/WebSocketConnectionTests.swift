@@ -212,11 +212,29 @@ import WebSocket
         #expect(try await client.next() == .close(1009))
     }
 
-    @Test func whatIsOpenIsClosedWith4200AtTheEnd() async throws {
+    /// pusher-js comes back a second after it, when a successor may listen.
+    @Test func whatIsOpenIsClosedWith1001AtTheEnd() async throws {
         var fixture: GatewayFixture? = try await GatewayFixture()
         let (client, _) = try await TestClient.opened(port: try #require(fixture).port)
         fixture = nil
-        #expect(try await client.next() == .close(4200))
+        #expect(try await client.next() == .close(1001))
+    }
+
+    /// All others would be refused a second later, and wait for fifteen: who answers no close frame, whenever it was sent, and
+    /// who asks for nothing more, hold up the end for the farewell's time alone.
+    @Test func theSilentDoNotHoldUpTheEnd() async throws {
+        let fixture = try await GatewayFixture { $0.timeouts.close = .seconds(600) }
+        let (silent, _) = try await TestClient.opened(port: fixture.port)
+        let (closed, _) = try await TestClient.opened(port: fixture.port)
+        try await closed.send(Opcode.binary, [0])
+        #expect(try await closed.next() == .close(1003))
+        let asked = try TestClient(port: fixture.port)
+        try await asked.sendRaw("GET /nothing HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        #expect(try await asked.response().head.hasPrefix("HTTP/1.1 404 "))
+        let start = ContinuousClock.now
+        await fixture.end().value
+        #expect(ContinuousClock.now - start < .seconds(300))
+        #expect(try await silent.next() == .close(1001))
     }
 
     // MARK: Identity

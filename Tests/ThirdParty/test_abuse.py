@@ -23,6 +23,9 @@ MANY = 20
 #: Bytes that the hub may have gained by an attack: what allocators keep, and nothing for each attacker's tries.
 GROWTH = 24 << 20
 
+#: Four empty blocks with DEFLATE's fixed codes: ten bits each.
+EMPTY_FIXED_BLOCKS = sum(0b010 << 10 * number for number in range(4)).to_bytes(5, "little")
+
 PING_MESSAGE = text({"event": "pusher:ping", "data": {}})
 
 
@@ -93,6 +96,15 @@ def empty_fragments(hub, number):
         assert peer.close_code() == 1008
 
 
+def padding(hub, number):
+    """A compressed message of empty blocks, of each kind in turn."""
+    with Wire(hub) as peer:
+        peer.opened(**{"Sec-WebSocket-Extensions": "permessage-deflate"})
+        blocks = [b"\0\0\0\xff\xff", b"\x03\0", EMPTY_FIXED_BLOCKS][number % 3]
+        peer.send(frame(TEXT, blocks * (70_000 // len(blocks)), reserved=0x40))
+        assert peer.close_code() == 1008
+
+
 def pings(hub, number):
     """Whose answers are not read until the end."""
     with Wire(hub) as peer:
@@ -121,7 +133,7 @@ ATTACKS = {
     upgrade: "limits.requestBytesPerSecond", many_fields: "limits.headBytes",
     unfinished_frame: "messageTimeout", unfinished_message: "messageTimeout",
     empty_fragments: "limits.messageFragments", pings: "limits.controlFramesPerSecond",
-    messages: "limits.messagesPerSecond",
+    messages: "limits.messagesPerSecond", padding: "messagePadding",
 }
 
 

@@ -445,7 +445,7 @@ def test_the_hub_ends_with_actions_under_way(user):
                 device.send("sync:action", action)
             device.wait_for_event("sync:result")
             assert hub.stop() == 0
-            assert device.closed() == 4200
+            assert device.closed() == 1001
             told = {frame.data["key"]: frame.data["status"] for frame in device.frames if frame.event == "sync:result"}
             assert set(told.values()) <= {"applied", "retry"}
             hub.start()

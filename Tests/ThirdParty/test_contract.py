@@ -168,7 +168,7 @@ def test_serve_without_a_database():
             server.program.err.wait_for(lambda line: "SIGHUP: CARILLON_APPS is set" in line, "that it has heard")
             device.answered()
             assert server.program.interrupt() == 0
-            assert device.closed() == 4200
+            assert device.closed() == 1001
 
 
 @pytest.mark.parametrize("settings, words", [

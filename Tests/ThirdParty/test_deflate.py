@@ -184,6 +184,49 @@ def test_every_way_to_compress_is_read(hub):
         assert said(peer)["event"] == "pusher:pong"
 
 
+def test_no_honest_way_is_taken_for_padding():
+    """zlib with each of its memories and strategies: with the least one it makes a block of every 127 symbols."""
+    numbers = random.Random(SEED)
+    hexadecimal, pair = (lambda length: "".join(numbers.choices(digits, weights=weights, k=length)) for digits, weights in
+                         (("0123456789abcdef", None), ("0123456789", range(1, 11))))
+    with Hub("--limits-messages-per-second", "0") as hub:
+        hub.wait_until_listening()
+        with Squeezed(hub) as peer:
+            for memory in range(1, 10):
+                for strategy in range(5):
+                    pads = [hexadecimal(60_000), pair(60_000), noise(numbers, 60_000), prose(numbers, 40_000), "",
+                            "é" * 25_000, noise(numbers, numbers.randrange(1, 3_000))]
+                    for pad in pads:
+                        text = json.dumps({"event": "pusher:ping", "data": {"pad": pad}}, ensure_ascii=False).encode()
+                        level, bits = numbers.randrange(10), numbers.randrange(9, 16)
+                        engine = zlib.compressobj(level, zlib.DEFLATED, -bits, memory, strategy)
+                        middle = numbers.randrange(len(text))
+                        payload = engine.compress(text[:middle])
+                        payload += engine.flush(numbers.choice([zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH]))
+                        payload += engine.compress(text[middle:]) + engine.flush(zlib.Z_SYNC_FLUSH)
+                        peer.say(payload[:-4])
+                        assert said(peer)["event"] == "pusher:pong", f"SEED={SEED} {memory} {strategy} {level} {bits}"
+
+
+#: Empty blocks: stored, final with a byte's padding, and with fixed codes, ten bits each.
+EMPTY = [b"\0\0\0\xff\xff", b"\x03\0", sum(0b010 << 10 * number for number in range(4)).to_bytes(5, "little")]
+
+
+@pytest.mark.parametrize("block", EMPTY, ids=["stored", "final", "fixed"])
+@pytest.mark.parametrize("fragment", [70_000, 5, 1], ids=["whole", "in fragments", "in bytes"])
+def test_padding_is_refused(hub, block, fragment):
+    size = min(70_000, fragment * 1_000)
+    payload = block * (size // len(block)) + b"\0"
+    with Squeezed(hub) as peer, Squeezed(hub) as neighbour:
+        peer.say(payload, range(fragment, len(payload), fragment))
+        # 1 KiB is nobody's harm: the message is empty, and no event.
+        if len(payload) <= 1_024 - 5:
+            assert said(peer)["event"] == "pusher:error"
+        else:
+            assert peer.close_code() == 1008
+        neighbour.lives()
+
+
 def test_a_replay_is_compressed(hub, user, notes):
     numbers = random.Random(SEED)
     texts = [prose(numbers, length) for length in (900, 20, 5000, 400, 600)] * 5

@@ -49,7 +49,7 @@ def test_ends_within_seconds_and_starts_in_seconds(number):
         hub.program.process.send_signal(number)
         assert hub.program.wait(10) == 0
         assert time.monotonic() - started < 5
-        assert device.closed() == 4200
+        assert device.closed() == 1001
         assert cluster.process_id(hub.folder) is None and not os.path.exists(f"/proc/{postmaster}")
         # The second start finds what the first left, the numbers of the stream included.
         started = time.monotonic()

@@ -163,6 +163,7 @@ final class Echo {
             configuration.limits.sendQueueBytesMax = 64 << 20
             configuration.limits.exemptsLoopback = true
             configuration.timeouts.close = .seconds(60)
+            configuration.timeouts.farewell = .seconds(60)
             configuration.responder = { payload, isText in
                 FrameWriter.frame(isText ? Opcode.text : Opcode.binary, payload)
             }
