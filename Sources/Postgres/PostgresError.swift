@@ -31,14 +31,20 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package let kind: Kind
     package let sqlstate: SQLState?
     package let severity: Severity?
+    /// Whether it came up inside of a function of the database, and not at the statement that called it.
+    package let isInFunction: Bool
     /// One line in our words. Only of `connecting` is it libpq's, shortened: no statement has run then.
     package let message: String
 
-    package init(_ kind: Kind, _ message: String, sqlstate: SQLState? = nil, severity: Severity? = nil) {
+    package init(
+        _ kind: Kind, _ message: String, sqlstate: SQLState? = nil, severity: Severity? = nil,
+        isInFunction: Bool = false
+    ) {
         self.kind = kind
         self.message = message
         self.sqlstate = sqlstate
         self.severity = severity
+        self.isInFunction = isInFunction
     }
 
     /// What to do about it.
@@ -67,7 +73,8 @@ extension PostgresError {
             let sqlstate = Self.field(result, Self.diagnosticSQLState).flatMap { SQLState($0) }
             let severity = Self.field(result, Self.diagnosticSeverity).flatMap { Severity(rawValue: $0) }
             let wording = sqlstate?.wording ?? "the statement failed"
-            self.init(.statement, wording, sqlstate: sqlstate, severity: severity)
+            let isInFunction = PQresultErrorField(result, Self.diagnosticContext) != nil
+            self.init(.statement, wording, sqlstate: sqlstate, severity: severity, isInFunction: isInFunction)
         default:
             self.init(.unexpectedResult, "the statement began a copy, which is not for this connection")
         }
@@ -101,6 +108,7 @@ extension PostgresError {
     // libpq's PG_DIAG_ macros are character constants, which Swift does not import.
     private static let diagnosticSQLState = Int32(UInt8(ascii: "C"))
     private static let diagnosticSeverity = Int32(UInt8(ascii: "V"))
+    private static let diagnosticContext = Int32(UInt8(ascii: "W"))
 }
 
 /// A failure as a tool shows it to its operator, whose own SQL it was: all that the server said.

@@ -17,6 +17,8 @@ final class Action {
     /// When it is answered `retry` at the latest.
     let deadline: Instant
     let key: String
+    /// The user and the key: what is remembered of the action from one submission to the next.
+    let name: TextKey
     /// The user's device, where it names one.
     let device: TextKey?
     let parameters: CStringList
@@ -40,6 +42,7 @@ final class Action {
         self.line = line
         self.deadline = deadline
         key = envelope.key
+        name = TextKey(request.user, envelope.key)
         device = envelope.deviceID.map { TextKey(request.user, $0) }
         answer = request.answer
     }

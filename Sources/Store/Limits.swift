@@ -41,6 +41,14 @@ package enum StoreLimits {
     static let refillSeconds = 0.25
     /// Executions of one action that lose a race before it is answered `retry`.
     static let racesMax = 3
+    /// Executions that fail at one action, while the server is well, before a refusal is stored. After each the user is held.
+    package static let failuresMax = 5
+    /// The time from the first of them to the last, at least: who is just replacing a trigger has done it by then.
+    static let failuresLeast = Duration.seconds(3)
+    /// Actions that are remembered to have failed; beyond them failures are not counted.
+    static let failingMax = 10_000
+    /// How long an action is remembered to have failed: devices may be that slow to come back with it.
+    static let failureLasts = Duration.seconds(3_600)
     /// Connections that one action may be lost with before it is answered `retry`: it may be what ends them.
     static let lossesMax = 5
     /// Different failures that the log tells of.

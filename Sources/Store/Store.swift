@@ -23,6 +23,9 @@
 //   answered, and nothing of theirs is taken for a time that doubles with each lock timeout. Until the database has
 //   answered one of theirs they are suspects: one action of all suspects is under way at a time, on a connection that
 //   has nothing else. The same goes for users whose actions run out of time or fail in ways that decide nothing.
+// - A trigger of the application's fails at one action for ever, and its device's later ones wait behind it; another device
+//   of the user's is served meanwhile. The failures of that action are counted for themselves, and after some of them its
+//   rejection is stored under its number.
 // - The hub dies between commit and answer, or between answer and wake-up: the client repeats, and the tail's poll
 //   finds what nobody was told of.
 //

@@ -29,6 +29,7 @@ final class StoreLoop: EventSource {
     private let metrics: StoreMetrics
     private let committed: () -> Void
     private var queue: ActionQueue
+    private var failing = FailingActions()
     private var users: TokenBuckets
     private var devices: TokenBuckets
     private var writers: [Writer] = []
@@ -250,9 +251,10 @@ final class StoreLoop: EventSource {
             if isCut(.afterCommit) { return writer.drop(.cut, with: action) }
             decided(action, answer)
             if isCut(.afterReply) { writer.drop(.cut) }
-        case .again:
+        case .again, .outdated:
             action.races += 1
             if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
+            if case .outdated = verdict { return failed(action) }
             done(action, busy(action.key, after: spread(.milliseconds(100)), "others write the same rows"))
         case .locked:
             hold(action, .locked)
@@ -260,10 +262,9 @@ final class StoreLoop: EventSource {
             action.violations += 1
             queue.again(action)
         case .constraint, .refused:
-            guard !isStopping else { return done(action, .stopping(key: action.key)) }
-            guard !action.isRefused else { return hold(action, .failed) }
-            action.beRefused()
-            queue.again(action)
+            refuse(action)
+        case .broken:
+            failed(action)
         case .readOnly:
             action.races += 1
             if isStopping || action.races > StoreLimits.lossesMax {
@@ -279,7 +280,25 @@ final class StoreLoop: EventSource {
         }
     }
 
+    /// Something of the application's fails at this action. Should it do so again and again, though the server is well,
+    /// no device can be held up by it for ever: a refusal is stored, which is a statement of its own and does not reach it.
+    private func failed(_ action: Action) {
+        let isHopeless = failing.failed(action.name, now: loop.now)
+        guard isHopeless, !action.isRefused, !isStopping else { return hold(action, .failed) }
+        complain(
+            "an action has failed \(StoreLimits.failuresMax) times or more, and is rejected: see the failures before")
+        refuse(action)
+    }
+
+    private func refuse(_ action: Action) {
+        guard !isStopping else { return done(action, .stopping(key: action.key)) }
+        guard !action.isRefused else { return hold(action, .failed) }
+        action.beRefused()
+        queue.again(action)
+    }
+
     private func decided(_ action: Action, _ answer: ActionAnswer) {
+        if answer.status != .retry { failing.decided(action.name) }
         if answer.status == .applied || answer.status == .partial {
             hasCommitted = true
             commitsOfTick += 1
@@ -372,19 +391,22 @@ final class StoreLoop: EventSource {
 
     private func complain(_ error: PostgresError, _ verdict: Verdict) {
         switch verdict {
-        case .decided, .again, .locked: break
+        case .decided, .again, .outdated, .locked: break
         case .constraint, .refused: complain(error, .warning)
-        case .readOnly, .unavailable, .failed: complain(error)
+        case .readOnly, .unavailable, .failed, .broken: complain(error)
         }
     }
 
     /// Tells what the operator should know, once a minute: never more than codes and our own words.
     private func complain(_ error: PostgresError, _ level: Logger.Level = .error) {
-        let complaint = error.description
+        complain("a statement failed: \(error.description)", level)
+    }
+
+    private func complain(_ complaint: String, _ level: Logger.Level = .warning) {
         if let last = complaints[complaint], loop.now.duration(since: last) < .seconds(60) { return }
         guard complaints.count < StoreLimits.complaintsMax || complaints[complaint] != nil else { return }
         complaints[complaint] = loop.now
-        logger.log(level: level, "store: a statement failed: \(complaint)")
+        logger.log(level: level, "store: \(complaint)")
     }
 
     private func isCut(_ place: Failpoint) -> Bool {

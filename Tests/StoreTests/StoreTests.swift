@@ -129,9 +129,9 @@ import Testing
         #expect(try desk.take("ann", "k1").status == .applied)
     }
 
-    /// A broken trigger or function of the application's, or a value that it cannot hold: nobody's data are judged.
+    /// A broken trigger or function of the application's, or a value that it cannot hold: it may be repaired in a moment.
     @Test(arguments: ["42703", "42P01", "22012", "22P02", "54001", "55000", "57014", "P0002", "XX000", "ZZ999"])
-    func whatIsBrokenDecidesNothing(code: String) throws {
+    func whatIsBrokenAMomentDecidesNothing(code: String) throws {
         let desk = try open()
         let payload = "{\"code\":\"\(code)\",\"times\":1}"
         desk.submit("ann", "k1", n: 1, "raise", payload)
@@ -146,6 +146,41 @@ import Testing
         // Repaired, the same action is carried out.
         #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .applied)
         #expect(try desk.decide("ann", "k2", n: 2).status == .applied)
+    }
+
+    /// Broken for ever, it holds up no device: after some tries the rejection is stored, and takes its number.
+    @Test(arguments: ["42703", "22012", "XX000", "ZZ999", "0A000"])
+    func whatStaysBrokenIsRefused(code: String) throws {
+        let desk = try open { $0.lockTimeout = .milliseconds(20) }
+        let payload = "{\"code\":\"\(code)\",\"times\":1000}"
+        #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .rejected)
+        #expect(
+            try admin.query("SELECT last_value >= $1::int FROM toy.failures", ["\(StoreLimits.failuresMax)"]) == [["t"]]
+        )
+        #expect(try desk.decide("ann", "k2", n: 2).status == .applied)
+        desk.submit("ann", "k1", n: 1, "raise", payload)
+        let again = try desk.take("ann", "k1")
+        #expect(again.isReplayed && !again.json.string.contains("aspirin"))
+        #expect(try count("ann") == 2)
+    }
+
+    /// Another device of the user's is served meanwhile, and that does not make the count begin anew. What the server is in
+    /// trouble with is never judged.
+    @Test(arguments: [("22012", true), ("53100", false), ("57014", false)])
+    func whatStaysBrokenIsRefusedBesideOtherDevices(code: String, isRefused: Bool) throws {
+        let desk = try open { $0.lockTimeout = .milliseconds(20) }
+        let payload = "{\"code\":\"\(code)\",\"times\":100000}"
+        let start = Instant.read()
+        var (count, wasRefused) = (0, false)
+        while !wasRefused, Instant.read().duration(since: start) < (isRefused ? .seconds(60) : .seconds(5)) {
+            desk.submit("ann", "phone", "raise", payload)
+            wasRefused = try desk.take("ann", "phone").status == .rejected
+            #expect(try desk.decide("ann", "tablet \(count)").status == .applied)
+            count += 1
+        }
+        #expect(wasRefused == isRefused)
+        #expect(Instant.read().duration(since: start) >= .seconds(3), "a trigger may be being replaced")
+        #expect(count >= StoreLimits.failuresMax)
     }
 
     @Test(arguments: ["P0001", "23514", "42703"]) func aRefusalThatFailsDecidesNothing(code: String) throws {
