@@ -6,34 +6,59 @@ extension ActionDecision {
         if case .acceptServer = item.kind { return (.noop, dose, nil) }
         guard let dose else { return (.conflict(.gone), nil, nil) }
         switch item.kind {
-        case .act(let onlyDue): return act(item.intent, dose, onlyDue: onlyDue)
+        case .act(let onlyDue): return act(item, dose, onlyDue: onlyDue)
         case .undo(let entry, let target, let isLate): return undo(entry, of: target, dose, isLate: isLate)
         case .acceptServer: return (.noop, dose, nil)
         case .keepLocal:
             if item.intent.state != nil, hasMovedOn(dose, item) { return (.conflict(.state), nil, nil) }
+            if let path = untimely(item.intent.state?.takenAt, item, dose) { return (.untimely(path: path), nil, nil) }
             return force(item.intent.state, note: item.intent.note, dose)
         case .merge(let fields):
             let note = fields?.note ?? item.intent.note
             guard let fields, fields.namesState else { return force(nil, note: note, dose) }
             if hasMovedOn(dose, item) { return (.conflict(.state), nil, nil) }
-            return force(merged(fields, item.intent, dose), note: note, dose)
+            let state = merged(fields, item.intent, dose)
+            if let path = untimely(state, fields, item, dose) { return (.untimely(path: path), nil, nil) }
+            return force(state, note: note, dose)
         }
     }
 
+    private func untimely(_ takenAt: Timestamp?, _ item: ActionItem, _ dose: Dose) -> String? {
+        guard let takenAt, let path = item.timePath,
+            DoseRules.isUntimely(takenAt, of: dose, isDirect: item.isTimeDirect, at: now)
+        else { return nil }
+        return path
+    }
+
+    /// What the dose has already is not judged.
+    private func untimely(_ state: DoseState, _ fields: MergedFields, _ item: ActionItem, _ dose: Dose) -> String? {
+        guard let takenAt = state.takenAt else { return nil }
+        if fields.takenAt != nil {
+            return DoseRules.isUntimely(takenAt, of: dose, at: now) ? "payload.merged.takenAt" : nil
+        }
+        return dose.state.takenAt == nil ? untimely(item.intent.state?.takenAt, item, dose) : nil
+    }
+
     private func act(
-        _ intent: DoseIntent, _ dose: Dose, onlyDue: Bool
+        _ item: ActionItem, _ dose: Dose, onlyDue: Bool
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
+        let intent = item.intent
+        if let path = untimely(intent.state?.takenAt, item, dose) { return (.untimely(path: path), nil, nil) }
         if onlyDue, DoseRules.isToCome(dose, at: now) { return (.notDue, nil, nil) }
-        let verdict = DoseRules.decide(intent, on: dose, at: now)
+        let verdict = DoseRules.decide(intent, on: dose, seenRev: item.seenRev, at: now)
         guard verdict == .applied else { return (verdict, nil, nil) }
         var after = dose
-        if let state = intent.state, DoseRules.decide(state, on: dose, at: now) == .applied { after.state = state }
+        if let state = intent.state,
+            DoseRules.decide(state, on: dose, seenRev: item.seenRev, at: now) == .applied
+        {
+            after.state = state
+        }
         after.note = intent.note ?? dose.note
         return (.applied, after, intent.note)
     }
 
-    /// Both parts come back if nothing has touched them since, or neither does. A note that another action added too
-    /// stays.
+    /// Both parts come back if nothing has touched them since, or neither does. A note stays where another action has added
+    /// the same one since, or before with none between: it goes with the last of them.
     private func undo(
         _ entry: UndoEntry, of target: Identifier, _ dose: Dose, isLate: Bool
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
@@ -44,11 +69,20 @@ extension ActionDecision {
         else { return (.conflict(.superseded), nil, nil) }
         var after = dose
         if let state = entry.state { after.state = state }
-        let isOthersToo = account.notes.contains { id, text in
-            id.dose == dose.id && id.key != target && sameText(text, dose.note)
-        }
+        let isOthersToo = entry.noteRev.map { sameNotes(dose, $0).contains { $0.key != target } } ?? false
         if entry.hasNote, !isOthersToo { after.note = entry.noteBefore }
         return (.applied, after, nil)
+    }
+
+    /// The actions whose note is the dose's as it came with that revision, with what was there before: the one that brought
+    /// it, and those that added the same again while it stood. Those that were undone are not among them.
+    func sameNotes(_ dose: Dose, _ rev: Int64) -> [(key: Identifier, before: String?)] {
+        account.notes.keys.filter { $0.dose == dose.id }.compactMap { id in
+            let entry = account.actions[id.key]?.undo.first {
+                $0.dose == dose.id && $0.noteRev == rev && $0.createdAt == dose.createdAt
+            }
+            return entry.map { (id.key, $0.noteBefore) }
+        }
     }
 
     /// Whether someone has changed the state since the user saw it, or the dose is another than that.

@@ -31,7 +31,8 @@ struct ActionDecision {
             let sentAt = try envelope.clientTime.map { (time) throws(InvalidAction) in
                 try PayloadReader.time(time, path: "clientTime")
             }
-            try perform(action, seen: seen, actedAt: min(sentAt ?? now, now))
+            let acted = ActedAt(time: min(sentAt ?? now, now), path: sentAt.map { _ in "clientTime" })
+            try perform(action, seen: seen, acted)
         } catch {
             answer = ActionAnswer(envelope.key, .rejected, code: "invalid", message: error.reason)
             answer.path = error.path
@@ -39,31 +40,41 @@ struct ActionDecision {
         writes.flush(&account)
     }
 
-    /// - Parameter actedAt: when the device says the user acted, never later than now.
+    /// When the device says the user acted, never later than now, and where it says so.
+    private struct ActedAt {
+        let time: Timestamp
+        let path: String?
+    }
+
     private mutating func perform(
-        _ action: DoseAction, seen: SeenRevisions, actedAt: Timestamp
+        _ action: DoseAction, seen: SeenRevisions, _ acted: ActedAt
     ) throws(InvalidAction) {
-        func item(_ dose: Identifier, _ state: DoseState?, _ note: String?, onlyDue: Bool = false) -> ActionItem {
+        func item(
+            _ dose: Identifier, _ state: DoseState?, _ note: String?, timePath: String? = nil, onlyDue: Bool = false
+        ) -> ActionItem {
             ActionItem(
                 dose: dose, kind: .act(onlyDue: onlyDue), intent: DoseIntent(state, note: note),
-                seenRev: seen.rev(of: dose))
+                seenRev: seen.rev(of: dose), timePath: timePath)
         }
         switch action {
         case .markTaken(let dose, let takenAt, let note):
-            carry(item(dose, DoseState(.taken, takenAt: takenAt ?? actedAt), note))
+            let path = takenAt == nil ? acted.path : "payload.takenAt"
+            carry(item(dose, DoseState(.taken, takenAt: takenAt ?? acted.time), note, timePath: path))
         case .markMissed(let dose, let note):
             carry(item(dose, DoseState(.missed), note))
         case .makeUp(let dose, let at, let reason, let note):
-            carry(item(dose, DoseState(.madeUp, takenAt: at ?? actedAt, reason: reason), note))
+            let path = at == nil ? acted.path : envelope.payload?["at"] == nil ? "payload.takenAt" : "payload.at"
+            carry(item(dose, DoseState(.madeUp, takenAt: at ?? acted.time, reason: reason), note, timePath: path))
         case .skip(let dose, let reason, let note):
             carry(item(dose, DoseState(.skipped, reason: reason), note))
         case .addNote(let dose, let text):
             carry(item(dose, nil, text))
         case .bulkMarkAll(let selection, let takenAt, let includesFuture):
-            let taken = DoseState(.taken, takenAt: takenAt ?? actedAt)
+            let taken = DoseState(.taken, takenAt: takenAt ?? acted.time)
+            let path = takenAt == nil ? acted.path : "payload.takenAt"
             carryAll(
                 try doses(selection, includesFuture: includesFuture).map {
-                    item($0, taken, nil, onlyDue: !includesFuture)
+                    item($0, taken, nil, timePath: path, onlyDue: !includesFuture)
                 })
         case .undo(let target):
             try takeBack(target, seen: seen)
@@ -136,9 +147,10 @@ struct ActionDecision {
             stored.pending.map { entry in
                 ActionItem(
                     dose: entry.dose, kind: kind, intent: entry.intent,
-                    seenRev: seen.rev(of: entry.dose) ?? entry.rev, createdAt: entry.createdAt)
+                    seenRev: seen.rev(of: entry.dose) ?? entry.rev, createdAt: entry.createdAt,
+                    timePath: ActionItem.ofAnother)
             }, isSingle: stored.isSingle)
-        account.actions[target]?.isResolved = true
+        if answer.status != .rejected { account.actions[target]?.isResolved = true }
     }
 
     // MARK: Carrying out
@@ -159,6 +171,9 @@ struct ActionDecision {
             answer.conflict = outcome.conflict?.tree(model.json)
         case .notDue:
             answer = ActionAnswer(envelope.key, .rejected, code: "not_due", message: Self.message("not_due"))
+        case .untimely(let path):
+            answer = ActionAnswer(envelope.key, .rejected, code: "invalid", message: Self.message("invalid"))
+            answer.path = path
         }
     }
 
@@ -166,17 +181,20 @@ struct ActionDecision {
     private mutating func carryAll(_ items: [ActionItem]) {
         isSingle = false
         var counts: [ActionStatus: Int64] = [:]
-        var codes: [ActionStatus: String] = [:]
+        var firsts: [ActionStatus: (code: String?, path: String?)] = [:]
         var trees: [JSONTree] = []
         for item in items {
             let outcome = carryOut(item)
             let (status, code) = Self.spelled(outcome.verdict)
             counts[status, default: 0] += 1
-            if let code, codes[status] == nil { codes[status] = code }
+            var path: String?
+            if case .untimely(let member) = outcome.verdict { path = member }
+            if firsts[status] == nil { firsts[status] = (code, path) }
             var members: [JSONTree.Member] = [
                 .init("occurrenceId", .string(item.dose.text)), .init("status", .string(status.rawValue)),
             ]
             if let code { members.append(.init("code", .string(code))) }
+            if let path { members.append(.init("path", .string(path))) }
             if let conflict = outcome.conflict { members.append(.init("conflict", conflict.tree(model.json))) }
             if code == nil, let dose = outcome.after { members.append(.init("occurrence", model.json.answer(dose))) }
             trees.append(.object(members))
@@ -190,8 +208,9 @@ struct ActionDecision {
             } else {
                 counts[.conflict] == nil ? .rejected : .conflict
             }
-        answer = ActionAnswer(
-            envelope.key, status, code: codes[status], message: codes[status].map { Self.message($0) })
+        let code = firsts[status]?.code
+        answer = ActionAnswer(envelope.key, status, code: code, message: code.map { Self.message($0) })
+        answer.path = firsts[status]?.path
         let total = [ActionStatus.applied, .noop, .conflict, .rejected].map {
             JSONTree.Member($0.rawValue, .integer(counts[$0] ?? 0))
         }
@@ -222,11 +241,14 @@ struct ActionDecision {
         } else {
             if let note { account.notes[NoteID(dose: item.dose, key: envelope.key)] = note }
             let changedState = before.state == after.state ? nil : before.state
+            // Of equal notes each may be the one that is undone last: what was there before the first of them.
+            let same = note != nil && sameText(note, before.note) ? sameNotes(before, before.noteRev).first : nil
+            let noteBefore = same.map(\.before) ?? before.note
             undo.append(
                 UndoEntry(
                     dose: item.dose, createdAt: before.createdAt, state: changedState,
                     statusRev: changedState.map { _ in after.statusRev },
-                    hasNote: note != nil, noteBefore: note == nil ? nil : before.note,
+                    hasNote: note != nil, noteBefore: note == nil ? nil : noteBefore,
                     noteRev: note.map { _ in after.noteRev }))
         }
         return ItemOutcome(dose: item.dose, verdict: verdict, after: after)
@@ -240,15 +262,17 @@ struct ActionDecision {
         case .noop: (.noop, nil)
         case .conflict(let code): (.conflict, code.rawValue)
         case .notDue: (.rejected, "not_due")
+        case .untimely: (.rejected, "invalid")
         }
     }
 
     private static func message(_ code: String) -> String {
         switch code {
-        case "state": "the dose has another status by now"
+        case "state": "the status of the dose has been changed since"
         case "late": "it is too late for this: makeUp is the way"
         case "gone": "this dose is not there any more"
         case "superseded": "the dose has been changed since"
+        case "invalid": "lies more than a day before the window of the dose"
         default: "the time for this has not come yet"
         }
     }

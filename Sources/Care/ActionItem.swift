@@ -28,4 +28,12 @@ struct ActionItem {
     let seenRev: Int64?
     /// When the dose that was meant was made, where that is known: an id may come again.
     var createdAt: Timestamp?
+    /// The member of the payload that the time was read from, or clientTime; nil: it is the server's.
+    var timePath: String?
+
+    /// Whether the time was said of this dose.
+    var isTimeDirect: Bool { timePath != "clientTime" && timePath != ActionItem.ofAnother }
+
+    /// The path of a time that another action named.
+    static let ofAnother = "payload.of"
 }

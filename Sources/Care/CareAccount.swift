@@ -15,6 +15,14 @@ package struct DayRecord: Sendable {
     package var streak: StreakRun
 }
 
+/// A device of whom an action with a number is stored.
+package struct DeviceRecord: Sendable {
+    /// That of its last action.
+    package let number: Int64
+    /// When that was.
+    let usedAt: Timestamp
+}
+
 /// A note that an action added to a dose.
 package struct NoteID: Hashable, Sendable {
     package let dose: Identifier
@@ -34,8 +42,8 @@ package struct CareAccount {
     package internal(set) var notes: [NoteID: String] = [:]
     /// The days that have doses.
     package internal(set) var days: [LocalDate: DayRecord] = [:]
-    /// The last number of each device.
-    package internal(set) var devices: [Identifier: Int64] = [:]
+    /// The devices that are remembered: those that have acted last.
+    package internal(set) var devices: [Identifier: DeviceRecord] = [:]
     /// The stream, from its first event on.
     package internal(set) var events: [CareEvent] = []
     /// Stored actions by key.
@@ -47,6 +55,19 @@ package struct CareAccount {
     init(user: Identifier, zone: String) {
         self.user = user
         self.zone = zone
+    }
+
+    /// Devices that are remembered of one user.
+    static let devicesMax = 100
+
+    /// Takes a device's number. Of too many devices the one that has not acted for the longest time is forgotten: it
+    /// counts from 1 again, and its keys alone say what it has done.
+    mutating func count(_ number: Int64, of device: Identifier, at now: Timestamp) {
+        let isNew = devices[device] == nil
+        devices[device] = DeviceRecord(number: number, usedAt: now)
+        guard isNew, devices.count > Self.devicesMax else { return }
+        let oldest = devices.filter { $0.key != device }.min { ($0.value.usedAt, $0.key) < ($1.value.usedAt, $1.key) }
+        if let oldest { devices[oldest.key] = nil }
     }
 
     /// How many actions are stored.

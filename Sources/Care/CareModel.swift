@@ -50,14 +50,14 @@ package struct CareModel {
             return answer
         }
         if let device = envelope.device, let number = envelope.number {
-            let expected = (account.devices[device] ?? 0) + 1
+            let expected = (account.devices[device]?.number ?? 0) + 1
             guard number == expected else {
                 var answer = ActionAnswer(
                     envelope.key, .retry, code: "out_of_order", message: "another number is expected from this device")
                 answer.expected = expected
                 return answer
             }
-            account.devices[device] = number
+            account.count(number, of: device, at: now)
         }
         return decide(envelope, account: &account, at: now)
     }
@@ -113,6 +113,11 @@ package struct CareModel {
     }
 
     // MARK: Reading
+
+    /// A user's day as a snapshot shows it at `now`.
+    package func summary(_ account: CareAccount, of day: LocalDate, at now: Timestamp) -> JSONTree {
+        DoseJSON.summary(day, DayCounts(account.doses(of: day), at: now))
+    }
 
     /// What a user's history says at `now`.
     package func statistics(_ account: CareAccount, at now: Timestamp) -> AdherenceStatistics {

@@ -32,6 +32,8 @@ package enum DoseVerdict: Equatable, Sendable {
     case conflict(ConflictCode)
     /// Its time has not come.
     case notDue
+    /// The time that this member of the payload names is more than a day before the dose's window.
+    case untimely(path: String)
 }
 
 /// The table of transitions.
@@ -42,12 +44,31 @@ package enum DoseRules {
     /// How long before its time such a dose may have been taken, in seconds.
     package static let earlySeconds = 43_200
 
+    /// How long before its window a dose may have been taken, in seconds.
+    package static let aheadSeconds = 86_400
+
     /// Decides an intent on a dose of the same user; nil: there is none. Notes alone never conflict.
-    package static func decide(_ intent: DoseIntent, on dose: Dose?, at now: Timestamp) -> DoseVerdict {
+    ///
+    /// - Parameter seenRev: the revision that the device saw; nil where it does not say.
+    package static func decide(
+        _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, at now: Timestamp
+    ) -> DoseVerdict {
         guard let dose else { return .conflict(.gone) }
         guard let wanted = intent.state else { return .applied }
-        let verdict = decide(wanted, on: dose, at: now)
+        let verdict = decide(wanted, on: dose, seenRev: seenRev, at: now)
         return verdict == .noop && intent.note != nil ? .applied : verdict
+    }
+
+    /// Whether a dose was taken too long before its window.
+    ///
+    /// - Parameter isDirect: whether the time was said of this dose. A device's clock, and an action that a resolve names,
+    ///   may as well be a day before now: a dose far ahead can be marked.
+    package static func isUntimely(
+        _ takenAt: Timestamp, of dose: Dose, isDirect: Bool = true, at now: Timestamp
+    ) -> Bool {
+        var start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt)
+        if !isDirect { start = min(start, now) }
+        return takenAt < start.adding(seconds: -aheadSeconds)
     }
 
     /// Whether marking all at once leaves the dose alone: it is still to come.
@@ -56,7 +77,19 @@ package enum DoseRules {
     }
 
     /// Decides the state of an intent, whatever note is beside it.
-    package static func decide(_ wanted: DoseState, on dose: Dose, at now: Timestamp) -> DoseVerdict {
+    ///
+    /// The rule of `seenRev`: a state is set only while the dose's is the one that the device saw, whatever else of the dose
+    /// has changed. It does not matter where the dose is so already, nor where it is missed: that says that nobody has told
+    /// anything, and stands in nobody's way.
+    package static func decide(
+        _ wanted: DoseState, on dose: Dose, seenRev: Int64?, at now: Timestamp
+    ) -> DoseVerdict {
+        let verdict = transition(to: wanted, of: dose, at: now)
+        let isStale = seenRev.map { dose.statusRev > $0 } ?? false
+        return verdict == .applied && isStale && dose.state.status != .missed ? .conflict(.state) : verdict
+    }
+
+    private static func transition(to wanted: DoseState, of dose: Dose, at now: Timestamp) -> DoseVerdict {
         let isDue = now >= dose.windowEnd
         switch (wanted.status, dose.state.status) {
         case (_, .cancelled): return .conflict(.gone)

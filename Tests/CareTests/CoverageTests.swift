@@ -12,7 +12,7 @@ struct CoverageTests {
 
     private static func outcomes() throws -> Set<String> {
         var outcomes: Set<String> = []
-        for seed in 0..<120 as Range<UInt64> {
+        for seed in 0..<300 as Range<UInt64> {
             var generator = HistoryGenerator(seed: seed, model: Subject.model(epoch: "e"))
             let (steps, expected) = generator.run()
             for (step, text) in zip(steps, expected) {

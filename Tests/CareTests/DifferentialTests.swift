@@ -85,6 +85,32 @@ struct DifferentialTests {
         if let difference { Issue.record("\(difference)") }
     }
 
+    /// As many devices as are remembered, and two more: those that have acted last.
+    @Test func devicesAreForgotten() async throws {
+        let at = Timestamp(microseconds: 1_773_100_800_000_000)
+        func act(_ second: Int, _ device: String, _ number: Int64, _ key: String) -> Step {
+            let envelope = ActionEnvelope(
+                key: Identifier(key), device: Identifier(device), number: number, type: "skip", payload: .object([]))
+            return Step(at: at.adding(seconds: second), user: "ann", change: .action(envelope))
+        }
+        var steps = (0..<100).map { act($0 / 7, "d\($0)", 1, "first \($0)") }
+        steps.append(act(100, "d0", 2, "second 0"))
+        // Another one, from before all others by a clock that goes back; and one that forgets the next two.
+        steps.append(act(-1, "new", 1, "new"))
+        steps.append(act(101, "newer", 1, "newer"))
+        // Who was forgotten, with the number that would follow, and with the one that is expected.
+        for device in ["d0", "d1", "d2", "new"] {
+            steps.append(act(102, device, 2, "next \(device)"))
+            steps.append(act(103, device, 1, "next \(device)"))
+        }
+        let history = steps
+        let difference = try await onOwnThread { try Differential(subject: try Subject()).difference(history) }
+        if let difference { Issue.record("\(difference)") }
+        var model = Subject.model(epoch: "e")
+        for step in steps { _ = model.play(step) }
+        #expect(model.accounts["ann"]?.devices.count == 100)
+    }
+
     /// As many doses as can be marked at once, and one more.
     @Test(arguments: [200, 201])
     func criteriaMeanOnlySoMany(_ count: Int) async throws {

@@ -39,6 +39,7 @@ struct DoseRulesTests {
         case .conflict(.late): "#"
         case .conflict(.superseded): "?"
         case .notDue: "-"
+        case .untimely: "~"
         }
     }
 
@@ -91,10 +92,49 @@ struct DoseRulesTests {
         let first = scheduled.adding(seconds: min(windowStart ?? 0, 0) - DoseRules.earlySeconds)
         func verdict(_ seconds: Int) -> DoseVerdict {
             let taken = DoseState(.taken, takenAt: first.adding(seconds: seconds))
-            return DoseRules.decide(taken, on: dose, at: end)
+            return DoseRules.decide(taken, on: dose, seenRev: nil, at: end)
         }
         #expect(verdict(0) == .applied)
         #expect(verdict(-1) == .conflict(.late))
+    }
+
+    /// A status is set while it is the one that was seen; what is so already, and what nobody has told, are in nobody's way.
+    @Test(arguments: DoseStatus.allCases)
+    func whatWasNotSeenIsNotOverwritten(_ wanted: DoseStatus) {
+        for status in Self.columns {
+            var dose = dose(status)
+            dose.rev = 5
+            dose.statusRev = 4
+            func sign(seenRev: Int64?) -> Character {
+                let intent = DoseIntent(DoseState(wanted, takenAt: end))
+                return self.sign(DoseRules.decide(intent, on: dose, seenRev: seenRev, at: end))
+            }
+            let anyway = sign(seenRev: nil)
+            #expect(sign(seenRev: 4) == anyway)
+            #expect(sign(seenRev: 5) == anyway)
+            #expect(sign(seenRev: 3) == (anyway == "." && status != .missed ? "!" : anyway))
+            let note = DoseRules.decide(DoseIntent(note: "n"), on: dose, seenRev: 0, at: end)
+            #expect(note == .applied)
+        }
+    }
+
+    /// Nothing is taken more than a day before its window, or before now where the time was not said of the dose itself.
+    @Test(arguments: [nil, 0, -3600, 3600])
+    func timesLongBeforeTheWindow(_ windowStart: Int?) {
+        let scheduled = end.adding(seconds: -14_400)
+        let dose = Dose(
+            id: "d", user: "u", scheduledAt: scheduled, day: end.date(utcOffset: 0),
+            windowStart: windowStart.map { scheduled.adding(seconds: $0) }, windowEnd: end, createdAt: end)
+        let first = scheduled.adding(seconds: min(windowStart ?? 0, 0) - 86_400)
+        for isDirect in [true, false] {
+            #expect(!DoseRules.isUntimely(first, of: dose, isDirect: isDirect, at: end))
+            #expect(DoseRules.isUntimely(first.adding(seconds: -1), of: dose, isDirect: isDirect, at: end))
+        }
+        let longBefore = first.adding(seconds: -864_000)
+        let dayBefore = longBefore.adding(seconds: -86_400)
+        #expect(DoseRules.isUntimely(longBefore, of: dose, at: longBefore))
+        #expect(!DoseRules.isUntimely(dayBefore, of: dose, isDirect: false, at: longBefore))
+        #expect(DoseRules.isUntimely(dayBefore.adding(seconds: -1), of: dose, isDirect: false, at: longBefore))
     }
 
     @Test func onlyScheduledDosesAreToCome() {

@@ -143,8 +143,8 @@ extension CareModel {
         lines += account.notes.sorted { ($0.key.dose, $0.key.key) < ($1.key.dose, $1.key.key) }.map { id, text in
             .array([.string("note"), .string(id.dose.text), .string(id.key.text), .string(text)])
         }
-        lines += account.devices.sorted { $0.key < $1.key }.map { id, last in
-            .array([.string("device"), .string(id.text), .integer(last)])
+        lines += account.devices.sorted { $0.key < $1.key }.map { id, device in
+            .array([.string("device"), .string(id.text), .integer(device.number)])
         }
         lines += account.days.sorted { $0.key < $1.key }.map { day, record in
             .array([
@@ -152,6 +152,7 @@ extension CareModel {
                 .integer(Int64(record.streak.best)),
             ])
         }
+        lines += account.days.keys.sorted().map { .array([.string("shown"), summary(account, of: $0, at: now)]) }
         lines.append(.array([.string("actions"), .integer(Int64(account.actionCount)), .integer(account.top)]))
         lines.append(.array([.string("stats"), DoseJSON.statistics(statistics(account, at: now))]))
         return lines.map(\.canonicalText).joined(separator: "\n")

@@ -35,7 +35,7 @@ extension HistoryGenerator {
         guard let device: Identifier = pick([nil, "phone", "phone", "tablet"]) ?? nil else { return }
         envelope.device = device
         guard chance(0.85) else { return }
-        let next = (model.accounts[user]?.devices[device] ?? 0) + 1
+        let next = (model.accounts[user]?.devices[device]?.number ?? 0) + 1
         envelope.number = chance(swarm.misnumbered) ? max(1, next + (pick([-2, -1, 1, 2]) ?? 1)) : next
     }
 
@@ -81,8 +81,13 @@ extension HistoryGenerator {
         default:
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
-            let end = model.accounts[user]?.doses[id]?.windowEnd ?? now
-            let near = chance(0.4) ? now : end.adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
+            let dose = model.accounts[user]?.doses[id]
+            let end = dose?.windowEnd ?? now
+            var near = chance(0.4) ? now : end.adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
+            if let dose, chance(0.15) {
+                let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt)
+                near = start.adding(seconds: pick([-86_401, -86_400, -60_000]) ?? 0)
+            }
             add("takenAt", time(around: near), type == "markTaken" ? 0.6 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)
@@ -96,7 +101,7 @@ extension HistoryGenerator {
     private mutating func target(_ user: Identifier) -> Identifier {
         let own = sent.filter { $0.user == user }.map(\.envelope)
         let bulk = own.filter { $0.type == "bulkMarkAll" }.map(\.key)
-        if chance(0.3), let key = pick(bulk.suffix(3)) { return key }
+        if chance(0.4), let key = pick(bulk.suffix(3)) { return key }
         return (chance(0.85) ? pick(own.map(\.key).suffix(8)) : pick(sent.map(\.envelope.key))) ?? "unknown"
     }
 
@@ -141,7 +146,8 @@ extension HistoryGenerator {
 
     /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
     private mutating func time(around time: Timestamp) -> JSONTree {
-        let seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        var seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
+        if chance(0.04) { seconds = pick([-100_000, -31_536_000]) ?? 0 }
         let at = time.adding(seconds: seconds)
         switch Int.random(in: 0..<5, using: &random) {
         case 0: return .integer(at.microseconds / 1000)

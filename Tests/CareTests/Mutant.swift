@@ -21,6 +21,13 @@ enum Mutant: CaseIterable, Sendable {
     case keepsWhatIsEarly
     case notesOutliveDoses
     case acceptsAnyEarlyTime
+    case ignoresSeenRevisions
+    case missedStandsInTheWay
+    case acceptsTimesOfLastYear
+    case trustsTheDevicesClock
+    case resolvesToAnyTime
+    case snapshotsShowWhatIsStored
+    case equalNotesForgetWhatWas
 
     /// The function, a piece of its text, and what stands there instead.
     var change: (function: String, from: String, to: String) {
@@ -56,10 +63,17 @@ enum Mutant: CaseIterable, Sendable {
             ("sync.digest", "jsonb_build_array(type, doc, nullif(base_doc, 'null'))", "jsonb_build_array(type, doc)")
         case .keepsOldEpochs: ("sync.replayed", "<> present -> 'epoch'", "= '\"\"'")
         case .missesBeforeTheWindowEnds: ("care.rule_act", "clock >= d.window_end", "clock >= d.scheduled_at")
-        case .undoBlanksSharedNotes: ("care.rule_undo", "n.text = d.note", "false")
+        case .undoBlanksSharedNotes: ("care.rule_undo", "n.key <> i.note_key", "false")
         case .keepsWhatIsEarly: ("sync.settle", "if verdict.early and n is null then", "if false then")
         case .notesOutliveDoses: ("care.forget_notes", "where n.user_id = gone.user_id", "where false")
-        case .acceptsAnyEarlyTime: ("care.early", "interval '12 hours'", "interval '9 years'")
+        case .acceptsAnyEarlyTime: ("care.early", "interval '12 hours'", "interval '23 hours'")
+        case .ignoresSeenRevisions: ("care.rule_act", "and d.status_rev > i.rev", "and false")
+        case .missedStandsInTheWay: ("care.rule_act", "and d.status <> 'missed' and", "and")
+        case .acceptsTimesOfLastYear: ("care.untimely", "interval '1 day'", "interval '1 year'")
+        case .trustsTheDevicesClock: ("care.act", "then 'clientTime' end", "then null end")
+        case .resolvesToAnyTime: ("care.rule_resolve", "'payload.merged.takenAt'", "null")
+        case .snapshotsShowWhatIsStored: ("care.day_shown", "s.pending_count > 0", "false")
+        case .equalNotesForgetWhatWas: ("care.undo_entry", "if note = was.note", "if false")
         case .statisticsCountToday: ("care.stats_at", "today - 30 and today - 1", "today - 30 and today")
         }
     }

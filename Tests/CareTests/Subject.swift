@@ -105,7 +105,6 @@ final class Subject {
                     where id = any(ids) and user_id = s ->> 'user';
                 when 'epoch' then
                     update sync.meta set epoch = s ->> 'epoch';
-                    update sync.stream set epoch = s ->> 'epoch';
             end case;
             set constraints sync.flush immediate;
             set constraints sync.flush deferred;
@@ -163,11 +162,15 @@ final class Subject {
                     'pendingCount', pending_count, 'adherencePct', adherence_pct, 'onTimePct', on_time_pct), run, best)
                 from care.day_summary where user_id = who
                 union all
-                select 5, '', '', jsonb_build_array('actions', count(*),
+                select 5, date::text, '', jsonb_build_array('shown', (
+                    select body::jsonb -> 'summary' from sync.adherence_day(who, date)))
+                from care.day_summary where user_id = who
+                union all
+                select 6, '', '', jsonb_build_array('actions', count(*),
                     coalesce((select top from sync.stream where user_id = who and topic = 'adherence'), 0))
                 from sync.action where user_id = who
                 union all
-                select 6, '', '', jsonb_build_array('stats', care.stats(who))
+                select 7, '', '', jsonb_build_array('stats', care.stats(who))
             ) as rows
         $$;
         """#

@@ -353,4 +353,31 @@ extension FeedTests {
         #expect(try recorder.failure(recorder.post(read)) == .otherEpoch)
         recorder.stop()
     }
+
+    /// Both are on the second timeline of one system: what devices learnt of the one must not pass for the other.
+    @Test func twoRecoveriesFromOneBackupAreTwoEpochs() throws {
+        let primary = try Cluster()
+        let database = try primary.database()
+        func greeted(_ cluster: Cluster) throws -> String {
+            let hub = try BlockingConnection(cluster.database(named: database.name).hub)
+            #expect(try hub.query("SELECT sync.repair_after_restore()") == [["0"]])
+            let position = try hub.query("SELECT epoch FROM sync.positions('{ann}', '{adherence}')")
+            return try #require(position.first?.first.flatMap { $0 })
+        }
+        let original = try greeted(primary)
+        var epochs = [original]
+        for _ in 0..<2 {
+            let copy = try Cluster(standbyOf: primary)
+            try copy.start()
+            // A standby is told apart by its promotion, and a hello to it fails at nothing.
+            #expect(try greeted(copy) == original)
+            _ = try copy.database(named: database.name).admin().query("SELECT pg_promote()")
+            let epoch = try greeted(copy)
+            #expect(epoch.hasSuffix(".2"))
+            #expect(try greeted(copy) == epoch)
+            epochs.append(epoch)
+        }
+        #expect(Set(epochs).count == 3)
+        #expect(try greeted(primary) == original)
+    }
 }

@@ -45,7 +45,7 @@ struct FailingActionsTests {
         for _ in 0..<4 { expect(false, TextKey("ann", "k"), start, &failing) }
         var copy = failing
         let late = start.advanced(by: StoreLimits.failureLasts)
-        expect(true, TextKey("ann", "k"), late.advanced(by: .nanoseconds(-1)), &failing)
+        expect(true, TextKey("ann", "k"), start.advanced(by: StoreLimits.failureLasts - .nanoseconds(1)), &failing)
         expect(false, TextKey("ann", "k"), late, &copy)
     }
 

@@ -57,11 +57,18 @@ class Caller:
 
     def post(self, body, route="actions", user=None, **headers):
         """One request, its answer whatever the status."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self._ask(route, user, data, {"Content-Type": "application/json", **headers})
+
+    def get(self, route):
+        """A snapshot, once the hub can read it."""
+        return eventually(
+            lambda: next((answer for answer in [self._ask(route)] if answer.status != 503), None), "a snapshot")
+
+    def _ask(self, route, user=None, data=None, headers=None):
         name = urllib.parse.quote(user or self.user, safe="")
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.hub.port}/users/{name}/adherence/{route}",
-            data=body if isinstance(body, bytes) else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", **headers})
+            f"http://127.0.0.1:{self.hub.port}/users/{name}/adherence/{route}", data=data, headers=headers or {})
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -25,6 +25,9 @@ static const char migrations_0004_resume[] = {
 static const char migrations_0005_publish[] = {
 #embed "../migrations/0005_publish.sql" suffix(, )
     0};
+static const char migrations_0006_lineage[] = {
+#embed "../migrations/0006_lineage.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -213,6 +216,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 3, "0003_actions.sql", migrations_0003_actions, sizeof migrations_0003_actions - 1},
     {carillon_sql_migration, 4, "0004_resume.sql", migrations_0004_resume, sizeof migrations_0004_resume - 1},
     {carillon_sql_migration, 5, "0005_publish.sql", migrations_0005_publish, sizeof migrations_0005_publish - 1},
+    {carillon_sql_migration, 6, "0006_lineage.sql", migrations_0006_lineage, sizeof migrations_0006_lineage - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},

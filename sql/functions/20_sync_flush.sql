@@ -104,8 +104,8 @@ begin
         one := changes[1];
         select s.top into last from sync.stream as s where s.user_id = one.user_id and s.topic = one.topic for update;
         if not found then
-            insert into sync.stream as s (user_id, topic, epoch)
-            values (one.user_id, one.topic, (select epoch from sync.meta))
+            insert into sync.stream as s (user_id, topic)
+            values (one.user_id, one.topic)
             on conflict (user_id, topic) do update set top = s.top
             returning s.top into last;
         end if;
@@ -128,8 +128,8 @@ begin
         end if;
     else
         -- DO UPDATE locks the row even where its WHERE refuses it: no new version is written.
-        insert into sync.stream as s (user_id, topic, epoch)
-        select c.user_id, c.topic, (select epoch from sync.meta)
+        insert into sync.stream as s (user_id, topic)
+        select c.user_id, c.topic
         from (select distinct user_id collate "C" as user_id, topic collate "C" as topic from unnest(changes)) as c
         order by c.user_id, c.topic
         on conflict (user_id, topic) do update set top = s.top where false;
@@ -153,8 +153,8 @@ begin
             select user_id, topic, o, name, sync.sealed(data, o, origin), clock_timestamp() from numbered
             returning user_id, topic, o
         )
-        insert into sync.stream as s (user_id, topic, epoch, top)
-        select user_id, topic, '', max(o) from appended group by user_id, topic
+        insert into sync.stream as s (user_id, topic, top)
+        select user_id, topic, max(o) from appended group by user_id, topic
         on conflict (user_id, topic) do update set top = excluded.top;
         get diagnostics events = row_count;
     end if;

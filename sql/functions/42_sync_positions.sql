@@ -1,5 +1,5 @@
--- sync.positions: where streams stand: one row for each pair asked, in their order. A stream without events yet is at 0 in
--- the epoch that it will be born with. One snapshot; the lineage is asked once. No locks.
+-- sync.positions: where streams stand: one row for each pair asked, in their order. A stream without events yet is at 0. All
+-- are in the epoch of sync.meta. One snapshot; the lineage is asked once. No locks.
 drop function if exists sync.positions(text[], text[]);
 create function sync.positions(user_ids text[], topics text[])
 returns table(user_id text, topic text, epoch text, top bigint)
@@ -9,7 +9,7 @@ set enable_seqscan = off
 set jit = off
 as $$
     with l as materialized (select sync.lineage() as lineage)
-    select asked.user_id, asked.topic, coalesce(s.epoch, m.epoch) || '.' || l.lineage, coalesce(s.top, 0)
+    select asked.user_id, asked.topic, m.epoch || '.' || l.lineage, coalesce(s.top, 0)
     from unnest(user_ids, topics) with ordinality as asked(user_id, topic, place)
     cross join (select epoch from sync.meta) as m
     cross join l

@@ -1,6 +1,6 @@
 -- sync.retain: deletes at most `batch` events older than `days` days, oldest transactions first (no further index
 -- needed), and at most `batch` actions and as many revocations written over 90 days ago; returns the largest number. Call
--- until it returns less than `batch`. Devices stay. Locks: the rows it deletes, those nobody else has.
+-- until it returns less than `batch`. Locks: the rows it deletes, those nobody else has.
 create or replace function sync.retain(days int, batch int) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

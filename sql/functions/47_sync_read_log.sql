@@ -16,7 +16,7 @@ declare
     kept record;
     read bigint := 0;
 begin
-    select coalesce(s.epoch, m.epoch) || '.' || sync.lineage(), coalesce(s.top, 0) into strict epoch, top
+    select m.epoch || '.' || sync.lineage(), coalesce(s.top, 0) into strict epoch, top
     from sync.meta as m
     left join sync.stream as s on s.user_id = read_log.user_id and s.topic = read_log.topic;
     for kept in

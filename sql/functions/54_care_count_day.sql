@@ -98,20 +98,36 @@ begin
 end
 $$;
 
+-- care.judged: a summary with the percentages of its counts, `ended` of its pending doses being due. No locks.
+--
+-- The one rule of percentages: they are of the doses due, which are taken, missed, made up, and pending with a window that has
+-- ended by the clock of who shows them: an event's, of its commit; a snapshot's, of its reading. Null when nothing is due.
+create or replace function care.judged(s care.day_summary, ended bigint) returns care.day_summary
+language plpgsql immutable
+as $$
+declare
+    due constant bigint := nullif(s.taken_count + s.missed_count + s.made_up_count + ended, 0);
+begin
+    s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
+    s.on_time_pct := round(100.0 * s.taken_count / due, 1);
+    return s;
+end
+$$;
+
 -- care.count_day: counts a user's day, stores the counts in care.day_summary, and returns them as clients get them. `turned`:
 -- the day is another for the streak than it was, and care.carry_runs is to follow. Called by the builder only, under the
 -- lock of the user's stream. Lock order: the day's summary, after the stream.
 --
--- A day counts all its doses but the cancelled: scheduled = taken + missed + made_up + skipped + pending. Percentages are
--- of those due: taken, missed, made up, and pending ones whose window has ended by `clock`, the time of the flush; null
--- when nothing is due. They hold as of that commit: a window that ends later counts with the day's next change.
+-- A day counts all its doses but the cancelled: scheduled = taken + missed + made_up + skipped + pending. Percentages by
+-- care.judged at `clock`, the time of the flush. Those that are stored are good later only where nothing is pending:
+-- who shows them reads care.day_shown.
 create or replace function care.count_day(who text, day date, clock timestamptz, out summary jsonb, out turned boolean)
 language plpgsql
 as $$
 declare
     s care.day_summary;
     doses bigint;
-    due bigint;
+    ended bigint;
 begin
     select count(*),
            count(*) filter (where d.status <> 'cancelled'),
@@ -120,15 +136,11 @@ begin
            count(*) filter (where d.status = 'made_up'),
            count(*) filter (where d.status = 'skipped'),
            count(*) filter (where d.status = 'scheduled'),
-           count(*) filter (where d.status in ('taken', 'missed', 'made_up')
-                            or d.status = 'scheduled' and d.window_end <= clock)
-    into doses, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, due
+           count(*) filter (where d.status = 'scheduled' and d.window_end <= clock)
+    into doses, s.scheduled_count, s.taken_count, s.missed_count, s.made_up_count, s.skipped_count, s.pending_count, ended
     from care.dose_occurrence as d
     where d.user_id = who and d.local_date = day;
-    if due > 0 then
-        s.adherence_pct := round(100.0 * (s.taken_count + s.made_up_count) / due, 1);
-        s.on_time_pct := round(100.0 * s.taken_count / due, 1);
-    end if;
+    s := care.judged(s, ended);
     -- Nobody else writes this row meanwhile. The usual change leaves the day as good or bad for the streak as it was.
     s.user_id := who;
     s.date := day;

@@ -2,7 +2,7 @@
 -- all days of the flush are written. No locks.
 --
 -- A day that is still open breaks no streak. Percentages are of the 30 days before today: the mean of the days' own (days
--- with nothing due are left out), and that of all their doses together; a pending dose is due when its window has ended.
+-- with nothing due are left out), and that of all their doses together; by the rule of care.judged.
 create or replace function care.stats_at(who text, clock timestamptz) returns jsonb
 language plpgsql
 as $$

@@ -15,8 +15,26 @@ as $$
     select interval '12 hours'
 $$;
 
+-- care.untimely: the member `path` that says when a dose was taken, where that is more than a day before its window; else null.
+-- What was not said of this dose (the device's clock, an action that a resolve names) may as well be a day before now: a
+-- dose far ahead can be marked. `path` null: the server's own time. No locks.
+create or replace function care.untimely(taken_at timestamptz, path text, d care.dose_occurrence, clock timestamptz)
+returns text
+language plpgsql stable
+as $$
+begin
+    return case when taken_at < least(d.window_start, d.scheduled_at,
+                                      case when path in ('clientTime', 'payload.of') then clock end) - interval '1 day'
+                then path end;
+end
+$$;
+
 -- care.rule_act: the five actions on a dose, and the items of bulkMarkAll (`due`). A note goes with a status that is
 -- applied or already so, and alone it is always added.
+--
+-- The rule of base.rev (`i.rev`): a status is set only while the dose's is the one that the device saw, whatever else of the
+-- dose has changed. It does not matter where the dose is so already, nor where it is missed: that says that nobody has
+-- told anything, and stands in nobody's way.
 create or replace function care.rule_act(i care.intent, d care.dose_occurrence, clock timestamptz) returns care.ruling
 language plpgsql
 as $$
@@ -26,6 +44,12 @@ declare
 begin
     r.dose := d;
     if i.status is not null then
+        r.path := care.untimely(i.taken_at, i.time_path, d, clock);
+        if r.path is not null then
+            r.status := 'rejected';
+            r.code := 'invalid';
+            return r;
+        end if;
         code := case
             when d.status = 'cancelled' then 'gone'
             when d.status = i.status then 'noop'
@@ -43,6 +67,9 @@ begin
                 case d.status when 'missed' then 'applied' when 'taken' then 'noop' else 'state' end
             when d.status in ('scheduled', 'missed') then 'applied'
             else 'state' end;
+        if code = 'applied' and d.status <> 'missed' and d.status_rev > i.rev then
+            code := 'state';
+        end if;
         if code = 'applied' then
             r.dose.status := i.status;
             r.dose.taken_at := i.taken_at;
@@ -67,8 +94,8 @@ begin
 end
 $$;
 
--- care.rule_undo: each part comes back if nothing has touched it since, and both or none. A note that another action
--- added too stays.
+-- care.rule_undo: each part comes back if nothing has touched it since, and both or none. A note stays where another action
+-- has added the same one since, or before with none between: it goes with the last of them.
 create or replace function care.rule_undo(i care.intent, d care.dose_occurrence) returns care.ruling
 language plpgsql
 as $$
@@ -87,8 +114,7 @@ begin
         r.dose.reason := i.reason;
     end if;
     if r.code is null and i.note_rev is not null and not exists (
-        select from care.dose_note as n
-        where n.user_id = d.user_id and n.occurrence_id = d.id and n.key <> i.note_key and n.text = d.note
+        select from care.same_notes(d, i.note_rev) as n where n.key <> i.note_key
     ) then
         r.dose.note := i.note;
     end if;
@@ -113,6 +139,7 @@ begin
     end if;
     r.note := case i.kind when 'edit' then coalesce(i.merged ->> 'note', i.note) else i.note end;
     if i.kind = 'keep' and i.status is not null then
+        r.path := care.untimely(i.taken_at, i.time_path, d, clock);
         r.dose.status := i.status;
         r.dose.taken_at := i.taken_at;
         r.dose.reason := i.reason;
@@ -120,11 +147,19 @@ begin
         r.dose.status := coalesce(i.merged ->> 'status', d.status);
         if (r.dose).status in ('taken', 'made_up') then
             r.dose.taken_at := coalesce(care.time_of(i.merged -> 'takenAt'), d.taken_at, i.taken_at, clock);
+            r.path := case when i.merged ? 'takenAt'
+                                then care.untimely((r.dose).taken_at, 'payload.merged.takenAt', d, clock)
+                           when d.taken_at is null then care.untimely(i.taken_at, i.time_path, d, clock) end;
         else
             r.dose.taken_at := null;
         end if;
         r.dose.reason := coalesce(i.merged ->> 'reason',
                                   case when (r.dose).status in ('made_up', 'skipped') then d.reason end);
+    end if;
+    if r.path is not null then
+        r.status := 'rejected';
+        r.code := 'invalid';
+        return r;
     end if;
     if r.note is not null then
         r.dose.note := r.note;

@@ -5,12 +5,13 @@ create or replace function care.message(code text, kind text) returns text
 language sql immutable
 as $$
     select case code
-        when 'state' then 'the dose has another status by now'
+        when 'state' then 'the status of the dose has been changed since'
         when 'late' then case kind when 'late' then 'more than 24 hours ago: it cannot be undone any more'
                                    else 'this time is outside the window of the dose: makeUp is the way' end
         when 'gone' then 'this dose is not there any more'
         when 'superseded' then 'the dose has been changed since'
         when 'not_due' then 'the time for this has not come yet'
+        when 'invalid' then 'lies more than a day before the window of the dose'
     end
 $$;
 

@@ -1,11 +1,29 @@
 -- What is kept of an action for its undo and its resolve. No locks.
 
+-- care.same_notes: the actions whose note is the dose's as it came with the revision `rev`, and what was there before: the one
+-- that brought it, and those that added the same again while it stood. Those that were undone are not among them.
+create or replace function care.same_notes(d care.dose_occurrence, rev bigint) returns table(key text, before text)
+language plpgsql stable
+as $$
+begin
+    return query
+    select n.key, e #>> '{note,before}'
+    from care.dose_note as n
+    join sync.action as a on a.user_id = n.user_id and a.key = n.key
+    cross join lateral jsonb_array_elements(
+        case jsonb_typeof(a.memo -> 'undo') when 'array' then a.memo -> 'undo' else '[]' end) as e
+    where n.user_id = d.user_id and n.occurrence_id = d.id and e ->> 'id' = d.id
+        and (e ->> 'noteRev')::bigint = rev and (e ->> 'createdAt')::timestamptz = d.created_at;
+end
+$$;
+
 -- care.undo_entry: how to take back what one action did to one dose: each part as it was, and the revision it then got.
 create or replace function care.undo_entry(was care.dose_occurrence, d care.dose_occurrence, note text) returns jsonb
 language plpgsql
 as $$
 declare
     entry jsonb := '{}';
+    before text := was.note;
 begin
     if (was.status, was.taken_at, was.reason) is distinct from (d.status, d.taken_at, d.reason) then
         entry := jsonb_build_object(
@@ -13,7 +31,14 @@ begin
             'set', jsonb_build_object('status', was.status, 'takenAt', was.taken_at, 'reason', was.reason));
     end if;
     if note is not null then
-        entry := entry || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', was.note));
+        if note = was.note then
+            -- What was there before the first of them: each may be the one that is undone last.
+            select n.before into before from care.same_notes(was, was.note_rev) as n limit 1;
+            if not found then
+                before := was.note;
+            end if;
+        end if;
+        entry := entry || jsonb_build_object('noteRev', d.note_rev, 'note', jsonb_build_object('before', before));
     end if;
     return entry || jsonb_build_object('id', d.id, 'createdAt', d.created_at);
 end
@@ -62,6 +87,7 @@ begin
     i.merged := merged;
     i.born := (entry ->> 'createdAt')::timestamptz;
     i.note_key := note_key;
+    i.time_path := 'payload.of';
     i.status := entry #>> '{set,status}';
     i.taken_at := care.time_of(nullif(entry #> '{set,takenAt}', 'null'));
     i.reason := entry #>> '{set,reason}';

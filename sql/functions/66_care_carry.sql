@@ -30,7 +30,9 @@ declare
 begin
     select * into was from care.dose_occurrence as o where o.id = i.id and o.user_id = who for update;
     r := care.rule(i, was, clock);
-    if r.status = 'rejected' then
+    if r.path is not null then
+        return care.invalid(r.path, care.message(r.code, i.kind));
+    elsif r.status = 'rejected' then
         return row(r.status, jsonb_build_object('code', r.code, 'message', care.message(r.code, i.kind)),
                    null, false)::sync.verdict;
     elsif r.status = 'conflict' then
@@ -71,7 +73,7 @@ declare
     noop int;
     conflict int;
     rejected int;
-    code text;
+    told jsonb;
     answer jsonb;
     status text;
 begin
@@ -87,9 +89,10 @@ begin
         status := 'partial';
     else
         status := case when conflict > 0 then 'conflict' else 'rejected' end;
-        select e ->> 'code' into code from jsonb_array_elements(items) with ordinality as t(e, place)
+        select e into told from jsonb_array_elements(items) with ordinality as t(e, place)
         where e ->> 'status' = status order by place limit 1;
-        answer := answer || jsonb_build_object('code', code, 'message', care.message(code, kind));
+        answer := answer || jsonb_strip_nulls(jsonb_build_object(
+            'code', told -> 'code', 'path', told -> 'path', 'message', care.message(told ->> 'code', kind)));
     end if;
     return row(status, answer, care.memo(false, undo, pending), false)::sync.verdict;
 end
@@ -147,7 +150,8 @@ begin
         place := place + 1;
         r := rulings[place];
         was := before[place];
-        item := jsonb_strip_nulls(jsonb_build_object('occurrenceId', i.id, 'status', r.status, 'code', r.code));
+        item := jsonb_strip_nulls(jsonb_build_object('occurrenceId', i.id, 'status', r.status, 'code', r.code,
+                                                        'path', r.path));
         if r.status = 'conflict' then
             item := item || jsonb_build_object('conflict', care.conflict(i, was, r.code, seen -> i.id));
             pending := pending || care.pending_entry(i, was);

@@ -27,7 +27,9 @@ language plpgsql
 as $$
 declare
     criteria jsonb := care.given(doc, 'criteria');
-    taken_at timestamptz := coalesce(care.time_of(care.given(doc, 'takenAt')), least(client_at, clock));
+    given constant boolean := care.given(doc, 'takenAt') is not null;
+    taken_at timestamptz := case when given then care.time_of(doc -> 'takenAt') else least(client_at, clock) end;
+    time_path constant text := case when given then 'payload.takenAt' when client_at is not null then 'clientTime' end;
     future boolean := coalesce((coalesce(criteria, doc) ->> 'includeFuture')::boolean, false);
     ids text[];
 begin
@@ -47,7 +49,7 @@ begin
     end if;
     return care.carry_many(who, key, array(
         select row(case when future then 'act' else 'due' end, id, 'taken', taken_at, null, null,
-                   care.base_rev(base, id), null, null, null, null, null)::care.intent
+                   care.base_rev(base, id), null, null, null, null, null, time_path)::care.intent
         from unnest(ids) with ordinality as asked(id, place) order by place), clock);
 end
 $$;

@@ -8,6 +8,7 @@ declare
     clock constant timestamptz := sync.clock();
     verdict sync.verdict := care.request_problem(type, doc, base, client_time, tz, clock);
     client_at timestamptz;
+    time_field text;
     i care.intent;
 begin
     if verdict.status is not null then
@@ -24,16 +25,20 @@ begin
     i.id := doc ->> 'occurrenceId';
     i.rev := care.base_rev(base, i.id);
     i.note := doc ->> 'note';
+    if type in ('markTaken', 'makeUp') then
+        time_field := case when type = 'makeUp' and care.given(doc, 'at') is not null then 'at'
+                           when care.given(doc, 'takenAt') is not null then 'takenAt' end;
+        i.taken_at := case when time_field is null then least(client_at, clock) else care.time_of(doc -> time_field) end;
+        i.time_path := case when time_field is not null then 'payload.' || time_field
+                            when client_at is not null then 'clientTime' end;
+    end if;
     case type
         when 'markTaken' then
             i.status := 'taken';
-            i.taken_at := coalesce(care.time_of(care.given(doc, 'takenAt')), least(client_at, clock));
         when 'markMissed' then
             i.status := 'missed';
         when 'makeUp' then
             i.status := 'made_up';
-            i.taken_at := coalesce(care.time_of(care.given(doc, 'at')), care.time_of(care.given(doc, 'takenAt')),
-                                   least(client_at, clock));
             i.reason := doc ->> 'reason';
         when 'skip' then
             i.status := 'skipped';

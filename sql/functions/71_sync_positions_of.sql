@@ -24,13 +24,11 @@ $$;
 create or replace function sync.position(who text, topic text) returns jsonb
 language plpgsql
 as $$
-declare
-    stream sync.stream;
 begin
-    select * into stream from sync.stream as s where s.user_id = who and s.topic = position.topic;
-    return jsonb_build_object(
-        'epoch', coalesce(stream.epoch, (select m.epoch from sync.meta as m)) || '.' || sync.lineage(),
-        'offset', coalesce(stream.top, 0));
+    return (
+        select jsonb_build_object('epoch', m.epoch || '.' || sync.lineage(), 'offset', coalesce(s.top, 0))
+        from sync.meta as m
+        left join sync.stream as s on s.user_id = who and s.topic = position.topic);
 end
 $$;
 

@@ -20,6 +20,10 @@ $$;
 -- envelope that cannot be kept, and one without a number that names an action which may still come. No text raises an
 -- error: what cannot be read is a stored rejection.
 --
+-- Of each user the hundred devices are remembered that have acted last. One that was forgotten counts from 1 again, like a new
+-- one: its next number is `out_of_order` with 1 expected, it renumbers and keeps its keys, and these alone say what has
+-- been done, for 90 days. Numbers never did: an unknown key under an old number is `out_of_order` too, not done.
+--
 -- Lock order: the user's sync.account; sync.device under it; doses by id; streams and day summaries (sync.flush). Other
 -- writers of the same rows take no account: they may come between, and never half.
 create or replace function sync.settle(who text, key text, device text, n bigint, type text, payload text, base text,
@@ -104,8 +108,14 @@ begin
     insert into sync.action (user_id, key, device_id, n, type, digest, status, answer, memo, created_at)
     values (who, key, device, n, left(coalesce(type, ''), 64), digest, verdict.status, whole, verdict.memo, sync.clock());
     if n is not null then
-        insert into sync.device as d (user_id, device_id, last_n) values (who, device, n)
-        on conflict (user_id, device_id) do update set last_n = excluded.last_n;
+        insert into sync.device as d (user_id, device_id, last_n, used_at) values (who, device, n, sync.clock())
+        on conflict (user_id, device_id) do update set last_n = excluded.last_n, used_at = excluded.used_at;
+        if last is null then
+            -- A hundred devices of each user are remembered, this one among them.
+            delete from sync.device as d where d.user_id = who and d.device_id in (
+                select o.device_id from sync.device as o where o.user_id = who and o.device_id <> device
+                order by o.used_at desc, o.device_id desc offset 99);
+        end if;
     end if;
 end
 $$;

@@ -4,8 +4,8 @@
 -- and so reads anew; hubs ask in REPEATABLE READ.
 
 -- sync.adherence_day: a user's day, today in his zone where none is named: {occurrences, summary, stats}. Doses as
--- occurrence.created shows them, the cancelled left out, in the order of their times; the summary is the stored one, as the
--- day's last event tells it. No locks.
+-- occurrence.created shows them, the cancelled left out, in the order of their times; summary and statistics are judged by
+-- one clock. No locks.
 create or replace function sync.adherence_day(who text, day date)
 returns table(epoch text, top bigint, body text)
 language plpgsql stable security definer rows 1
@@ -28,14 +28,15 @@ begin
                                       order by d.scheduled_at, d.id collate "C"), '[]')
             from care.dose_occurrence as d
             where d.user_id = who and d.local_date = day and d.status <> 'cancelled'),
-        'summary', care.day_summary_json(who, day),
+        'summary', care.day_shown(who, day, clock),
         'stats', care.stats_at(who, clock))::text
     from sync.positions(array[who], array['adherence']) as p;
 end
 $$;
 
--- care.day_summary_json: what is stored of a day, or the counts of a day without doses. No locks.
-create or replace function care.day_summary_json(who text, day date) returns jsonb
+-- care.day_shown: a day's summary at an instant: what is stored of it, but for the percentages of a day with pending doses,
+-- which change as their windows end; or the counts of a day without doses. No locks.
+create or replace function care.day_shown(who text, day date, clock timestamptz) returns jsonb
 language plpgsql stable
 as $$
 declare
@@ -44,7 +45,12 @@ begin
     select * into s from care.day_summary as d where d.user_id = who and d.date = day;
     if not found then
         s := row(who, day, 0, 0, 0, 0, 0, 0, null, null, null, 0, 0);
+    elsif s.pending_count > 0 then
+        s := care.judged(s, (
+            select count(*) from care.dose_occurrence as o
+            where o.user_id = who and o.local_date = day and o.status = 'scheduled' and o.window_end <= clock));
     end if;
     return care.summary_json(s);
 end
 $$;
+drop function if exists care.day_summary_json(text, date);

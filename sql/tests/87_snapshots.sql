@@ -106,3 +106,32 @@ update care.reminder_occurrence set moved_to = '2025-11-22 14:00Z' where id = 's
 select test.is('and tells the one that matters', jsonb_path_query_array(test.rules('sy'), '$.occurrences[*].occurrenceId')::text, '["sy7-1000"]');
 rollback;
 reset timezone;
+
+-- Once windows have ended: one body never contradicts itself, and says what an event of that moment would.
+set timezone = 'UTC';
+select test.set_clock('2025-11-20 09:00Z') \g /dev/null
+select test.plan('end', 'end' || n, 'scheduled', '2025-11-20'::date - (n - 1) / 2) from generate_series(1, 8) as n \g /dev/null
+update care.dose_occurrence set status = 'taken' where id in ('end1', 'end3', 'end5');
+update care.dose_occurrence set status = 'skipped' where id = 'end8';
+create function test.judged(who text) returns text language sql as $$
+    select string_agg((m ->> 'adherencePct') || '/' || (m ->> 'onTimePct') || '/' || (m ->> 'pendingCount'), ' ' order by m ->> 'date') from jsonb_array_elements(test.month(who, '2025-11-01')) as m where m ->> 'scheduledCount' <> '0' $$;
+select test.is('days of which one is open', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 100.0/100.0/1');
+select test.set_clock('2025-11-20 11:00Z') \g /dev/null
+select test.is('the moment at which today''s window ends', test.judged('end'), '0.0/0.0/1 50.0/50.0/1 50.0/50.0/1 50.0/50.0/1');
+select test.is('nothing is stored by that', (select string_agg(adherence_pct::text, ' ' order by date) from care.day_summary where user_id = 'end'), '0.0 50.0 50.0 100.0');
+select test.is('the day as the month has it', (select bool_and(m = test.day('end', (m ->> 'date')::date) -> 'summary') from jsonb_array_elements(test.month('end', '2025-11-01')) as m), true);
+-- The only day of thirty: its percentage is theirs.
+select test.plan('one', 'one1', 'taken', '2025-11-19'), test.plan('one', 'one2', 'scheduled', '2025-11-20') \g /dev/null
+update care.dose_occurrence set local_date = '2025-11-19', window_end = '2025-11-20 12:00Z' where id = 'one2';
+create function test.both(who text, day date) returns text language sql as $$ select concat_ws(' ', b #>> '{summary,adherencePct}', b #>> '{stats,avg30DaysPct}', b #>> '{stats,doses30Pct}') from test.day(who, day) as b $$;
+select test.is('before the end', test.both('one', '2025-11-19'), '100.0 100.0 100.0');
+select test.set_clock('2025-11-20 12:00Z') \g /dev/null
+select test.is('and after', test.both('one', '2025-11-19'), '50.0 50.0 50.0');
+create temp table shown as select test.day('one', '2025-11-19') as body;
+update care.dose_occurrence set product_id = 'sp' where id = 'one2';
+select test.is('an event of that moment says the same', (select (data -> 'summary')::text || (data -> 'stats')::text from sync.event where user_id = 'one' and name = 'adherence.summary_updated' order by o desc limit 1), (select (body -> 'summary')::text || (body -> 'stats')::text from shown));
+select test.is('as does the one of its dose', (select (data -> 'daySummary') - 'month' from sync.event where user_id = 'one' and name = 'occurrence.updated' order by o desc limit 1), (select body -> 'summary' from shown));
+update care.dose_occurrence set status = 'cancelled' where id = 'one1';
+select test.is('nothing but a dose whose window is over', test.both('one', '2025-11-19'), '0.0 0.0 0.0');
+update care.dose_occurrence set status = 'skipped' where id = 'one2';
+select test.is('nothing due', test.both('one', '2025-11-19'), '');
