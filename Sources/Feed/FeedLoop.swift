@@ -23,6 +23,8 @@ final class FeedLoop: EventSource {
     private var writer = OldestWriter()
     /// When the last read of revocations began.
     private var lastRevocations = Instant(nanoseconds: 0)
+    /// When the published tables were looked at last, except on connecting.
+    private var lastPublished = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
     /// Whether all revocations are known.
     private var isCurrent = false
@@ -153,6 +155,11 @@ final class FeedLoop: EventSource {
 
     private func checkDue() {
         tail.checkDue()
+        // Once in each round over all streams, not with each lot of them.
+        if loop.now.duration(since: lastPublished) >= configuration.positionCheckInterval, reader?.isUp == true {
+            lastPublished = loop.now
+            reader?.checkPublished()
+        }
         check?.set(after: configuration.positionCheckInterval / tail.checkLots)
         mark()
     }

@@ -15,6 +15,8 @@ package final class FeedMetrics: MetricSource {
     let events = Counter()
     /// Streams found behind their position.
     let gaps = Counter()
+    /// What keeps published tables from telling all their changes, as of the last check.
+    let publishedProblems = Gauge()
     /// Reads of the log that wait for their turn.
     let pagesWaiting = Gauge()
     let revocations = Counter()
@@ -63,6 +65,9 @@ package final class FeedMetrics: MetricSource {
         exposition.counter(
             "position_check_behind_total",
             "Streams that the position check found behind, and healed: events that the tail had missed.", gaps.count)
+        exposition.gauge(
+            "published_problems", "What keeps published tables from telling all their changes; the log names them.",
+            Double(publishedProblems.level))
         exposition.gauge(
             "feed_log_reads_waiting", "Pages of the log that loops wait for.", Double(pagesWaiting.level))
         exposition.counter(

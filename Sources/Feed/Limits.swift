@@ -25,6 +25,8 @@ package enum FeedLimits {
     package static let readBytes = 262_144
     /// Revocations that one statement reads.
     package static let revocationRows = 1_000
+    /// Problems of published tables that a check takes; there are a few for each table, and further ones wait for these.
+    package static let publishedProblems = 100
     /// Alerts of the listening connection are small, but a server may send any number in one read: of their payloads,
     /// this many bytes are compared.
     package static let probeBytes = 16

@@ -41,6 +41,9 @@ final class Reader {
     private let connected: (_ snapshot: String, _ epoch: String) -> Void
     private let lost: () -> Void
     private var slot: ConnectionSlot?
+    /// What the last check of the published tables found: table and problem.
+    private var published: [[String]] = []
+    private var isCheckingPublished = false
     /// The epoch read last: nearly all streams have the same one, and share its text.
     private var life = Epoch("")
     /// Whether hello was said and queries may be sent.
@@ -133,6 +136,38 @@ final class Reader {
         }
     }
 
+    /// Asks which published tables do not tell all their changes: they lose events, so the operator must know; the others go
+    /// on, also where this cannot be asked. What was told in the log is told again only when it has changed.
+    func checkPublished() {
+        guard !isCheckingPublished, let connection = slot?.connection else { return }
+        isCheckingPublished = true
+        connection.query(
+            "SELECT relation, problem FROM sync.check_published() LIMIT $1::int",
+            [String(FeedLimits.publishedProblems)], timeout: configuration.statementTimeout + .seconds(1)
+        ) { [weak self] answer in
+            self?.isCheckingPublished = false
+            switch answer {
+            case .success(let rows):
+                self?.published((0..<rows.count).map { [rows.string($0, 0) ?? "", rows.string($0, 1) ?? ""] })
+            case .failure(let error) where error.kind == .statement && error.severity == .error:
+                self?.published([["all", "they cannot be checked: \(error)"]])
+            case .failure(let error):
+                self?.drop(error)
+            }
+        }
+    }
+
+    private func published(_ problems: [[String]]) {
+        metrics.publishedProblems.set(problems.count)
+        for problem in problems where !published.contains(problem) {
+            logger.error(
+                "a published table does not tell all its changes",
+                metadata: ["table": "\(problem[0])", "problem": "\(problem[1])"])
+        }
+        if problems.isEmpty, !published.isEmpty { logger.notice("all published tables tell all their changes again") }
+        published = problems
+    }
+
     /// Sends `token` by NOTIFY, from this connection to the listening one: a pooler of transactions would keep it.
     func sendProbe(_ token: String) {
         slot?.connection?.query("SELECT pg_notify($1, $2)", [Listener.probeChannel, token]) { [weak self] in
@@ -155,14 +190,7 @@ final class Reader {
             "SELECT set_config('idle_session_timeout', '0', false), set_config('statement_timeout', $1, false)",
             [String(max(serverTimeout, 1000))]
         ) { _ in }
-        // A table that cannot tell its changes loses events: the operator must know, and the others go on.
-        ask("SELECT relation, problem FROM sync.check_published()") { [weak self] rows in
-            for row in 0..<rows.count {
-                self?.logger.error(
-                    "a published table does not tell all its changes",
-                    metadata: ["table": "\(rows.string(row, 0) ?? "")", "problem": "\(rows.string(row, 1) ?? "")"])
-            }
-        }
+        checkPublished()
         ask(
             """
             SELECT snapshot, schema_version, in_recovery, database, current_setting('server_encoding'), \
@@ -259,6 +287,7 @@ final class Reader {
 
     private func wasLost() {
         isUp = false
+        isCheckingPublished = false
         lost()
     }
 }

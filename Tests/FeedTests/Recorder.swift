@@ -41,15 +41,17 @@ final class Recorder: @unchecked Sendable {
     private var serial: UInt32 = 0
     private var feed: Feed?
 
-    init(_ database: Database, _ change: (inout FeedConfiguration) -> Void = { _ in }) throws {
+    /// - Parameter logger: where its words go; nowhere, unless somebody wants to read them.
+    init(
+        _ database: Database, logger: Logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() },
+        _ change: (inout FeedConfiguration) -> Void = { _ in }
+    ) throws {
         self.database = database
         var configuration = FeedConfiguration(connectionString: database.hub)
         // Far away, so that it is the notifications that are seen to work.
         configuration.pollInterval = .seconds(60)
         configuration.pollIntervalUnheard = .seconds(60)
         change(&configuration)
-        var logger = Logger(label: "feed") { _ in SwiftLogNoOpLogHandler() }
-        logger.logLevel = .critical
         let sink = FeedSink(deliver: { self.take($0) }, backlog: { self.waiting })
         feed = try Feed.start(configuration, sink: sink, logger: logger, metrics: metrics)
     }

@@ -84,14 +84,15 @@ struct MigrateCommand: SettingsReader {
         return lines + [
             "functions".padding(toLength: width, withPad: " ", startingAt: 0) + "  "
                 + (status.functionsCurrent ? "current" : "pending")
-        ]
+        ] + status.complaints
     }
 
     /// What a migration would do, for people.
     static func plan(_ status: Migrator.Status, missingRoles: [String]) -> [String] {
-        guard !status.isCurrent else { return ["nothing to do"] }
-        return missingRoles.map { "would make the role \($0)" } + status.pending.map { "would apply \($0.name)" } + [
-            "would apply the functions"
-        ]
+        guard !status.isCurrent else { return ["nothing to do"] + status.complaints }
+        return status.complaints + missingRoles.map { "would make the role \($0)" }
+            + status.pending.map { "would apply \($0.name)" } + [
+                "would apply the functions"
+            ]
     }
 }
