@@ -11,6 +11,9 @@ package final class Channel {
     package internal(set) var subscribers = SubscriberList()
     /// Subscribes whose answer from the channel's home is still under way.
     var joining: UInt32 = 0
+    /// Whether it is a stream of a topic that is not published: its home knows nothing of it, and all who are in it are at
+    /// `position`.
+    var isUnpublished = false
     package let label: ChannelLabel
     /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
     /// stands. Known while there is one.

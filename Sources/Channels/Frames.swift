@@ -22,10 +22,13 @@ extension ServerEvent {
         FrameWriter.text(capacity: 192) { subscriptionSucceeded(channel, to: &$0) }
     }
 
-    static func succeededFrame(_ stream: StreamName, at position: StreamPosition) -> SharedBytes {
-        FrameWriter.text(capacity: 240) {
+    static func succeededFrame(
+        _ stream: StreamName, at position: StreamPosition, isPublished: Bool = true
+    ) -> SharedBytes {
+        FrameWriter.text(capacity: isPublished ? 240 : 264) {
             subscriptionSucceeded(
-                channel: { _ = stream.append(to: &$0) }, epoch: position.epoch, offset: position.offset, to: &$0)
+                channel: { _ = stream.append(to: &$0) }, epoch: position.epoch, offset: position.offset,
+                isPublished: isPublished, to: &$0)
         }
     }
 

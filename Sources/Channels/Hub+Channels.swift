@@ -95,6 +95,12 @@ extension Hub {
                         serial: session.subscriptions[place].serial, isRepeated: true))))
     }
 
+    /// A repeated subscribe was not handed on: the next one may be.
+    package func leftUnanswered(_ entry: ChannelEntry, _ session: Session) {
+        session.detail?.isAnsweredAgain(entry.serial)
+        session.tidy()
+    }
+
     // MARK: The home's answers
 
     /// The channel's home has let the session in.

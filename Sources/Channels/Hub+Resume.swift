@@ -44,6 +44,11 @@ extension Hub {
         for (name, position) in request.channels {
             let stream = stream(name, of: session)
             if let stream, let place = session.place(of: stream) {
+                let channel = session.subscriptions[place].channel
+                if channel.isUnpublished {
+                    resumeUnpublished(channel, from: position, &effects)
+                    continue
+                }
                 replay(place, of: session, from: position)
             } else if stream.map({ isAwaited($0, of: session) }) != true {
                 metrics.lost(.forbidden)
@@ -55,7 +60,7 @@ extension Hub {
     }
 
     /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
-    private func isAwaited(_ stream: StreamName, of session: Session) -> Bool {
+    func isAwaited(_ stream: StreamName, of session: Session) -> Bool {
         if let place = session.place(of: stream) {
             guard case .joining = session.subscriptions[place].standing else { return false }
             return true
@@ -138,9 +143,13 @@ extension Hub {
         case (.behind, .lost(let loss)):
             lost(loss, place, of: session, at: joined.position, &effects)
         case (.behind(let replay), .fresh):
-            // The home has forgotten the stream meanwhile, which it does not while somebody is in it. It knows it again.
+            // The home did not know the stream before. What lies between is asked for next.
             replay.isAsking = false
-            if hasRoom { askResumes(of: session, &effects) }
+            if !replay.isResume, replay.cursor == joined.position {
+                goLive(place, subscription, of: session, at: joined.position)
+            } else if hasRoom {
+                askResumes(of: session, &effects)
+            }
         case (.joining, _), (.live, _):
             break
         }

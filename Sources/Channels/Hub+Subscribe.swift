@@ -49,7 +49,7 @@ extension Hub {
         else { return false }
         guard identity.owns(text) else {
             // It is in no stream of another's, unless a backend has vouched for it.
-            guard !session.isVouchedFor else { return false }
+            guard !session.isVouchedFor, session.detail?.places.isEmpty != false else { return false }
             metrics.otherUsers.add()
             effects.append(.send(ServerEvent.refusedFrame(text, .otherUser)))
             return true
@@ -79,7 +79,8 @@ extension Hub {
         if stream.form == .privateUser, let vouching {
             switch vouching {
             case .nobody:
-                return refuse(name, .badSignature, &effects)
+                refuse(name, .badSignature, &effects)
+                return forbid(stream, session, &effects)
             case .backend:
                 // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
                 session.parked.removeAll { $0 == stream }
@@ -89,7 +90,10 @@ extension Hub {
                 return subscribe(name, stream, as: identity, session, &effects)
             }
         }
-        guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
+        guard session.identity == nil else {
+            refuse(name, .otherUser, &effects)
+            return forbid(stream, session, &effects)
+        }
         guard !session.parked.contains(stream) else { return }
         guard session.parked.count < limits.parkedPerSessionMax else {
             return refuse(name, .tooManyParked, &effects)
@@ -123,7 +127,10 @@ extension Hub {
         _ effects: inout Effects
     ) {
         // Another user's: what it admits to would outlast the token, for a connection's identity is one.
-        guard session.identity == nil else { return refuse(name, .otherUser, &effects) }
+        guard session.identity == nil else {
+            refuse(name, .otherUser, &effects)
+            return forbid(stream, session, &effects)
+        }
         guard !refuses(identity, of: session.app) else { return refuse(name, .revoked, &effects) }
         guard identify(session, as: identity, &effects) else { return }
         session.parked.removeAll { $0 == stream }
@@ -142,7 +149,8 @@ extension Hub {
         if let place { leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects) }
     }
 
-    /// The identity has come: what was parked is answered, in the order it came.
+    /// The identity has come: what was parked is answered, in the order it came. Then the places that were named in streams
+    /// of others: nothing else would ever answer them.
     func unpark(_ session: Session, _ effects: inout Effects) {
         guard let identity = session.identity else { return }
         let parked = session.parked
@@ -152,11 +160,21 @@ extension Hub {
             if identity.owns(stream.stream) {
                 enter(stream, session, &effects)
             } else {
-                _ = takePlace(stream, of: session)
                 count(.otherUser)
                 effects.append(.send(ServerEvent.refusedFrame(stream, .otherUser)))
+                forbid(stream, session, &effects)
             }
         }
+        for named in session.places where !isAwaited(named.stream, of: session) {
+            forbid(named.stream, session, &effects)
+        }
+    }
+
+    /// The session has no right to the stream: if its client named a place in it, that is answered.
+    private func forbid(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        guard let position = takePlace(stream, of: session) else { return }
+        metrics.lost(.forbidden)
+        effects.append(.send(ServerEvent.resumedFrame(.stream(stream), at: position, lost: .forbidden)))
     }
 
     /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
@@ -174,7 +192,8 @@ extension Hub {
         case (_, .live):
             // Known wherever somebody is live.
             guard let stream = channel.stream, let position = channel.position else { return }
-            effects.append(.send(ServerEvent.succeededFrame(stream, at: position)))
+            let frame = ServerEvent.succeededFrame(stream, at: position, isPublished: !channel.isUnpublished)
+            effects.append(.send(frame))
         }
     }
 

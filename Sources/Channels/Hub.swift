@@ -21,6 +21,8 @@ package final class Hub {
     var revocations = RevocationTable()
     /// Whether all revocations are known. While they are not, nobody's actions are taken: access may have been revoked.
     package var isRevocationCurrent = true
+    /// The topics that are published, once that is known: before, all streams are watched.
+    var topics: PublishedTopics?
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
     /// Likewise: a few bits of who the session's user is, 0 where there is none, so that all of a user's are found without
@@ -36,8 +38,8 @@ package final class Hub {
     /// The ordinary channels.
     private var channels: [ChannelKey: Channel] = [:]
     /// The streams of the app that owns the database, by the forms of their names.
-    private var userStreams = KeyedTable<StreamChannel>()
-    private var privateStreams = KeyedTable<StreamChannel>()
+    private(set) var userStreams = KeyedTable<StreamChannel>()
+    private(set) var privateStreams = KeyedTable<StreamChannel>()
 
     /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
     package init(
@@ -178,18 +180,6 @@ package final class Hub {
         }
     }
 
-    /// The stream cannot be watched: the subscribe is refused after all.
-    package func joinRefused(_ session: Session, serial: UInt32, _ effects: inout Effects) {
-        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
-            case .joining = session.subscriptions[place].standing
-        else { return }
-        let subscription = session.subscriptions.remove(at: place)
-        leave(subscription, of: session, mayReturn: false, &effects)
-        guard let stream = subscription.channel.stream else { return }
-        _ = takePlace(stream, of: session)
-        effects.append(.send(ServerEvent.refusedFrame(stream, .storeFull)))
-    }
-
     // MARK: Membership
 
     /// Makes the session one that awaits its stream's home.
@@ -199,6 +189,7 @@ package final class Hub {
 
     /// The same of a stream whose channel is known.
     func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        if isUnpublished(channel, of: stream) { return enterUnpublished(channel, of: stream, session, &effects) }
         channel.joining += 1
         session.subscribe(to: channel)
         metrics.subscriptions(1, channel, of: session.app)
@@ -250,7 +241,7 @@ package final class Hub {
             guard let name = channel.stream else { return }
             if channel.isEmpty {
                 if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
-                effects.append(.leave(name))
+                if !channel.isUnpublished { effects.append(.leave(name)) }
             } else if isAwaitingHome {
                 effects.append(.forget(name))
             }

@@ -30,7 +30,7 @@ package struct StreamHome {
         /// Send the answer to the loop.
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
-        case refused(loop: Int, SessionID, serial: UInt32)
+        case refused(loop: Int, SessionID, serial: UInt32, StreamRefusal)
         /// Send the frame of the event at `offset` to the subscribers under that name on each loop of the set.
         case broadcast(loops: LoopSet, StreamName, offset: Int64, frame: SharedBytes)
         /// Tell everybody in the stream under that name, on each loop of the set, that it goes on at that position.
@@ -192,11 +192,13 @@ package struct StreamHome {
     }
 
     /// The feed cannot watch the stream: who waits is refused.
-    package mutating func refused(_ id: StreamID, watch: UInt32, _ effects: inout ContiguousArray<Effect>) {
+    package mutating func refused(
+        _ id: StreamID, watch: UInt32, _ refusal: StreamRefusal, _ effects: inout ContiguousArray<Effect>
+    ) {
         guard let stream = streams[id], stream.watch == watch else { return }
         forget(id)
         for join in stream.waiting ?? [] {
-            effects.append(.refused(loop: Int(join.loop), join.session, serial: join.serial))
+            effects.append(.refused(loop: Int(join.loop), join.session, serial: join.serial, refusal))
         }
     }
 

@@ -58,6 +58,8 @@ package struct SubscriptionRefusal: Error {
         "LimitReached", 413, "The user_info of a member is longer than this app allows")
     package static let tooManyMembers = SubscriptionRefusal(
         "LimitReached", 403, "This presence channel has as many users as it may have")
-    package static let storeFull = SubscriptionRefusal(
-        "LimitReached", 503, "This hub watches as many streams as it may, or the name cannot be one")
+    package static let tooManyStreams = SubscriptionRefusal(
+        "LimitReached", 403, "This user has as many streams as the hub watches for one user")
+    package static let notNameable = SubscriptionRefusal(
+        "AuthError", 400, "The database can hold no user of this name")
 }

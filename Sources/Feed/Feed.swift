@@ -35,19 +35,16 @@ package final class Feed: Sendable {
             configuration.notifyConnectionString ?? configuration.connectionString, defaults: defaults)
         let handle = try LoopHandle()
         let requests = Mailbox<FeedRequest>(handle)
-        let thread = try LoopThread(name: "feed", handle: handle) { loop in
-            do {
+        let thread = try LoopThread(
+            name: "feed", handle: handle,
+            filling: { loop throws(ReactorError) in
                 let feed = try FeedLoop(
                     loop, configuration, reading: reading, listening: listening, sink, logger, metrics, postgres)
                 // Unsafe, for it is called for each stream that is asked about: returned below, the feed lives as long as the loop
                 // runs, and the loop calls nothing afterwards.
                 loop.attach(requests) { [unowned(unsafe) feed] in feed.received($0) }
                 return feed
-            } catch {
-                logger.critical("feed: \(error)")
-                return nil
-            }
-        }
+            })
         return Feed(requests, thread, metrics)
     }
 

@@ -30,6 +30,8 @@ package struct FeedConfiguration: Sendable {
     package var schemaVersionKnown = Self.schemaVersionNeeded
     /// Streams watched at a time.
     package var streamsMax = FeedLimits.streamsMax
+    /// Streams of one user watched at a time.
+    package var streamsPerUserMax = FeedLimits.streamsPerUserMax
     /// Reads of the log waiting at a time.
     package var readsMax = FeedLimits.readsMax
     /// The same of one user.

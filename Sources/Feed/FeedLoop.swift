@@ -20,6 +20,7 @@ final class FeedLoop: EventSource {
     private let metrics: FeedMetrics
     private var tail: Tail
     private var revoked = RevocationTail()
+    private var topics = TopicWatch()
     private var writer = OldestWriter()
     /// When the last read of revocations began.
     private var lastRevocations = Instant(nanoseconds: 0)
@@ -53,7 +54,8 @@ final class FeedLoop: EventSource {
         self.sink = sink
         self.logger = logger
         self.metrics = metrics
-        tail = Tail(streamsMax: configuration.streamsMax)
+        tail = Tail(
+            streamsMax: configuration.streamsMax, streamsPerUserMax: configuration.streamsPerUserMax)
         super.init()
         try loop.add(self)
         reader = try Reader(
@@ -63,6 +65,7 @@ final class FeedLoop: EventSource {
         listener = try Listener(
             loop, listening, configuration, logger, metrics, postgres.meter(.listen),
             woken: { [weak self] in self?.woken() },
+            published: { [weak self] in self?.published() },
             changed: { [weak self] in self?.listenerChanged() })
         catchUp = try CatchUp(
             loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
@@ -121,6 +124,7 @@ final class FeedLoop: EventSource {
         sawWriters(snapshot)
         tail.connected(snapshot: snapshot, epoch: epoch)
         revoked.connected()
+        topics.connected()
         schedulePoll()
         sendProbe()
         mark()
@@ -131,6 +135,7 @@ final class FeedLoop: EventSource {
         metrics.writes(since: nil)
         tail.disconnected()
         revoked.disconnected()
+        topics.disconnected()
         revocationsCurrent(false)
         mark()
     }
@@ -138,6 +143,11 @@ final class FeedLoop: EventSource {
     private func woken() {
         tail.wake()
         revoked.wake()
+        mark()
+    }
+
+    private func published() {
+        topics.wake()
         mark()
     }
 
@@ -150,6 +160,7 @@ final class FeedLoop: EventSource {
 
     private func pollDue() {
         schedulePoll()
+        topics.wake()
         woken()
     }
 
@@ -211,6 +222,11 @@ final class FeedLoop: EventSource {
         mark()
     }
 
+    private func answered(_ published: PublishedTopics) {
+        if let news = topics.received(published) { outputs.append(.topics(news)) }
+        mark()
+    }
+
     private func revocationsCurrent(_ isCurrent: Bool) {
         guard isCurrent != self.isCurrent else { return }
         self.isCurrent = isCurrent
@@ -246,9 +262,10 @@ final class FeedLoop: EventSource {
     }
 
     private func pumpReader() {
-        guard let reader, reader.isUp, !tail.isBusy, !revoked.isBusy else { return }
+        guard let reader, reader.isUp, !tail.isBusy, !revoked.isBusy, !topics.isBusy else { return }
         if let query = revocationQuery() { return reader.send(query) { [weak self] in self?.answered($0) } }
         guard revoked.isComplete else { return }
+        if topics.begins() { return reader.sendTopics { [weak self] in self?.answered($0) } }
         var permit: Tail.Permit = [.tail, .replay]
         if sink.backlog() > configuration.backlogMax {
             permit = []
@@ -308,7 +325,7 @@ final class FeedLoop: EventSource {
         let next: FeedStatus
         if reader?.isUp != true {
             next = .away
-        } else if status == .away || status == .catchingUp, !isCurrent || !tail.isCaughtUp {
+        } else if status == .away || status == .catchingUp, !isCurrent || !topics.areKnown || !tail.isCaughtUp {
             next = .catchingUp
         } else if listener?.isListening == true, isProbeHeard != false {
             next = .live

@@ -20,8 +20,8 @@ package enum FeedRequest: Sendable {
 package enum FeedOutput: Sendable, Equatable {
     /// The answer to the watch of that serial.
     case positioned(StreamID, serial: UInt32, StreamPosition)
-    /// A watch that cannot be answered: too many streams, or a name that no database can hold.
-    case refused(StreamID, serial: UInt32)
+    /// A watch that is not taken.
+    case refused(StreamID, serial: UInt32, StreamRefusal)
     /// The next event of a watched stream.
     case event(StreamEvent)
     /// The events up to `position` cannot be had: the database was restored or replaced, or they are older than what is
@@ -39,6 +39,9 @@ package enum FeedOutput: Sendable, Equatable {
     /// where that changes, and false before. While it is false, who is revoked is not known. Of no stream: for every
     /// loop.
     case revocationsCurrent(Bool)
+    /// The topics that are published, and with them those that were at any time since the feed began; told on every connect,
+    /// and where they change. Of no stream: for every loop.
+    case topics(PublishedTopics)
     /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
     /// where that changes, and false before. Of no stream: for every loop.
     case degraded(Bool)
@@ -61,9 +64,9 @@ extension FeedOutput {
     package var receiver: Receiver {
         switch self {
         case .event(let event): .home(event.stream)
-        case .positioned(let stream, _, _), .refused(let stream, _), .reset(let stream, _): .home(stream)
+        case .positioned(let stream, _, _), .refused(let stream, _, _), .reset(let stream, _): .home(stream)
         case .page(let read, _), .unreadable(let read, _): .home(read.stream)
-        case .revoked, .revocationsCurrent, .degraded: .everyLoop
+        case .revoked, .revocationsCurrent, .topics, .degraded: .everyLoop
         case .status: .nobody
         }
     }

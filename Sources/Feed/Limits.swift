@@ -7,6 +7,12 @@ package enum FeedLimits {
     package static let positionsPerQuery = 1_000
     /// Streams watched at a time unless configured otherwise; one more is refused.
     package static let streamsMax = 1_000_000
+    /// Streams of one user watched at a time unless configured otherwise; one more is refused.
+    package static let streamsPerUserMax = 1_000
+    /// A user's streams up to this one have their positions read before those of users who have more.
+    package static let streamsInFront = 16
+    /// Published topics that are told apart; with one more, all topics count as published.
+    package static let topicsMax = 1_000
     /// Messages that the loops may have before them; above it the feed stops reading until they have caught up.
     package static let backlogMax = 10_000
     /// The same for pages of a bulk, behind which live events of others come.

@@ -12,11 +12,14 @@ final class Listener {
     private static let channel = "sync"
     /// Where the probe is sent, see `expect`; apart from `sync`, to wake no other hub.
     static let probeChannel = "sync_probe"
+    /// What `sync.enroll` sends on `sync`.
+    private static let topicsPayload = "topics"
 
     private let loop: EventLoop
     private let configuration: FeedConfiguration
     private let metrics: FeedMetrics
     private let woken: () -> Void
+    private let published: () -> Void
     private let changed: () -> Void
     private var slot: ConnectionSlot?
     private var heartbeat: Alarm?
@@ -28,15 +31,18 @@ final class Listener {
 
     /// - Parameters:
     ///   - woken: something was committed, or may have been while nobody listened.
+    ///   - published: a table was published.
     ///   - changed: `isListening` has changed.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, woken: @escaping () -> Void, changed: @escaping () -> Void
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, woken: @escaping () -> Void,
+        published: @escaping () -> Void, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.metrics = metrics
         self.woken = woken
+        self.published = published
         self.changed = changed
         slot = try ConnectionSlot(
             "the listening connection", loop: loop, parameters: parameters,
@@ -88,6 +94,7 @@ final class Listener {
     private func notified(_ notification: Connection.Notification) {
         if notification.channel == Self.channel {
             woken()
+            if notification.payload == Self.topicsPayload { published() }
         } else if let probe, notification.channel == Self.probeChannel,
             notification.payload.utf8.prefix(FeedLimits.probeBytes + 1).elementsEqual(probe.token.utf8)
         {

@@ -168,6 +168,16 @@ final class Reader {
         published = problems
     }
 
+    /// Reads which topics are published. `answered` is called at most once, and not after `lost`.
+    func sendTopics(answered: @escaping (PublishedTopics) -> Void) {
+        let most = FeedLimits.topicsMax
+        ask("SELECT epoch, topics FROM sync.topics($1::int)", [String(most + 1)]) { rows throws(MalformedAnswer) in
+            guard let epoch = rows.string(0, 0), let names = rows.string(0, 1) else { throw MalformedAnswer() }
+            let topics = names.split(separator: ",").map(String.init)
+            answered(PublishedTopics(epoch: epoch, topics: topics.count > most ? nil : topics))
+        }
+    }
+
     /// Sends `token` by NOTIFY, from this connection to the listening one: a pooler of transactions would keep it.
     func sendProbe(_ token: String) {
         slot?.connection?.query("SELECT pg_notify($1, $2)", [Listener.probeChannel, token]) { [weak self] in

@@ -98,7 +98,7 @@ extension Tail {
             watch.phase = .live
         } else {
             watch.phase = .lapsed
-            askPosition(ticket)
+            askPosition(of: watch)
         }
         watches[place] = watch
         if watch.phase != .healing { targets[ticket.stream] = nil }

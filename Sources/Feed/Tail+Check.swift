@@ -38,7 +38,7 @@ extension Tail {
             watches[place].life == epoch
         else { return }
         watches[place].phase = .checking
-        askPosition(Ticket(stream, watches[place].serial))
+        askPosition(of: watches[place])
     }
 
     mutating func nextCheck() -> Query? {

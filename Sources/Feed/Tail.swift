@@ -75,6 +75,8 @@ package struct Tail {
         let stream: StreamID
         let serial: UInt32
         var phase = Phase.positioning
+        /// Whether its user had `FeedLimits.streamsInFront` others when it was watched.
+        var isBehind = false
         var delivered: Int64 = 0
         /// Of what; nil before the position is known.
         var life: Epoch?
@@ -83,13 +85,19 @@ package struct Tail {
     }
 
     private let streamsMax: Int
+    private let streamsPerUserMax: Int
     let pageRows: Int
     var watches = KeyedTable<Watch>()
+    /// How many watches each user has, by a keyed hash of the id: two users that share one, of 2^64, share the bound.
+    private var watchesOfUsers: [UInt64: Int32] = [:]
     /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
     var targets: [StreamID: Int64] = [:]
     /// Tickets in the order in which they were drawn. Those of watches that have ended stay until their turn, or until most
     /// are such (`draw`).
     var toPosition = Fifo<Ticket>()
+    /// The same of users who have many streams, behind the first of each: one user's thousands delay another's one by no
+    /// more than `positionsBehind` of a query (`oneUsersStreamsDoNotDelayAnothers`).
+    var toPositionBehind = Fifo<Ticket>()
     var toHeal = Fifo<Ticket>()
     /// The snapshot up to which the tail has been read, but for bulks; nil while there is no connection.
     var previous: String?
@@ -112,16 +120,21 @@ package struct Tail {
 
     /// - Parameters:
     ///   - streamsMax: watches at a time; one more is refused.
+    ///   - streamsPerUserMax: the same of one user.
     ///   - pageRows: rows that a full page of a replay has; fewer mean that it has come to its end.
-    package init(streamsMax: Int = FeedLimits.streamsMax, pageRows: Int = FeedLimits.pageRows) {
+    package init(
+        streamsMax: Int = FeedLimits.streamsMax, streamsPerUserMax: Int = FeedLimits.streamsPerUserMax,
+        pageRows: Int = FeedLimits.pageRows
+    ) {
         self.streamsMax = streamsMax
+        self.streamsPerUserMax = streamsPerUserMax
         self.pageRows = pageRows
     }
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
     /// Tickets waiting for their turn, those of ended watches among them.
-    package var waitingTickets: Int { toPosition.count + toHeal.count }
+    package var waitingTickets: Int { toPosition.count + toPositionBehind.count + toHeal.count }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
     /// Whether a query's answer is awaited.
@@ -130,7 +143,7 @@ package struct Tail {
     package var wantsTail: Bool { previous != nil && isWoken }
     /// Whether all that was watched has been compared with the database and healed since the connect.
     package var isCaughtUp: Bool {
-        guard previous != nil, toPosition.isEmpty, toHeal.isEmpty else { return false }
+        guard previous != nil, toPosition.isEmpty, toPositionBehind.isEmpty, toHeal.isEmpty else { return false }
         switch underWay {
         case nil, .tail?, .check?: return true
         case .positions?, .replay?: return false
@@ -145,26 +158,39 @@ package struct Tail {
         let isNameable =
             stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
             && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
-        let place = watches.place(of: stream)
-        guard isNameable, watches.count < streamsMax || place != nil else {
-            outputs.append(.refused(stream, serial: serial))
-            return
-        }
-        if let place {
-            watches[place] = Watch(stream: stream, serial: serial)
+        guard isNameable else { return outputs.append(.refused(stream, serial: serial, .notNameable)) }
+        var watch = Watch(stream: stream, serial: serial)
+        if let place = watches.place(of: stream) {
+            watch.isBehind = watches[place].isBehind
+            watches[place] = watch
             targets[stream] = nil
         } else {
-            _ = watches.insert(Watch(stream: stream, serial: serial))
+            let user = Self.code(ofUser: stream)
+            let others = Int(watchesOfUsers[user] ?? 0)
+            guard others < streamsPerUserMax else {
+                return outputs.append(.refused(stream, serial: serial, .userFull))
+            }
+            guard watches.count < streamsMax else {
+                return outputs.append(.refused(stream, serial: serial, .hubFull))
+            }
+            watchesOfUsers[user] = Int32(clamping: others + 1)
+            watch.isBehind = others >= FeedLimits.streamsInFront
+            _ = watches.insert(watch)
         }
         // Without a connection there is no queue to wait in: `connected` asks for all.
-        if previous != nil { askPosition(Ticket(stream, serial)) }
+        if previous != nil { askPosition(of: watch) }
     }
 
     /// The home loop has nobody left who wants it.
     package mutating func unwatch(_ stream: StreamID) {
-        watches.remove(stream)
         targets[stream] = nil
+        guard watches.remove(stream) != nil else { return }
+        let user = Self.code(ofUser: stream)
+        let left = (watchesOfUsers[user] ?? 1) - 1
+        watchesOfUsers[user] = left > 0 ? left : nil
     }
+
+    private static func code(ofUser stream: StreamID) -> UInt64 { stream.withUser { KeyedHash.hash($0) } }
 
     // MARK: The connection
 
@@ -182,7 +208,7 @@ package struct Tail {
         for place in watches.entries.indices {
             let watch = watches[place]
             if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }
-            askPosition(Ticket(watch.stream, watch.serial))
+            askPosition(of: watch)
         }
         targets.removeAll()
     }
@@ -197,6 +223,7 @@ package struct Tail {
         tailWasLast = false
         check = .idle
         toPosition.removeAll()
+        toPositionBehind.removeAll()
         toHeal.removeAll()
     }
 
@@ -232,11 +259,22 @@ package struct Tail {
 
     private mutating func nextPositions() -> Query? {
         var tickets: [Ticket] = []
-        tickets.reserveCapacity(min(toPosition.count, FeedLimits.positionsPerQuery))
-        while tickets.count < FeedLimits.positionsPerQuery, let ticket = toPosition.popFirst() {
-            if isGood(ticket) { tickets.append(ticket) }
-        }
+        tickets.reserveCapacity(min(toPosition.count + toPositionBehind.count, FeedLimits.positionsPerQuery))
+        Self.take(from: &toPositionBehind, watches, upTo: Self.positionsBehind, &tickets)
+        Self.take(from: &toPosition, watches, upTo: FeedLimits.positionsPerQuery, &tickets)
+        Self.take(from: &toPositionBehind, watches, upTo: FeedLimits.positionsPerQuery, &tickets)
         return tickets.isEmpty ? nil : .positions(tickets)
+    }
+
+    /// What a query has of users with many streams where others wait, too.
+    private static let positionsBehind = FeedLimits.positionsPerQuery / 8
+
+    private static func take(
+        from queue: inout Fifo<Ticket>, _ watches: KeyedTable<Watch>, upTo count: Int, _ tickets: inout [Ticket]
+    ) {
+        while tickets.count < count, let ticket = queue.popFirst() {
+            if isGood(ticket, watches) { tickets.append(ticket) }
+        }
     }
 
     private mutating func nextReplay() -> Query? {
@@ -248,8 +286,13 @@ package struct Tail {
         return nil
     }
 
-    mutating func askPosition(_ ticket: Ticket) {
-        Self.draw(ticket, &toPosition, watches)
+    mutating func askPosition(of watch: Watch) {
+        let ticket = Ticket(watch.stream, watch.serial)
+        if watch.isBehind {
+            Self.draw(ticket, &toPositionBehind, watches)
+        } else {
+            Self.draw(ticket, &toPosition, watches)
+        }
     }
 
     mutating func heal(_ ticket: Ticket) {
@@ -258,12 +301,13 @@ package struct Tail {
 
     static func draw(_ ticket: Ticket, _ queue: inout Fifo<Ticket>, _ watches: KeyedTable<Watch>) {
         if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
-            queue.sweep { watches[$0.stream]?.serial == $0.serial }
+            queue.sweep { isGood($0, watches) }
         }
         queue.append(ticket)
     }
 
-    func isGood(_ ticket: Ticket) -> Bool {
+    /// Whether the watch for which the ticket was drawn has not ended.
+    private static func isGood(_ ticket: Ticket, _ watches: KeyedTable<Watch>) -> Bool {
         watches.place(of: ticket.stream).map { watches[$0].serial == ticket.serial } ?? false
     }
 }

@@ -11,19 +11,25 @@ extension ClientLoop {
     /// A session of this loop comes, goes, or has an event for the others.
     func request(_ request: ChannelRequest) {
         let target = hubContext.home(of: request.key)
-        if case .relay = request {
-            // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than he is.
-            let app = request.key.app
+        let app = request.key.app
+        switch request {
+        case .relay:
+            // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than it is.
             guard !metrics.publishes.isFull(for: app, max: publishesUnderWayMax) else {
                 return metrics.engine.droppedClientEvent()
             }
-            if target != number { metrics.publishes.add(of: app) }
+        case .enter(let entry) where entry.isRepeated:
+            // It was answered before, and may be asked for any number of times.
+            guard !metrics.publishes.isFull(for: app, max: publishesUnderWayMax) else {
+                guard let session = connection(entry.session)?.session else { return }
+                return hub.leftUnanswered(entry, session)
+            }
+        case .enter, .exit:
+            break
         }
-        if target == number {
-            received(request, from: number)
-        } else {
-            hubContext.mailboxes[target].post(.request(request, from: number))
-        }
+        guard target != number else { return received(request, from: number) }
+        if request.isInBacklog { metrics.publishes.add(of: app) }
+        hubContext.mailboxes[target].post(.request(request, from: number))
     }
 
     // MARK: At home
@@ -76,11 +82,9 @@ extension ClientLoop {
     private func perform(_ effect: ChannelHome.Effect) {
         switch effect {
         case .answer(let target, let answer):
-            if target == number {
-                received(answer)
-            } else {
-                hubContext.mailboxes[target].post(.answer(answer))
-            }
+            guard target != number else { return received(answer) }
+            if let app = answer.appInBacklog { metrics.publishes.add(of: app) }
+            hubContext.mailboxes[target].post(.answer(answer))
         case .broadcast(let loops, let key, let frame, let except, let isEvent):
             let variants = compression?.variants(of: frame)
             for target in hubContext.mailboxes.indices where loops.contains(loop: target) {

@@ -85,8 +85,8 @@ extension ClientLoop {
                 atHome { $0.received(event, &$1) }
             case .positioned(let stream, let serial, let position):
                 atHome { $0.positioned(stream, at: position, watch: serial, &$1) }
-            case .refused(let stream, let serial):
-                atHome { $0.refused(stream, watch: serial, &$1) }
+            case .refused(let stream, let serial, let refusal):
+                atHome { $0.refused(stream, watch: serial, refusal, &$1) }
             case .reset(let stream, let position):
                 atHome { $0.reset(stream, to: position, &$1) }
             case .page(let read, let events):
@@ -97,6 +97,8 @@ extension ClientLoop {
                 revoked(revocations)
             case .revocationsCurrent(let isCurrent):
                 hub.isRevocationCurrent = isCurrent
+            case .topics(let topics):
+                published(topics)
             case .degraded(let isDegraded):
                 degraded(isDegraded)
             case .status:
@@ -155,11 +157,11 @@ extension ClientLoop {
             } else {
                 hubContext.mailboxes[target].post(.joined(joined))
             }
-        case .refused(let target, let session, let serial):
+        case .refused(let target, let session, let serial, let refusal):
             if target == number {
-                joinRefused(session, serial)
+                joinRefused(session, serial, refusal)
             } else {
-                hubContext.mailboxes[target].post(.joinRefused(session, serial: serial))
+                hubContext.mailboxes[target].post(.joinRefused(session, serial: serial, refusal))
             }
         case .broadcast(let loops, let name, let offset, let frame):
             let variants = compression?.variants(of: frame)
@@ -191,9 +193,21 @@ extension ClientLoop {
         if session.isBehind { pull(connection) }
     }
 
-    func joinRefused(_ id: SessionID, _ serial: UInt32) {
+    func joinRefused(_ id: SessionID, _ serial: UInt32, _ refusal: StreamRefusal) {
         guard let connection = connection(id), let session = connection.session else { return }
-        engage(connection) { $0.joinRefused(session, serial: serial, &$1) }
+        switch refusal {
+        case .hubFull: metrics.reached(.streams, connection.address)
+        case .userFull: metrics.reached(.streamsPerUser, connection.address)
+        case .notNameable: break
+        }
+        engage(connection) { $0.joinRefused(session, serial: serial, refusal, &$1) }
+    }
+
+    /// The feed tells which topics are published: who is in a stream of a new one gets what it has, and what comes.
+    private func published(_ topics: PublishedTopics) {
+        for id in hub.published(topics) {
+            if let connection = connection(id) { pull(connection) }
+        }
     }
 
     /// Queues the frame to every subscriber that this loop has of the stream. Whoever has too much queued already is fed by

@@ -204,7 +204,7 @@ final class ClientLoop {
             hubContext.backlog.subtractBroadcast()
         case .reset(let name, let position, let loss): reset(name, to: position, loss)
         case .joined(let joined): self.joined(joined)
-        case .joinRefused(let session, let serial): joinRefused(session, serial)
+        case .joinRefused(let session, let serial, let refusal): joinRefused(session, serial, refusal)
         case .feed(let outputs): received(outputs)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
         case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
@@ -225,10 +225,12 @@ final class ClientLoop {
         case .acted(let id, let answer): connection(id)?.acted(answer)
         case .answered(let id, let response): connection(id)?.answered(response)
         case .request(let request, let from):
-            if case .relay = request { metrics.publishes.subtract(of: request.key.app) }
+            if request.isInBacklog { metrics.publishes.subtract(of: request.key.app) }
             received(request, from: from)
         case .roomMade(let request, let from): atHome(request, from: from)
-        case .answer(let answer): received(answer)
+        case .answer(let answer):
+            if let app = answer.appInBacklog { metrics.publishes.subtract(of: app) }
+            received(answer)
         case .publish(let key, let frame, let except, let variants, let isEvent):
             deliver(frame, variants, to: key, except: except)
             if isEvent { metrics.publishes.subtract(of: key.app) }

@@ -131,24 +131,30 @@ package final class Gateway: Sendable {
             configuration, apps: apps, mailboxes: mailboxes, feed: feed, store: store, verifier: verifier,
             routes: routes, webhooks: webhooks, metrics: metrics)
         self.context = context
-        threads = try handles.enumerated().map { number, handle in
-            try LoopThread(name: "loop-\(number)", handle: handle) { loop in
-                let clients = ClientLoop(number, on: loop, context)
-                if number == 0 {
-                    // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody and the
-                    // operator must know.
-                    do {
+        var threads: [LoopThread] = []
+        do {
+            for (number, handle) in handles.enumerated() {
+                let thread = try LoopThread(
+                    name: "loop-\(number)", handle: handle,
+                    filling: { loop throws(ReactorError) in
+                        let clients = ClientLoop(number, on: loop, context)
+                        guard number == 0 else { return clients }
+                        // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody, and ends.
                         let sockets = waiting.withLock { exchange(&$0, with: []) }
                         for (socket, listener) in zip(sockets, configuration.listeners) {
                             try clients.listen(on: socket, usesTLS: listener.usesTLS)
                         }
-                    } catch {
-                        preconditionFailure("a listening socket cannot be watched: \(error)")
-                    }
-                }
-                return clients
+                        return clients
+                    })
+                threads.append(thread)
             }
+        } catch {
+            for thread in threads { thread.stopAndJoin() }
+            store?.stop()
+            feed?.stop()
+            throw error
         }
+        self.threads = threads
     }
 
     /// The port of the first of them that has one, else 0.
@@ -203,7 +209,6 @@ package final class Gateway: Sendable {
         for thread in threads { thread.join() }
         // After the loops, whose connections await its answers.
         store?.stop()
-        // Last, for a feed that is resolving a name takes its time, and clients should not wait for that.
         feed?.stop()
     }
 

@@ -20,7 +20,7 @@ enum LoopMessage: Sendable {
     /// From a stream's home: the answer to that.
     case joined(StreamJoined)
     /// From a stream's home: the session cannot be let in.
-    case joinRefused(SessionID, serial: UInt32)
+    case joinRefused(SessionID, serial: UInt32, StreamRefusal)
     /// From a stream's home: the event at that offset, for the subscribers under that name, and
     /// where its compressed forms are kept.
     case broadcast(StreamName, offset: Int64, SharedBytes, FrameVariants?)

@@ -19,6 +19,9 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     /// Subscribes that would have made one more channel than the hub, or the app, has room for.
     case channels = "limits.channels"
     case appChannels = "apps[].limits.channels"
+    case streamsPerUser = "limits.streamsPerUser"
+    /// Streams of all users, which no setting moves: whoever asks for one more comes back later.
+    case streams
     /// New keys asked for over TLS.
     case keyUpdates
     /// Requests sent ahead of their answers: they wait, and the connection stays.

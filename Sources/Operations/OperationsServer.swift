@@ -1,6 +1,5 @@
 import Bytes
 import HTTP
-import Logging
 import Metrics
 import Reactor
 
@@ -26,19 +25,16 @@ package final class OperationsServer: Sendable {
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
         host: String, port: UInt16, health: Health, sources: [any MetricSource],
-        exchangeTime: Duration = OperationsLimits.exchangeTime, logger: Logger
+        exchangeTime: Duration = OperationsLimits.exchangeTime
     ) throws {
         let socket = try ListeningSocket(host: host, port: port)
         self.port = socket.port
-        thread = try LoopThread(name: "operations") { loop in
-            do {
-                return try OperationsAcceptor(
+        thread = try LoopThread(
+            name: "operations",
+            filling: { loop throws(ReactorError) in
+                try OperationsAcceptor(
                     socket, on: loop, OperationsPages(health: health, sources: sources), exchangeTime: exchangeTime)
-            } catch {
-                logger.critical("operations: \(error)")
-                return nil
-            }
-        }
+            })
     }
 
     /// Closes every connection and ends the thread.

@@ -15,7 +15,8 @@ import Reactor
 ///   statement has its own sync, and its rows come before that, while a deferred constraint may still refuse them.
 /// - After `close()`, which any handler may call, no handler is called.
 ///
-/// Resolving a host's name blocks the loop inside libpq; strings with `hostaddr` or a socket's folder do not.
+/// libpq would resolve a host's name on the loop, and wait: that is done before (`HostResolver`), and libpq gets addresses.
+/// Only a host that stands in a service file is left to it.
 package final class Connection: EventSource {
     /// What the connection tells its owner. Called on the loop; the closures must not keep the owner alive.
     package struct Handlers {
@@ -47,8 +48,8 @@ package final class Connection: EventSource {
     /// Gets the rows or the server's refusal.
     package typealias Completion = (Result<Rows, PostgresError>) -> Void
 
-    /// Valid transitions: idle → connecting → ready → ended; any → ended.
-    private enum State { case idle, connecting, ready, ended }
+    /// Valid transitions: idle → resolving → connecting → ready → ended; idle → connecting; any → ended.
+    private enum State { case idle, resolving, connecting, ready, ended }
 
     private enum Work {
         case text(String)
@@ -69,6 +70,11 @@ package final class Connection: EventSource {
     private let parameters: ConnectionParameters
     private let connectTimeout: Duration
     private let depth: Int
+    private let resolver: HostResolver
+    /// The names that are being resolved.
+    private var lookUp: HostLookUp?
+    /// When connecting must have ended.
+    private var connectEnd = Instant(nanoseconds: 0)
     private let handlers: Handlers
     private let meter: ConnectionMeter?
     private var state = State.idle
@@ -89,15 +95,26 @@ package final class Connection: EventSource {
     ///   - depth: statements sent before the first of them is answered. 1 is no pipeline, and the only depth at which
     ///     notifications come without delay.
     ///   - meter: counts the statements that fail.
-    package init(
+    package convenience init(
         loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration = .seconds(10), depth: Int = 1,
         meter: ConnectionMeter? = nil, handlers: Handlers
+    ) {
+        self.init(
+            loop: loop, parameters: parameters, connectTimeout: connectTimeout, depth: depth, resolver: .system,
+            meter: meter, handlers: handlers)
+    }
+
+    /// The same, with names resolved by `resolver`.
+    init(
+        loop: EventLoop, parameters: ConnectionParameters, connectTimeout: Duration, depth: Int = 1,
+        resolver: HostResolver, meter: ConnectionMeter? = nil, handlers: Handlers
     ) {
         precondition(depth >= 1 && depth <= PostgresLimits.pipelineDepthMax, "a pipeline's depth is out of its range")
         self.loop = loop
         self.parameters = parameters
         self.connectTimeout = connectTimeout
         self.depth = depth
+        self.resolver = resolver
         self.meter = meter
         self.handlers = handlers
     }
@@ -116,13 +133,41 @@ package final class Connection: EventSource {
     /// Begins to connect. Once.
     package func connect() {
         precondition(state == .idle, "a connection connects once")
-        state = .connecting
+        let names = parameters.unresolvedNames
         do {
             try loop.add(self)
+            connectEnd = loop.now.advanced(by: connectTimeout)
+            guard !names.isEmpty else { return begin(parameters) }
+            state = .resolving
+            let lookUp = try resolver.lookUp(names)
+            self.lookUp = lookUp
+            try loop.setDescriptor(self, lookUp.descriptor, .readable)
+            // One name that hangs must not keep the hub from the other hosts.
+            let patience = names.count == 1 ? connectTimeout : connectTimeout / 2
+            loop.setDeadline(self, loop.now.advanced(by: patience))
         } catch {
-            return end(PostgresError(.connecting, "\(error)"))
+            end(PostgresError(.connecting, "\(error)"))
         }
-        loop.setDeadline(self, loop.now.advanced(by: connectTimeout))
+    }
+
+    /// The names are resolved, or the time for that is over.
+    private func resolved() {
+        guard let lookUp else { return }
+        self.lookUp = nil
+        // Before its descriptor is closed, with the last reference.
+        loop.unwatch(self)
+        let answers = lookUp.end()
+        if let resolved = parameters.resolved(answers.compactMapValues { try? $0.get() }) { return begin(resolved) }
+        let name = lookUp.names.sorted().first ?? ""
+        guard case .failure(let failure)? = answers[name] else {
+            return end(PostgresError(.timeout, "the host name \"\(name)\" was not resolved in time"))
+        }
+        end(PostgresError(.connecting, PostgresError.oneLine("host name \"\(name)\": \(failure.reason)")))
+    }
+
+    private func begin(_ parameters: ConnectionParameters) {
+        state = .connecting
+        loop.setDeadline(self, connectEnd)
         guard let pg = parameters.withLists({ PQconnectStartParams($0, $1, 0) }) else {
             return end(PostgresError(.connecting, "out of memory"))
         }
@@ -188,6 +233,9 @@ package final class Connection: EventSource {
         state = .ended
         if let pg, PQsocket(pg) < 0 { loop.descriptorClosed(self) }
         loop.remove(self)
+        // After the loop has let go of its descriptor.
+        _ = lookUp?.end()
+        lookUp = nil
         if let pg { PQfinish(pg) }
         pg = nil
         waiting.removeAll()
@@ -199,6 +247,7 @@ package final class Connection: EventSource {
     // MARK: Calls of the loop
 
     package override func ready(_ readiness: Readiness) {
+        if state == .resolving { return resolved() }
         guard let pg else { return }
         switch state {
         case .connecting:
@@ -208,13 +257,14 @@ package final class Connection: EventSource {
             if PQconsumeInput(pg) == 0 { return end(PostgresError(.lost, "the connection to PostgreSQL was lost")) }
             flush(pg)
             drain()
-        case .idle, .ended:
+        case .idle, .resolving, .ended:
             break
         }
     }
 
     package override func deadlineReached() {
         switch state {
+        case .resolving: resolved()
         case .connecting: end(PostgresError(.timeout, "PostgreSQL did not answer in time while connecting"))
         case .ready: end(PostgresError(.timeout, "PostgreSQL did not answer a statement in time"))
         case .idle, .ended: break

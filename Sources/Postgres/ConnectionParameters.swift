@@ -1,4 +1,5 @@
 import CPostgres
+import Glibc
 
 /// A connection string of the user's with our additions, which never replace a word of the user's own.
 package struct ConnectionParameters: Sendable {
@@ -55,6 +56,70 @@ package struct ConnectionParameters: Sendable {
         ["dbname", "host", "port", "user"].compactMap { name in
             keywords.first { $0.name == name }.map { "\(name)=\($0.value)" }
         }.joined(separator: " ")
+    }
+
+    // MARK: Names of hosts
+
+    /// The hosts that are tried, in their order: what stands in the string, or in the environment where that says nothing.
+    /// Nil where libpq finds them otherwise, or will complain: a service's host is in a file, which is read when connecting.
+    private var hosts: [Host]? {
+        func keyword(_ name: String) -> String? { keywords.first { $0.name == name }?.value }
+        let isOfService = keyword("service") != nil || getenv("PGSERVICE") != nil
+        let isAddressed = keyword("hostaddr") != nil || getenv("PGHOSTADDR") != nil
+        var text = keyword("host")
+        if text == nil, !isOfService, !isAddressed { text = getenv("PGHOST").map { String(cString: $0) } }
+        guard let text, keyword("hostaddr") != nil || getenv("PGHOSTADDR") == nil else { return nil }
+        let names = Self.items(text)
+        let addresses = keyword("hostaddr").map(Self.items) ?? names.map { _ in "" }
+        let ports = keyword("port").map(Self.items) ?? [""]
+        guard addresses.count == names.count, ports.count == 1 || ports.count == names.count else { return nil }
+        return names.indices.map {
+            Host(name: names[$0], address: addresses[$0], port: ports[ports.count == 1 ? 0 : $0])
+        }
+    }
+
+    private struct Host {
+        let name: String
+        var address: String
+        let port: String
+
+        /// Whether its address must be asked for.
+        var isUnresolved: Bool {
+            guard address.isEmpty, let first = name.utf8.first else { return false }
+            // A folder of sockets, or an abstract one.
+            guard first != UInt8(ascii: "/"), first != UInt8(ascii: "@") else { return false }
+            var room = in6_addr()
+            return inet_pton(AF_INET, name, &room) != 1 && inet_pton(AF_INET6, name, &room) != 1
+        }
+    }
+
+    private static func items(_ list: String) -> [String] {
+        list.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// The names that must be resolved before libpq connects without waiting.
+    var unresolvedNames: Set<String> { Set((hosts ?? []).filter(\.isUnresolved).map(\.name)) }
+
+    /// The same with the addresses of those names, each tried in its place; the names stay, for a certificate is compared
+    /// with them, and a password looked up by them. Nil where no host is left.
+    func resolved(_ addresses: [String: [String]]) -> ConnectionParameters? {
+        let found = (hosts ?? []).flatMap { host -> [Host] in
+            guard host.isUnresolved else { return [host] }
+            return (addresses[host.name] ?? []).map { Host(name: host.name, address: $0, port: host.port) }
+        }
+        guard !found.isEmpty else { return nil }
+        var changed = keywords.filter { $0.name != "host" && $0.name != "hostaddr" }
+        changed.append(Keyword("host", found.map(\.name).joined(separator: ",")))
+        changed.append(Keyword("hostaddr", found.map(\.address).joined(separator: ",")))
+        if let port = keywords.first(where: { $0.name == "port" }), Self.items(port.value).count > 1 {
+            changed.removeAll { $0.name == "port" }
+            changed.append(Keyword("port", found.map(\.port).joined(separator: ",")))
+        }
+        return ConnectionParameters(keywords: changed)
+    }
+
+    private init(keywords: [Keyword]) {
+        self.keywords = keywords
     }
 
     /// Calls `body` with libpq's two NULL-ended lists.

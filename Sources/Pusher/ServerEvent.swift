@@ -35,9 +35,12 @@ package enum ServerEvent {
 
     /// `pusher_internal:subscription_succeeded` of a stream, with the place that its events follow (design §5).
     ///
-    /// - Parameter channel: appends the channel's name, no character of which needs an escape.
+    /// - Parameters:
+    ///   - channel: appends the channel's name, no character of which needs an escape.
+    ///   - isPublished: false is told: nothing will come before the topic is published.
     package static func subscriptionSucceeded(
-        channel: (inout ByteWriter) -> Void, epoch: String, offset: Int64, to writer: inout ByteWriter
+        channel: (inout ByteWriter) -> Void, epoch: String, offset: Int64, isPublished: Bool = true,
+        to writer: inout ByteWriter
     ) {
         writer.append(#"{"event":"pusher_internal:subscription_succeeded","channel":""#)
         channel(&writer)
@@ -45,6 +48,7 @@ package enum ServerEvent {
         writer.append(jsonEscapingTwice: epoch)
         writer.append(#"\",\"offset\":"#)
         writer.append(decimal: offset)
+        if !isPublished { writer.append(#",\"published\":false"#) }
         writer.append(#"}}"}"#)
     }
 

@@ -27,6 +27,28 @@ public final class LoopThread: Sendable {
         self.thread = thread
     }
 
+    /// The same, but returns when `fill` has, and throws what it throws: the thread has ended then.
+    public convenience init(
+        name: String, handle: LoopHandle? = nil,
+        filling fill: @escaping @Sendable (EventLoop) throws(ReactorError) -> AnyObject?
+    ) throws(ReactorError) {
+        let filled = Filled()
+        try self.init(name: name, handle: handle) { loop in
+            do throws(ReactorError) {
+                let owned = try fill(loop)
+                filled.tell(nil)
+                return owned
+            } catch {
+                loop.handle.stop()
+                filled.tell(error)
+                return nil
+            }
+        }
+        guard let error = filled.wait() else { return }
+        join()
+        throw error
+    }
+
     /// Stops the loop and waits until its thread has ended.
     public func stopAndJoin() {
         handle.stop()
@@ -36,6 +58,33 @@ public final class LoopThread: Sendable {
     /// Waits until the thread has ended. Once.
     public func join() {
         pthread_join(thread, nil)
+    }
+}
+
+/// Whether a loop was filled, told once by its thread.
+///
+/// `@unchecked Sendable`: `error` is written before the semaphore is raised, and read after.
+private final class Filled: @unchecked Sendable {
+    private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+    private var error: ReactorError?
+
+    init() {
+        sem_init(semaphore, 0, 0)
+    }
+
+    deinit {
+        sem_destroy(semaphore)
+        semaphore.deallocate()
+    }
+
+    func tell(_ error: ReactorError?) {
+        self.error = error
+        sem_post(semaphore)
+    }
+
+    func wait() -> ReactorError? {
+        while sem_wait(semaphore) != 0 {}
+        return error
     }
 }
 

@@ -69,8 +69,9 @@ package final class Store: Sendable {
         let handle = try LoopHandle()
         let messages = Mailbox<StoreMessage>(handle)
         let postedBytes = PostedBytes()
-        let thread = try LoopThread(name: "store", handle: handle) { loop in
-            do {
+        let thread = try LoopThread(
+            name: "store", handle: handle,
+            filling: { loop throws(ReactorError) in
                 let store = try StoreLoop(
                     loop, configuration, parameters, logger, metrics, postgres, committed: committed)
                 loop.attach(messages) { [weak store] in
@@ -78,12 +79,7 @@ package final class Store: Sendable {
                     store?.received($0)
                 }
                 return store
-            } catch {
-                logger.critical("store: \(error)")
-                loop.attach(messages) { Self.refuse($0, loop.handle) }
-                return nil
-            }
-        }
+            })
         return Store(messages, thread, configuration, postedBytes, metrics)
     }
 
@@ -135,21 +131,6 @@ package final class Store: Sendable {
             messages.post(.stop)
         }
         thread.join()
-    }
-
-    /// For a thread that could not be set up.
-    private static func refuse(_ message: StoreMessage, _ handle: LoopHandle) {
-        switch message {
-        case .submit(let request):
-            request.answer(
-                .retry(
-                    key: request.envelope.key, .unavailable, after: .seconds(5), message: "the hub is out of resources")
-            )
-        case .ask(let request):
-            request.answer(.unavailable(after: .seconds(5)))
-        case .stop:
-            handle.stop()
-        }
     }
 }
 

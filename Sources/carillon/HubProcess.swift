@@ -37,7 +37,7 @@ enum HubProcess {
         cl_map_large_blocks()
         let health = Health()
         let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
-        let operations = try OperationsServer(settings.operations, health, metrics, logger)
+        let operations = try OperationsServer(settings.operations, health, metrics)
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
         let tls = try settings.tls?.server()
@@ -136,7 +136,7 @@ enum HubProcess {
                 startFeed: settings.databaseURL.map { url in
                     { sink in
                         try Feed.start(
-                            FeedConfiguration(settings.feed, url, newestSchema), sink: sink, logger: logger,
+                            FeedConfiguration(settings, url, newestSchema), sink: sink, logger: logger,
                             metrics: metrics.feed, postgres: metrics.postgres)
                     }
                 },
@@ -274,12 +274,12 @@ extension OperationsServer {
     ///
     /// - Throws: a `Failure` of one clear line.
     fileprivate convenience init?(
-        _ setting: OperationsAddress, _ health: Health, _ metrics: HubMetrics, _ logger: Logger
+        _ setting: OperationsAddress, _ health: Health, _ metrics: HubMetrics
     ) throws {
         guard let address = setting.address else { return nil }
         do {
             try self.init(
-                host: address.host, port: address.port, health: health, sources: metrics.sources, logger: logger)
+                host: address.host, port: address.port, health: health, sources: metrics.sources)
         } catch let error as ListenError {
             let setting = SettingsTable.operationsListen.row
             let failure = Failure(error, from: setting)
@@ -380,13 +380,14 @@ extension StreamLimits {
 }
 
 extension FeedConfiguration {
-    fileprivate init(_ settings: FeedSettings, _ url: String, _ newestSchema: Int) {
+    init(_ settings: Settings, _ url: String, _ newestSchema: Int) {
         self.init(connectionString: url)
         schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
-        pollInterval = settings.pollInterval
-        positionCheckInterval = settings.positionCheckInterval
-        heartbeatInterval = settings.heartbeatInterval
-        heartbeatTimeout = settings.heartbeatTimeout
+        pollInterval = settings.feed.pollInterval
+        positionCheckInterval = settings.feed.positionCheckInterval
+        heartbeatInterval = settings.feed.heartbeatInterval
+        heartbeatTimeout = settings.feed.heartbeatTimeout
+        streamsPerUserMax = settings.limits.streamsPerUserMax
     }
 }
 

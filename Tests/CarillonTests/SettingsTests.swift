@@ -61,6 +61,8 @@ struct SettingsTests {
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
         #expect(gateway.compression == CompressionSettings())
+        let feed = FeedConfiguration(try Settings(effective(profile: .development)), "dbname=x", 4)
+        #expect(feed.streamsPerUserMax == FeedConfiguration(connectionString: "").streamsPerUserMax)
     }
 
     @Test func compressionAsItIsSet() throws {

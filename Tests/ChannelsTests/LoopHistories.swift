@@ -50,6 +50,22 @@ import Testing
         #expect(history.mostQueued <= most, "seed \(seed)")
     }
 
+    /// The same where each loop learns in the middle that the topics are published, after who knows how many events.
+    @Test(arguments: 0..<200 as Range<UInt64>)
+    func nothingIsMissedOfATopicThatIsPublishedLater(_ seed: UInt64) throws {
+        var history = History(seed: seed, Self.limits, publishes: true)
+        for _ in 0..<600 { try history.step() }
+        try history.settle()
+        for device in history.devices {
+            #expect(device.complaints.isEmpty, "seed \(seed): \(device.complaints)")
+            for channel in device.channels {
+                let feed = device.feeds[channel]
+                let log = history.log(channel)
+                #expect(feed?.epoch == log.epoch && feed?.offset == log.top, "seed \(seed): \(channel)")
+            }
+        }
+    }
+
     /// The histories meet what they are for.
     @Test func historiesMeetEveryCase() throws {
         var losses: [String: Int] = [:]
@@ -81,14 +97,25 @@ import Testing
         private var random: SeededRandom
         private var lives = 0
         private(set) var mostQueued = 0
+        /// The topics that each loop knows of; nil where all are told when nobody has come yet.
+        private var published: [[String]]?
 
-        init(seed: UInt64, _ limits: StreamLimits) {
+        init(seed: UInt64, _ limits: StreamLimits, publishes: Bool = false) {
             random = SeededRandom(seed: seed)
             world = LoopWorld(loops: 3, limits: limits)
             for loop in 0..<3 {
                 for slot in 0..<2 as Range<UInt32> { devices.append(ModelDevice(loop: loop, slot: slot)) }
             }
             for stream in LoopHistories.streams { world.feed.logs[stream] = ModelFeed.Log() }
+            guard publishes else { return }
+            published = [[], [], []]
+            for loop in 0..<3 { world.publish([], at: loop) }
+        }
+
+        private mutating func publish(_ topic: String, at loop: Int) {
+            guard let known = published?[loop], !known.contains(topic) else { return }
+            published?[loop] = known + [topic]
+            world.publish(known + [topic], at: loop)
         }
 
         func log(_ channel: String) -> ModelFeed.Log {
@@ -100,6 +127,9 @@ import Testing
             let stream = LoopHistories.streams[Int.random(in: 0...1, using: &random)]
             let index = Int.random(in: devices.indices, using: &random)
             world.now += 1
+            if published != nil, Int.random(in: 0..<60, using: &random) == 0 {
+                publish(stream.topic, at: Int.random(in: 0..<3, using: &random))
+            }
             switch Int.random(in: 0..<46, using: &random) {
             case 0..<8: world.feed.commit(stream)
             case 8: for _ in 0..<12 { world.feed.commit(stream) }
@@ -129,6 +159,9 @@ import Testing
         }
 
         mutating func settle() throws {
+            for loop in 0..<3 {
+                for stream in LoopHistories.streams { publish(stream.topic, at: loop) }
+            }
             while true {
                 world.settle()
                 var isQuiet = true

@@ -247,6 +247,14 @@ final class LoopWorld {
         }
     }
 
+    /// The feed tells the loop that these topics are published.
+    func publish(_ topics: [String], at loop: Int) {
+        let engine = engines[loop]
+        for id in engine.hub.published(PublishedTopics(epoch: "e", topics: topics)) {
+            if let wire = wire(id, loop) { pullIfDrained(wire) }
+        }
+    }
+
     // MARK: The feed's thread
 
     /// The feed looks at its next request.

@@ -30,7 +30,7 @@ import Testing
             case .read(let read): "read \(read.after) to \(read.upTo)"
             case .joined(let loop, let joined):
                 "joined \(loop) \(joined.session.slot) at \(joined.position.offset)\(text(joined.outcome))"
-            case .refused(let loop, let session, _): "refused \(loop) \(session.slot)"
+            case .refused(let loop, let session, _, _): "refused \(loop) \(session.slot)"
             case .broadcast(let loops, let channel, _, let frame):
                 "\(loops.rawValue) \(channel.format() ?? "") \(payload(of: frame))"
             case .reset(let loops, let channel, let position, let loss):
@@ -123,7 +123,7 @@ import Testing
     @Test func aStreamThatCannotBeWatchedIsRefused() {
         var home = forgetful()
         _ = run(&home) { $0.join(join(1), from: 2, &$1) }
-        #expect(run(&home) { $0.refused(stream, watch: 1, &$1) } == ["refused 2 1"])
+        #expect(run(&home) { $0.refused(stream, watch: 1, .userFull, &$1) } == ["refused 2 1"])
         #expect(home.streamCount == 0)
     }
 

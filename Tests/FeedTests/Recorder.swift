@@ -32,6 +32,7 @@ final class Recorder: @unchecked Sendable {
     private var streams: [StreamID: Stream] = [:]
     private var statuses: [FeedStatus] = []
     private var degradations: [Bool] = []
+    private var told: [PublishedTopics] = []
     private var answers: [StreamRead: Result<[StreamEvent], ReadFailure>] = [:]
     private var revocations: [String: Int64] = [:]
     private var isCurrent = false
@@ -101,6 +102,12 @@ final class Recorder: @unchecked Sendable {
     }
 
     // MARK: What has come
+
+    /// For conditions of `wait`, which holds the lock: as they were told.
+    var unlockedTopics: [PublishedTopics] { told }
+
+    /// As they were told.
+    var topics: [PublishedTopics] { locked { told } }
 
     /// For conditions of `wait`, which holds the lock.
     var unlockedDegradations: [Bool] { degradations }
@@ -192,11 +199,11 @@ final class Recorder: @unchecked Sendable {
             switch output {
             case .positioned, .event, .reset:
                 if !isCurrent { violations.append("something of a stream before revocations are known") }
-            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .degraded, .status: break
+            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .topics, .degraded, .status: break
             }
             switch output {
             case .status(let status): statuses.append(status)
-            case .refused(let id, _): violations.append("\(id.user) refused")
+            case .refused(let id, _, _): violations.append("\(id.user) refused")
             case .positioned(let id, let serial, let position): positioned(id, serial, position)
             case .event(let event): received(event)
             case .reset(let id, let position):
@@ -210,6 +217,9 @@ final class Recorder: @unchecked Sendable {
                 if isCurrent == self.isCurrent { violations.append("current told twice") }
                 self.isCurrent = isCurrent
                 if isCurrent { knownWhenCurrent = revocations.count }
+            case .topics(let topics):
+                if !isCurrent { violations.append("topics before revocations are known") }
+                told.append(topics)
             case .degraded(let isDegraded):
                 if isDegraded == (degradations.last ?? false) { violations.append("degraded told twice") }
                 degradations.append(isDegraded)

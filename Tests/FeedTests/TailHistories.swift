@@ -365,7 +365,7 @@ struct History {
             case .positioned(let stream, let serial, let position): positioned(stream, serial, position)
             case .event(let event): received(event)
             case .reset(let stream, let position): reset(stream, position)
-            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .degraded, .status:
+            case .refused, .page, .unreadable, .revoked, .revocationsCurrent, .topics, .degraded, .status:
                 violations.append("unexpected output")
             }
         }

@@ -223,11 +223,95 @@ import Testing
         #expect(outputs == [])
         let c = StreamID(user: "c", topic: "t")
         tail.watch(c, serial: 4, &outputs)
-        #expect(outputs == [.refused(c, serial: 4)])
+        #expect(outputs == [.refused(c, serial: 4, .hubFull)])
         tail.unwatch(a)
         tail.watch(c, serial: 5, &outputs)
         #expect(outputs.count == 1)
         #expect(tail.streamCount == 2)
+    }
+
+    @Test func boundOnStreamsOfAUser() {
+        var tail = Tail(streamsMax: 4, streamsPerUserMax: 2)
+        var outputs: [FeedOutput] = []
+        func stream(_ user: String, _ topic: String) -> StreamID { StreamID(user: user, topic: topic) }
+        tail.watch(stream("a", "x"), serial: 1, &outputs)
+        tail.watch(stream("a", "y"), serial: 2, &outputs)
+        tail.watch(stream("a", "x"), serial: 3, &outputs)
+        #expect(outputs == [])
+        tail.watch(stream("a", "z"), serial: 4, &outputs)
+        #expect(outputs == [.refused(stream("a", "z"), serial: 4, .userFull)])
+        for topic in ["x", "y"] { tail.watch(stream("b", topic), serial: 5, &outputs) }
+        #expect(outputs.count == 1, "another user has as many of its own")
+        tail.watch(stream("b", "z"), serial: 6, &outputs)
+        #expect(outputs.last == .refused(stream("b", "z"), serial: 6, .userFull), "before the hub is full")
+        // What was never watched, or is no more, counts for nothing.
+        for _ in 0..<3 { tail.unwatch(stream("a", "z")) }
+        tail.unwatch(stream("a", "x"))
+        tail.unwatch(stream("a", "x"))
+        tail.watch(stream("a", "z"), serial: 7, &outputs)
+        #expect(outputs.count == 2)
+        tail.watch(stream("a", "w"), serial: 8, &outputs)
+        #expect(outputs.last == .refused(stream("a", "w"), serial: 8, .userFull))
+    }
+
+    /// Whatever one user has asked for before, another's stream has its position read with the next query.
+    @Test func oneUsersStreamsDoNotDelayAnothers() throws {
+        for isConnectedBefore in [true, false] {
+            var tail = Tail(streamsPerUserMax: 100_000)
+            var outputs: [FeedOutput] = []
+            if isConnectedBefore { tail.connected(snapshot: "s0", epoch: "e1") }
+            for number in 0..<50_000 {
+                tail.watch(StreamID(user: "many", topic: "t\(number)"), serial: 1, &outputs)
+            }
+            tail.watch(a, serial: 1, &outputs)
+            if !isConnectedBefore { tail.connected(snapshot: "s0", epoch: "e1") }
+            guard case .positions(let first)? = tail.nextQuery([]) else { return #expect(Bool(false)) }
+            #expect(first.count == FeedLimits.positionsPerQuery)
+            #expect(first.contains(Ticket(a, 1)))
+            try tail.positionsReceived(first.map { _ in position(0) }, &outputs)
+            // Those of the others never stop coming, and those of the many go on.
+            var asked = first.count - 1
+            for round in 0..<8 {
+                for number in 0..<FeedLimits.positionsPerQuery {
+                    tail.watch(StreamID(user: "u\(round).\(number)", topic: "t"), serial: 1, &outputs)
+                }
+                guard case .positions(let next)? = tail.nextQuery([]) else { return #expect(Bool(false)) }
+                asked += next.count { $0.stream.user == "many" }
+                try tail.positionsReceived(next.map { _ in position(0) }, &outputs)
+            }
+            #expect(asked == first.count - 1 + 8 * FeedLimits.positionsPerQuery / 8)
+            #expect(!tail.isCaughtUp)
+        }
+    }
+
+    @Test func topicsAreReadOnEachConnectAndWhenWoken() {
+        var topics = TopicWatch()
+        func begins() -> Bool { topics.begins() }
+        func received(_ published: PublishedTopics) -> PublishedTopics? { topics.received(published) }
+        topics.wake()
+        #expect(!begins(), "there is no connection")
+        topics.connected()
+        #expect(begins())
+        #expect(topics.isBusy && !begins())
+        let first = PublishedTopics(epoch: "e", topics: ["x"])
+        // One is published while the answer, which does not have it, is on its way.
+        topics.wake()
+        #expect(received(first) == first)
+        #expect(begins())
+        #expect(received(first) == nil, "nothing new")
+        #expect(!begins())
+        topics.disconnected()
+        topics.connected()
+        #expect(begins())
+        let second = PublishedTopics(epoch: "f", topics: ["y"])
+        #expect(received(second) == PublishedTopics(epoch: "f", topics: ["x", "y"]), "none is taken away")
+        topics.wake()
+        #expect(begins())
+        let all = PublishedTopics(epoch: "f", topics: nil)
+        #expect(received(all) == all)
+        topics.wake()
+        #expect(begins())
+        #expect(received(second) == nil)
     }
 
     @Test func aNameWithNULIsRefused() {
@@ -235,7 +319,7 @@ import Testing
         var outputs: [FeedOutput] = []
         let stream = StreamID(user: "demo\0x", topic: "adherence")
         tail.watch(stream, serial: 1, &outputs)
-        #expect(outputs == [.refused(stream, serial: 1)])
+        #expect(outputs == [.refused(stream, serial: 1, .notNameable)])
     }
 
     @Test func positionsAreReadInBoundedBatches() throws {

@@ -43,6 +43,40 @@ import Testing
         #expect(!backlog.isFull(for: 7, max: 100))
     }
 
+    /// What a subscribe asks of a home on another loop counts until the home has looked, and its answer until it has come.
+    @Test func subscribesCount() async throws {
+        let hub = try await DrivenHub(loops: 2)
+        let peers = [try hub.open(), try hub.open()]
+        var seen: Set<Int> = []
+        // Of two connections on two loops, one is not at home.
+        for peer in peers { try hub.ask(peer, for: "presence-x", as: "u") }
+        for _ in 0..<50 {
+            for loop in hub.loops {
+                loop.tick(waitingAtMost: .zero)
+                seen.insert(hub.metrics.publishes.count)
+            }
+        }
+        for peer in peers { #expect(try peer.texts().contains { $0.contains("subscription_succeeded") }) }
+        #expect(seen == [0, 1], "\(seen)")
+        #expect(hub.metrics.publishes.count == 0)
+    }
+
+    /// Asked for again while the app has too much under way, a list of members is not sent, and may be asked for once more.
+    @Test func whatWasAnsweredBeforeGivesWay() async throws {
+        let hub = try await DrivenHub { $0.limits.publishesUnderWayMax = 10 }
+        let peer = try hub.subscribed(to: "presence-x", as: "u")
+        func answers() throws -> Int { try peer.texts().count { $0.contains("subscription_succeeded") } }
+        for _ in 0...10 { hub.metrics.publishes.add(of: hub.app.index) }
+        let other = try hub.open()
+        try hub.ask(peer, for: "presence-x", as: "u")
+        try hub.ask(other, for: "presence-x", as: "v")
+        try hub.turn { try other.texts().contains { $0.contains("subscription_succeeded") } }
+        #expect(try answers() == 1, "a first subscribe is always taken")
+        for _ in 0...10 { hub.metrics.publishes.subtract(of: hub.app.index) }
+        try hub.ask(peer, for: "presence-x", as: "u")
+        try hub.turn { try answers() == 2 }
+    }
+
     /// One app's flood is its own matter: what the other publishes and what its clients say goes on.
     @Test(arguments: [1, 2]) func theOthersPublishesAndClientEventsPass(loops: Int) async throws {
         let flooding = TestApp(0) { $0.features.clientEvents = true }

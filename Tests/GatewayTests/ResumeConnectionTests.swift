@@ -76,6 +76,70 @@ import Testing
             epoch: String(text[start...].prefix { $0 != "\\" }), offset: try #require(number("offset", text)))
     }
 
+    /// A channel of no published topic: its device gets everything from the publishing on.
+    @Test func aTopicThatIsPublishedLater() async throws {
+        let fixture = try await fixture { $0.loops = 2 }
+        let devices = [try await device(fixture), try await device(fixture)]
+        let made = #"{"event":"pusher:subscribe","data":{"channel":"user.u1.made_up"}}"#
+        var told = ""
+        // Until the hub knows what is published, all is watched.
+        while !told.contains("published") {
+            for device in devices {
+                try await device.send(made)
+                told = try await text(device)
+                #expect(told.contains(#"subscription_succeeded","channel":"user.u1.made_up""#), "\(told)")
+                #expect(number("offset", told) == 0)
+                if !told.contains("published") {
+                    try await device.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.made_up"}}"#)
+                }
+            }
+        }
+        #expect(told.contains(#"\"published\":false"#))
+        try writer.execute("CREATE TABLE app.made (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, user_id text)")
+        try writer.execute("BEGIN; SELECT sync.publish_changes('app.made', 'user_id', 'made_up', 'made')")
+        try writer.execute("INSERT INTO app.made (user_id) SELECT 'u1' FROM generate_series(1, 3); COMMIT")
+        for device in devices.suffix(1) { try await readEvents(device, after: 0, upTo: 3) }
+        try writer.execute("INSERT INTO app.made (user_id) VALUES ('u1')")
+        for device in devices.suffix(1) { try await readEvents(device, after: 3, upTo: 4) }
+    }
+
+    /// One user's streams have a bound of their own, over all loops and connections, and another's subscribe is answered.
+    @Test func oneUserDoesNotTakeAllStreams() async throws {
+        var configuration = FeedConfiguration(connectionString: database.hub)
+        configuration.streamsPerUserMax = 2
+        configuration.streamsMax = 3
+        for topic in ["a", "b", "c"] {
+            try writer.execute(
+                "CREATE TABLE app.\(topic) (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, user_id text)")
+            try writer.execute("SELECT sync.publish_changes('app.\(topic)', 'user_id', '\(topic)', '\(topic)')")
+        }
+        let fixture = try await GatewayFixture(ownsDatabase: true, feed: configuration) { $0.loops = 2 }
+        let one = try await device(fixture)
+        for topic in ["a", "b"] {
+            try await one.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.\#(topic)"}}"#)
+            #expect(try await text(one).contains("subscription_succeeded"))
+        }
+        let again = try await device(fixture)
+        for (topic, part) in [("c", "LimitReached"), ("a", "subscription_succeeded")] {
+            try await again.send(#"{"event":"pusher:subscribe","data":{"channel":"user.u1.\#(topic)"}}"#)
+            #expect(try await text(again).contains(part), "\(topic)")
+        }
+        func other(_ user: String) async throws -> TestClient {
+            let client = try TestClient(port: fixture.port)
+            try await client.upgrade(fields: "Authorization: Bearer \(try await GatewayFixture.token(user))\r\n")
+            for _ in 0..<2 { _ = try await client.next() }
+            try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.\#(user).items"}}"#)
+            return client
+        }
+        #expect(try await text(other("u2")).contains("subscription_succeeded"))
+        // The hub is full: it may come back, and finds room when another has left.
+        let late = try await other("u3")
+        #expect(try await text(late).contains("4100"))
+        try await again.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.b"}}"#)
+        try await one.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.b"}}"#)
+        while try await !text(other("u3")).contains("subscription_succeeded") {}
+    }
+
     /// Reads events, each the next one, up to that offset.
     private func readEvents(_ client: TestClient, after offset: Int64, upTo last: Int64) async throws {
         var offset = offset

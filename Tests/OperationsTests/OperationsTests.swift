@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import Metrics
 import Reactor
 import Synchronization
@@ -22,8 +21,7 @@ import Testing
         exchangeTime: Duration = OperationsLimits.exchangeTime, _ body: (UInt16) async throws -> Void
     ) async throws {
         let server = try OperationsServer(
-            host: "127.0.0.1", port: 0, health: health, sources: [source], exchangeTime: exchangeTime,
-            logger: Logger(label: "quiet") { _ in SwiftLogNoOpLogHandler() })
+            host: "127.0.0.1", port: 0, health: health, sources: [source], exchangeTime: exchangeTime)
         let result: Result<Void, any Error>
         do { result = .success(try await body(server.port)) } catch { result = .failure(error) }
         await withCheckedContinuation { continuation in

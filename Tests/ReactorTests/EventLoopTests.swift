@@ -318,6 +318,26 @@ private final class Owner: EventSource {
         #expect(received.load(ordering: .relaxed) == 4_000)
     }
 
+    /// Who starts a thread learns that it could not be filled, and the thread has ended.
+    @Test func aThreadThatCannotBeFilledIsTold() throws {
+        let handle = try LoopHandle()
+        let kept = Atomic<Int>(0)
+        func start(_ fails: Bool) throws(ReactorError) -> LoopThread {
+            try LoopThread(
+                name: "test", handle: handle,
+                filling: { loop throws(ReactorError) in
+                    kept.add(1, ordering: .relaxed)
+                    if fails { throw ReactorError("epoll_ctl", ENOSPC) }
+                    return nil
+                })
+        }
+        let thread = try start(false)
+        #expect(kept.load(ordering: .relaxed) == 1, "it is filled when it is there")
+        thread.stopAndJoin()
+        let error = #expect(throws: ReactorError.self) { try start(true) }
+        #expect(error?.code == ENOSPC)
+    }
+
     /// The eventfd is never read: what has been told must not be told again, or the loop would spin.
     @Test func aLoopWithoutMailWaits() throws {
         let handle = try LoopHandle()

@@ -204,3 +204,58 @@ def test_reconnects_when_the_hub_restarts(user):
         client.subscribed(name)
         take_first_dose(hub, user)
         client.wait_for(name, "occurrence.updated")
+
+
+def test_a_topic_that_is_published_later(hub, user):
+    """A name that was made up costs the hub nothing, and is told; once its topic is published, nothing is missing."""
+    topic = "later_" + "".join(character for character in user if character.isalpha()).lower()[-20:]
+    name = f"user.{user}.{topic}"
+    with Client(hub) as client:
+        client.sign_in(user)
+        client.subscribe(name, "weight.created")
+        assert json.loads(client.subscribed(name))["sync"] | {"epoch": ""} == {
+            "epoch": "", "offset": 0, "published": False}
+        with hub.database() as database:
+            database.execute(f"create table public.{topic} (id int primary key, user_id text)")
+            with database.transaction():
+                database.execute(f"select sync.publish_changes('public.{topic}', 'user_id', '{topic}', 'weight')")
+                database.execute(f"insert into public.{topic} select n, %s from generate_series(1, 3) as n", [user])
+            database.execute(f"insert into public.{topic} values (4, %s)", [user])
+            eventually(lambda: len(client.events(name)) == 4, "four events")
+            assert [event["_sync"]["o"] for _, event in client.events(name)] == [1, 2, 3, 4]
+            with Client(hub) as later:
+                later.sign_in(user)
+                later.subscribe(name)
+                sync = json.loads(later.subscribed(name))["sync"]
+                assert sync["offset"] == 4 and "published" not in sync
+            database.execute(f"select sync.unpublish_changes('public.{topic}')")
+            database.execute(f"drop table public.{topic}")
+
+
+def test_one_user_leaves_streams_to_the_others(user):
+    """Channels of made-up topics are the user's own matter; of published ones it has no more than its bound."""
+    with Hub("--limits-streams-per-user", "1") as small, Client(small) as client:
+        small.wait_until_listening()
+        client.sign_in(user)
+        first, second = stream(user), f"user.{user}.reminders"
+        client.subscribe(first)
+        client.subscribed(first)
+        client.subscribe(second)
+        assert client.refused(second)["type"] == "LimitReached"
+        for number in range(50):
+            client.subscribe(f"user.{user}.made_up_{chr(97 + number % 26)}{'x' * (number // 26)}")
+        for number in range(50):
+            client.subscribed(f"user.{user}.made_up_{chr(97 + number % 26)}{'x' * (number // 26)}")
+        with Client(small) as other:
+            other.sign_in(user + "2")
+            other.subscribe(stream(user + "2"))
+            other.subscribed(stream(user + "2"))
+
+
+def test_a_place_named_before_another_users_sign_in_is_forbidden(hub, user):
+    with Client(hub) as client:
+        name = stream(user)
+        client.send("sync:resume", {"v": 1, "channels": {name: {"epoch": "e", "offset": 1}}})
+        client.sign_in(user + "-another")
+        resumed = json.loads(client.wait_for(None, "sync:resumed"))
+        assert resumed["channels"][name]["reason"] == "forbidden"

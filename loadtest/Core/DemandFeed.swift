@@ -73,7 +73,7 @@ final class DemandFeed {
         case .watch(let stream, let serial):
             let digits = stream.user.utf8.reversed().prefix { (0x30...0x39).contains($0) }.reversed()
             guard let number = Int(String(decoding: Array(digits), as: UTF8.self)) else {
-                return sink.deliver([.refused(stream, serial: serial)])
+                return sink.deliver([.refused(stream, serial: serial, .notNameable)])
             }
             let top = streams[number, default: Watched(stream: stream, top: Self.firstOffset)].top
             streams[number] = Watched(stream: stream, top: top)

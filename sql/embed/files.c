@@ -184,6 +184,9 @@ static const char functions_72_sync_digest[] = {
 static const char functions_73_sync_apply[] = {
 #embed "../functions/73_sync_apply.sql" suffix(, )
     0};
+static const char functions_74_sync_topics[] = {
+#embed "../functions/74_sync_topics.sql" suffix(, )
+    0};
 static const char functions_75_sync_adherence_day[] = {
 #embed "../functions/75_sync_adherence_day.sql" suffix(, )
     0};
@@ -269,6 +272,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "71_sync_positions_of.sql", functions_71_sync_positions_of, sizeof functions_71_sync_positions_of - 1},
     {carillon_sql_function, 0, "72_sync_digest.sql", functions_72_sync_digest, sizeof functions_72_sync_digest - 1},
     {carillon_sql_function, 0, "73_sync_apply.sql", functions_73_sync_apply, sizeof functions_73_sync_apply - 1},
+    {carillon_sql_function, 0, "74_sync_topics.sql", functions_74_sync_topics, sizeof functions_74_sync_topics - 1},
     {carillon_sql_function, 0, "75_sync_adherence_day.sql", functions_75_sync_adherence_day, sizeof functions_75_sync_adherence_day - 1},
     {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},
     {carillon_sql_function, 0, "77_sync_adherence_occurrence.sql", functions_77_sync_adherence_occurrence, sizeof functions_77_sync_adherence_occurrence - 1},

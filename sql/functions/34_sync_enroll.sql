@@ -42,6 +42,10 @@ begin
     if before.builder like 'sync.build\_%' and before.builder <> p.builder then
         execute format('drop function if exists %s(sync.change[])', before.builder);
     end if;
+    -- Hubs learn of the topic at the commit, not with their next poll.
+    if current_setting('sync.notify', true) is distinct from 'off' then
+        perform pg_notify('sync', 'topics');
+    end if;
     return p.recorder;
 end
 $$;

@@ -31,6 +31,7 @@ grant execute on function
     sync.refuse(text, text, text, bigint, text, text, text, text, text),
     sync.announce(),
     sync.check_published(),
+    sync.topics(int),
     sync.adherence_day(text, date),
     sync.adherence_month(text, date),
     sync.adherence_occurrence(text, text),

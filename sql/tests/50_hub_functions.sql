@@ -62,6 +62,12 @@ begin
 end
 $$;
 select test.is('a thousand positions ask for the lineage once', test.lineages(), 1::bigint);
+select test.is('the topics of published tables, each once, and the epoch in which streams begin', (select ((topics ~ '(^|,)things(,|$)') and topics = (select string_agg(distinct p.topic, ',' order by p.topic) from sync.published as p) and t.epoch = (select epoch from sync.positions('{nobody}', '{t}')))::text from sync.topics(1000) as t), 'true');
+select test.is('no more of them than asked for', (select topics = split_part((select topics from sync.topics(1000)), ',', 1) and topics <> '' from sync.topics(1)), true);
+begin;
+delete from sync.published;
+select test.is('none', (select topics from sync.topics(1000)), '');
+rollback;
 select test.is('replay', (select string_agg(o || name, ' ') from sync.replay('a', 'things', 1, 10)), '2thing.created');
 select test.is('replay, bounded', (select string_agg(o::text, ' ') from sync.replay('a', 'things', 0, 1)), '1');
 select test.is('hello', (select (schema_version = (select max(version) from sync.migration), in_recovery, database = current_database(), system_identifier = (select system_identifier::text from pg_control_system()), timeline)::text from sync.hub_hello()), '(t,f,t,t,1)');

@@ -80,6 +80,7 @@ struct LimitSettings: Sendable, Hashable {
     var channelsPerConnectionMax: Int
     var channelsMax: Int
     var parkedSubscribesMax: Int
+    var streamsPerUserMax: Int
     var connectionsMax: Int
     var connectionsPerAddressMax: Int
     var tlsHandshakesMax: Int
@@ -324,6 +325,7 @@ extension LimitSettings {
         channelsPerConnectionMax = try effective.required(SettingsTable.channelsPerConnectionMax)
         channelsMax = try effective.required(SettingsTable.channelsMax)
         parkedSubscribesMax = try effective.required(SettingsTable.parkedSubscribesMax)
+        streamsPerUserMax = try effective.required(SettingsTable.streamsPerUserMax)
         connectionsMax = try effective.required(SettingsTable.connectionsMax)
         connectionsPerAddressMax = try effective.required(SettingsTable.connectionsPerAddressMax)
         tlsHandshakesMax = try effective.required(SettingsTable.tlsHandshakesMax)

@@ -180,6 +180,11 @@ enum SettingsTable {
         "Subscribes to user channels that one connection may have waiting for its identity.",
         parse: SettingValues.count(1...10_000))
 
+    static let streamsPerUserMax = Setting(
+        "limits.streamsPerUser", takes: "count", fallback: "1000",
+        "User channels of one user, on all its connections, that the hub watches in the database.",
+        parse: SettingValues.count(1...1_000_000))
+
     static let connectionsMax = Setting(
         "limits.connections", takes: "count", fallback: "200000", "Connections of the whole hub.",
         parse: SettingValues.count(1...10_000_000))
@@ -401,7 +406,7 @@ enum SettingsTable {
         messageBytesMax.row, messageFragmentsMax.row, messagesPerSecond.row, messagesBurst.row,
         controlFramesPerSecond.row, controlFramesBurst.row, headBytesMax.row, bodyBytesMax.row,
         requestBytesPerSecondMin.row,
-        channelsPerConnectionMax.row, channelsMax.row, parkedSubscribesMax.row,
+        channelsPerConnectionMax.row, channelsMax.row, parkedSubscribesMax.row, streamsPerUserMax.row,
         connectionsMax.row, connectionsPerAddressMax.row, addressConnectsPerSecond.row,
         addressConnectsBurst.row, tlsHandshakesMax.row, tlsHandshakesWaitingMax.row, sendQueueBytesMax.row,
         sendQueuesBytesMax.row, unfinishedBytesMax.row,

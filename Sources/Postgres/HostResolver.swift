@@ -1,0 +1,145 @@
+import Glibc
+import Reactor
+
+/// Resolves the names of hosts off the loops, for the system's resolver waits, and cannot be interrupted.
+///
+/// One thread for each name at a time, however many connections wait for it: a resolver that hangs holds no more threads
+/// than the connection strings have names. A connection that gives up is forgotten, and finds the same thread still at it
+/// when it tries again.
+final class HostResolver: Sendable {
+    /// What the system finds.
+    static let system = HostResolver(systemAddresses)
+
+    typealias Answer = Result<[String], HostNotFound>
+
+    private let find: @Sendable (String) -> Answer
+    /// Who waits for each name that a thread resolves; perhaps nobody any more.
+    private let underWay = Locked<[String: [HostLookUp]]>([:])
+
+    /// - Parameter find: the addresses of a name as text, in the order in which they are tried. Called on a thread that may
+    ///   wait.
+    init(_ find: @escaping @Sendable (String) -> Answer) {
+        self.find = find
+    }
+
+    /// Begins to resolve these names.
+    ///
+    /// - Throws: where the system has no descriptor left.
+    func lookUp(_ names: Set<String>) throws(ReactorError) -> HostLookUp {
+        let lookUp = try HostLookUp(names, of: self)
+        for name in names {
+            let isFirst = underWay.withLock { waiting in
+                let isFirst = waiting[name] == nil
+                waiting[name, default: []].append(lookUp)
+                return isFirst
+            }
+            if isFirst { begin(name) }
+        }
+        return lookUp
+    }
+
+    private func begin(_ name: String) {
+        let task = Unmanaged.passRetained(HostTask { [self] in finish(name, find(name)) })
+        var thread = pthread_t()
+        let code = pthread_create(&thread, nil, runHostTask, task.toOpaque())
+        guard code == 0 else {
+            task.release()
+            return finish(name, .failure(HostNotFound(reason: String(cString: strerror(code)))))
+        }
+        pthread_detach(thread)
+    }
+
+    private func finish(_ name: String, _ answer: Answer) {
+        // Who comes after this finds no thread, and begins another.
+        for lookUp in underWay.withLock({ $0.removeValue(forKey: name) }) ?? [] { lookUp.received(answer, of: name) }
+    }
+
+    fileprivate func forget(_ lookUp: HostLookUp) {
+        underWay.withLock { waiting in
+            for name in lookUp.names { waiting[name]?.removeAll { $0 === lookUp } }
+        }
+    }
+
+    /// At most `PostgresLimits.addressesMax` of the name.
+    private static func systemAddresses(_ name: String) -> Answer {
+        var hints = addrinfo()
+        hints.ai_family = AF_UNSPEC
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(name, nil, &hints, &list)
+        guard code == 0, let list else { return .failure(HostNotFound(reason: String(cString: gai_strerror(code)))) }
+        defer { freeaddrinfo(list) }
+        var addresses: [String] = []
+        var next: UnsafeMutablePointer<addrinfo>? = list
+        while let entry = next, addresses.count < PostgresLimits.addressesMax {
+            next = entry.pointee.ai_next
+            let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { room -> String? in
+                guard let base = room.baseAddress,
+                    getnameinfo(
+                        entry.pointee.ai_addr, entry.pointee.ai_addrlen, base, socklen_t(room.count), nil, 0,
+                        NI_NUMERICHOST) == 0
+                else { return nil }
+                return String(cString: base)
+            }
+            if let text, !addresses.contains(text) { addresses.append(text) }
+        }
+        guard !addresses.isEmpty else { return .failure(HostNotFound(reason: "it has no address")) }
+        return .success(addresses)
+    }
+}
+
+/// A name has no address.
+struct HostNotFound: Error, Sendable, Equatable {
+    /// The system's words.
+    let reason: String
+}
+
+/// Names that are being resolved for one connection. Its descriptor gets readable, for good, when all are answered.
+final class HostLookUp: Sendable {
+    let names: Set<String>
+    private let resolver: HostResolver
+    private let waker: Waker
+    private let answers = Locked<[String: HostResolver.Answer]>([:])
+
+    fileprivate init(_ names: Set<String>, of resolver: HostResolver) throws(ReactorError) {
+        self.names = names
+        self.resolver = resolver
+        waker = try Waker()
+    }
+
+    var descriptor: Int32 { waker.descriptor }
+
+    fileprivate func received(_ answer: HostResolver.Answer, of name: String) {
+        let areAll = answers.withLock { answers in
+            answers[name] = answer
+            return answers.count == names.count
+        }
+        if areAll { waker.wake() }
+    }
+
+    /// What is known so far. Nothing is waited for any more.
+    func end() -> [String: HostResolver.Answer] {
+        resolver.forget(self)
+        return answers.withLock { $0 }
+    }
+}
+
+private final class HostTask {
+    let run: () -> Void
+
+    init(_ run: @escaping () -> Void) {
+        self.run = run
+    }
+}
+
+/// A plain function: a closure at top level would be inferred to belong to the main actor.
+private nonisolated func runHostTask(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let argument else { return nil }
+    let task = Unmanaged<HostTask>.fromOpaque(argument).takeRetainedValue()
+    // Signals are for the main thread.
+    var all = sigset_t()
+    sigfillset(&all)
+    pthread_sigmask(SIG_BLOCK, &all, nil)
+    task.run()
+    return nil
+}
