@@ -222,7 +222,7 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Gateway", "HTTP", "Postgres", "Store",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Feed", "Gateway", "HTTP", "Postgres", "Store",
                 "Sync",
                 "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),

@@ -1,4 +1,5 @@
 import Channels
+import Feed
 import Foundation
 import Gateway
 import Glibc
