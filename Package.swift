@@ -222,7 +222,8 @@ let package = Package(
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Feed", "Gateway", "HTTP", "Postgres", "Store",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Feed", "Gateway", "HTTP", "Postgres",
+                "Store",
                 "Sync",
                 "TestSupport", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
