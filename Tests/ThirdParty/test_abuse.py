@@ -11,8 +11,10 @@ import time
 
 import pytest
 
+from device import Device
 from doses import add_dose, hears, joined
 from hub import APP_KEY, Hub
+from names import stream
 from plain import Application, Member, PlainHub, members
 from test_operations import metrics
 from waiting import eventually
@@ -282,3 +284,23 @@ def test_made_up_channels():
                         other.join(channel, "u" if channel.startswith("presence-") else None)
             eventually(lambda: metrics(hub)["carillon_channels"] == 1, "no channel is left but the one")
             honest.answered()
+
+
+def test_made_up_channels_take_no_streams(hub, user):
+    """One user with a thousand channels on each of many connections: none of them is the database's matter."""
+    names = [f"user.{user}.{''.join(chr(97 + int(digit)) for digit in str(number))}" for number in range(1_000)]
+    with contextlib.ExitStack() as open_ones, joined(hub, user) as device:
+        device.subscribed(stream(user))
+        before = metrics(hub)["carillon_feed_streams"]
+        for _ in range(MANY):
+            attacker = open_ones.enter_context(Device(hub))
+            attacker.sign_in(user)
+            for name in names:
+                attacker.subscribe(name)
+            answer = attacker.subscribed(names[-1])
+            assert answer.data["sync"]["published"] is False
+        assert metrics(hub)["carillon_feed_streams"] <= before + 2
+        with joined(hub, user + "-other") as other:
+            other.subscribed(stream(user + "-other"))
+            hears(other, user + "-other", add_dose(hub, user + "-other"))
+        hears(device, user, add_dose(hub, user))
