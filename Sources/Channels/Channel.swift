@@ -11,12 +11,9 @@ package final class Channel {
     package internal(set) var subscribers = SubscriberList()
     /// Subscribes whose answer from the channel's home is still under way.
     var joining: UInt32 = 0
-    /// Whether it is a stream of a topic that is not published: its home knows nothing of it, and all who are in it are at
-    /// `position`.
-    var isUnpublished = false
     package let label: ChannelLabel
     /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
-    /// stands. Known while there is one.
+    /// stands. Known while there is one. The offset is -1 of one that is not published.
     private var life: Epoch?
     private var offset: Int64 = 0
 
@@ -33,9 +30,16 @@ package final class Channel {
     /// Sessions that are to be told of events some way or other.
     package var memberCount: Int { subscribers.count + subscribers.behind.count }
 
-    /// See above.
+    /// Whether it is a stream of a topic that is not published: its home knows nothing of it, and all who are in it are at
+    /// `position`, whose offset is 0.
+    var isUnpublished: Bool {
+        get { offset < 0 }
+        set { offset = newValue ? -1 : 0 }
+    }
+
+    /// See above. Once set, the channel is not unpublished.
     var position: StreamPosition? {
-        get { life.map { StreamPosition(in: $0, offset: offset) } }
+        get { life.map { StreamPosition(in: $0, offset: max(0, offset)) } }
         set {
             life = newValue?.life
             offset = newValue?.offset ?? 0

@@ -27,8 +27,8 @@ extension Hub {
     /// Makes the session one that is in a stream which is not watched.
     func enterUnpublished(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
-        channel.isUnpublished = true
         channel.position = start
+        channel.isUnpublished = true
         metrics.subscriptions(1, channel)
         let serial = session.nextSerial()
         session.subscriptions.append(Subscription(of: channel, channel.append(session.id), serial: serial))

@@ -143,7 +143,7 @@ package final class Connection: EventSource {
             self.lookUp = lookUp
             try loop.setDescriptor(self, lookUp.descriptor, .readable)
             // One name that hangs must not keep the hub from the other hosts.
-            let patience = names.count == 1 ? connectTimeout : connectTimeout / 2
+            let patience = parameters.namesOneHost ? connectTimeout : connectTimeout / 2
             loop.setDeadline(self, loop.now.advanced(by: patience))
         } catch {
             end(PostgresError(.connecting, "\(error)"))

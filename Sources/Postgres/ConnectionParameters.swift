@@ -97,6 +97,9 @@ package struct ConnectionParameters: Sendable {
         list.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     }
 
+    /// Whether there is no other host to try.
+    var namesOneHost: Bool { hosts?.count == 1 }
+
     /// The names that must be resolved before libpq connects without waiting.
     var unresolvedNames: Set<String> { Set((hosts ?? []).filter(\.isUnresolved).map(\.name)) }
 

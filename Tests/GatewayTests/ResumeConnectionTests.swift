@@ -131,13 +131,16 @@ import Testing
             try await client.send(#"{"event":"pusher:subscribe","data":{"channel":"user.\#(user).items"}}"#)
             return client
         }
-        #expect(try await text(other("u2")).contains("subscription_succeeded"))
+        let second = try await other("u2")
+        #expect(try await text(second).contains("subscription_succeeded"))
         // The hub is full: it may come back, and finds room when another has left.
         let late = try await other("u3")
         #expect(try await text(late).contains("4100"))
         try await again.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.b"}}"#)
         try await one.send(#"{"event":"pusher:unsubscribe","data":{"channel":"user.u1.b"}}"#)
         while try await !text(other("u3")).contains("subscription_succeeded") {}
+        try await second.send(#"{"event":"pusher:ping","data":{}}"#)
+        #expect(try await text(second).contains("pong"), "it was in all the time")
     }
 
     /// Reads events, each the next one, up to that offset.
