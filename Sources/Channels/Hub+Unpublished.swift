@@ -29,7 +29,7 @@ extension Hub {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
         channel.position = start
         channel.isUnpublished = true
-        metrics.subscriptions(1, channel)
+        metrics.subscriptions(1, channel, of: session.app)
         let serial = session.nextSerial()
         session.subscriptions.append(Subscription(of: channel, channel.append(session.id), serial: serial))
         effects.append(.send(ServerEvent.succeededFrame(stream, at: start, isPublished: false)))
