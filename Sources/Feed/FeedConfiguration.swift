@@ -44,5 +44,5 @@ package struct FeedConfiguration: Sendable {
     }
 
     /// The newest migration that the statements here rely on, or that the functions they call came with.
-    package static let schemaVersionNeeded: Int64 = 5
+    package static let schemaVersionNeeded: Int64 = 6
 }

@@ -20,7 +20,7 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case channels = "limits.channels"
     case appChannels = "apps[].limits.channels"
     case streamsPerUser = "limits.streamsPerUser"
-    /// Streams of all users, which no setting moves: whoever asks for one more comes back later.
+    /// Streams of all users, which no setting moves: a client that asks for one more comes back later.
     case streams
     /// New keys asked for over TLS.
     case keyUpdates
