@@ -531,7 +531,8 @@ def test_what_was_not_seen_is_not_overwritten(hub, user):
 
 
 @pytest.mark.parametrize("fault", [
-    "perform 1 / 0", "perform from nowhere", "raise 'x' using errcode = 'ZZ999'", "assert false"])
+    "perform 1 / 0", "perform from nowhere", "raise 'x' using errcode = 'ZZ999'", "assert false"],
+    ids=["zero", "table", "own", "assert"])
 def test_a_trigger_that_fails_for_ever_holds_up_no_device(hub, user, fault):
     dose, other = add_dose(hub, user), add_dose(hub, user)
     hub.query(f"""
