@@ -5,15 +5,13 @@ import Synchronization
 ///
 /// The bound is exact: loops that make a channel in the same moment count one after the other. What is left of it goes to
 /// many rather than to one:
-/// - more than half of it is held: an app that holds more than its even share makes no more. One share is left to an app that
-///   holds none yet, where such is served;
+/// - half of it is held: an app goes on only below its share. The other half is enough for the shares of all apps but one,
+///   so that there is room for each, whatever the others hold;
 /// - an app holds more than is left to it: a connection that is in more than a few channels makes one more only while they are
 ///   fewer than an even share of what is left, among the app's connections. So one client of many channels, or many such from
 ///   one address, leave room to all others, however many channels they ask for.
 package final class ChannelCensus: Sendable {
     private let all = BoundedCount()
-    /// Apps that hold some.
-    private let holders = Atomic<Int>(0)
     /// Apps that are served.
     private let apps = Atomic<Int>(1)
 
@@ -36,7 +34,8 @@ package final class ChannelCensus: Sendable {
         let own = app.counts.channels
         let held = own.count
         let total = all.count
-        let share = most / max(1, min(apps.load(ordering: .relaxed), holders.load(ordering: .relaxed) + 1))
+        let others = apps.load(ordering: .relaxed) - 1
+        let share = others > 0 ? most / 2 / others : most
         let hubRoom = min(max(share - held, most / 2 - total), most - total)
         let appRoom = app.limits.channelsMax.map { $0 - held } ?? .max
         let room = min(hubRoom, appRoom)
@@ -48,21 +47,16 @@ package final class ChannelCensus: Sendable {
         {
             throw refusal
         }
-        guard let count = own.enter(most: app.limits.channelsMax) else { throw .appChannelsFull }
-        if count == 1 { holders.add(1, ordering: .relaxed) }
+        guard own.enter(most: app.limits.channelsMax) != nil else { throw .appChannelsFull }
         guard all.enter(most: most) != nil else {
-            uncount(own)
+            own.leave()
             throw .channelsFull
         }
     }
 
     /// A channel of the app's that was counted in is held no more.
     package func leave(_ app: App) {
-        uncount(app.counts.channels)
+        app.counts.channels.leave()
         all.leave()
-    }
-
-    private func uncount(_ own: BoundedCount) {
-        if own.leave() == 0 { holders.subtract(1, ordering: .relaxed) }
     }
 }

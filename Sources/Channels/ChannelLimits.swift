@@ -7,6 +7,8 @@ package struct ChannelLimits: Sendable {
     package var placesPerSessionMax = 100
     /// Guarded subscribes that one connection may have waiting for its identity, and places that it may name before it.
     package var parkedPerSessionMax = 20
+    /// Streams of topics that are not published that one user may be in, on all connections of a loop; one more is refused.
+    package var unpublishedPerUserMax = 1_000
     /// Tokens in a row that are refused one connection; it is closed with the last of them.
     package var refusedTokensMax = 10
     /// Resumes of one connection that are decided one right after the other; more wait.

@@ -6,7 +6,7 @@ import Sync
 /// Streams of topics that no table is published for, and streams that are not watched.
 ///
 /// Names are easily made up. So a subscribe to an unpublished topic is answered at once, with offset 0 of the epoch in
-/// which its stream will begin, and no home, feed or database hears of it. Once the topic is published, whoever is in such
+/// which its stream will begin, and no home, feed or database hears of it. Once the topic is published, a session that is in such
 /// a stream is behind at that offset: its home is asked what follows, as for a slow client, and watches the stream.
 ///
 /// Worst interleavings, each with its test in `UnpublishedTests`:
@@ -27,6 +27,9 @@ extension Hub {
     /// Makes the session one that is in a stream which is not watched.
     func enterUnpublished(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
+        if !channel.isUnpublished {
+            guard countsIn(stream) else { return refuseUnpublished(stream, session, &effects) }
+        }
         channel.position = start
         channel.isUnpublished = true
         metrics.subscriptions(1, channel, of: session.app)
@@ -36,6 +39,32 @@ extension Hub {
         if let position = takePlace(stream, of: session) {
             resumeUnpublished(channel, from: position, &effects)
         }
+    }
+
+    /// A stream that is not watched has somebody in it now. False where its user has as many such as may be.
+    private func countsIn(_ stream: StreamName) -> Bool {
+        let user = Self.code(ofUser: stream)
+        let others = unpublishedOfUsers[user] ?? 0
+        guard others < limits.unpublishedPerUserMax else { return false }
+        unpublishedOfUsers[user] = others + 1
+        return true
+    }
+
+    /// It has nobody in it any more, or is watched from now on.
+    func countsOut(_ stream: StreamName) {
+        let user = Self.code(ofUser: stream)
+        let left = (unpublishedOfUsers[user] ?? 1) - 1
+        unpublishedOfUsers[user] = left > 0 ? left : nil
+    }
+
+    private static func code(ofUser stream: StreamName) -> UInt64 { stream.stream.withUser { KeyedHash.hash($0) } }
+
+    private func refuseUnpublished(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        remove(stream)
+        effects.append(.send(ServerEvent.refusedFrame(stream, .tooManyStreams)))
+        guard let position = takePlace(stream, of: session) else { return }
+        metrics.lost(.storeUnavailable)
+        effects.append(.send(ServerEvent.resumedFrame(.stream(stream), at: position, lost: .storeUnavailable)))
     }
 
     /// A client names the place that it has in a stream that is not watched.
@@ -59,6 +88,7 @@ extension Hub {
             for channel in table.entries.lazy.map(\.channel) where channel.isUnpublished {
                 guard let stream = channel.stream, topics.contains(stream.stream) else { continue }
                 channel.isUnpublished = false
+                countsOut(stream)
                 for id in Array(channel.subscribers) where fellBehind(id, in: channel) { behind.append(id) }
             }
         }

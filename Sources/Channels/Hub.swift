@@ -23,6 +23,10 @@ package final class Hub {
     package var isRevocationCurrent = true
     /// The topics that are published, once that is known: before, all streams are watched.
     var topics: PublishedTopics?
+    /// How many streams of topics that are not published each user is in here, by a keyed hash of the id.
+    var unpublishedOfUsers: [UInt64: Int] = [:]
+    /// Users who are in such.
+    package var unpublishedUsers: Int { unpublishedOfUsers.count }
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
     /// Likewise: a few bits of who the session's user is, 0 where there is none, so that all of a user's are found without
@@ -217,6 +221,11 @@ package final class Hub {
         return channel
     }
 
+    /// Nobody is in the stream's channel.
+    func remove(_ name: StreamName) {
+        if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
+    }
+
     /// Takes a subscription, already out of the session's list, out of its channel.
     ///
     /// - Parameter mayReturn: as of `closed`.
@@ -240,8 +249,8 @@ package final class Hub {
         case .user, .privateUser:
             guard let name = channel.stream else { return }
             if channel.isEmpty {
-                if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
-                if !channel.isUnpublished { effects.append(.leave(name)) }
+                remove(name)
+                if channel.isUnpublished { countsOut(name) } else { effects.append(.leave(name)) }
             } else if isAwaitingHome {
                 effects.append(.forget(name))
             }

@@ -139,12 +139,16 @@ struct StreamReaders {
     /// - Parameters:
     ///   - now: in nanoseconds.
     ///   - salt: another for each stream: those that failed together do not come back together.
+    private static let pauseStep: UInt64 = 50_000_000
+
     mutating func pause(at now: UInt64, salt: UInt64, _ limits: StreamLimits) -> UInt64 {
         let longest = limits.readPauseMax.nanoseconds
         let pause = min(limits.readPause.nanoseconds << UInt64(min(failures, 10)), longest)
         if failures < .max { failures += 1 }
         // From half of it to half as much again.
-        let until = now &+ pause / 2 &+ KeyedHash.mix(salt, now) % (pause + 1)
+        let end = now &+ pause / 2 &+ KeyedHash.mix(salt, now) % (pause + 1)
+        // At whole steps, for at the end of each pause all readers are looked at.
+        let until = (end / Self.pauseStep &+ 1) &* Self.pauseStep
         pausedUntil = until
         return until
     }

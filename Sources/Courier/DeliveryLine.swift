@@ -67,11 +67,11 @@ final class DeliveryLine {
     }
 
     /// The event that waits and whose reverse this change is: the endpoint needs neither. None that a request has told,
-    /// unless it cannot have arrived; and none on which another stands that waits: a client's, or between a channel's
+    /// unless it cannot have arrived; none where the backend may believe something else; and none on which another stands that waits: a client's, or between a channel's
     /// occupation and vacation one of its members', or the reverse.
     func reverse(of change: WebhookChange) -> QueuedEvent? {
         guard let event = latest[change.subject], event.change?.isBeginning == !change.isBeginning,
-            !event.isUnderWay, !event.mayBeKnown, event.number > lastBarrier
+            !event.isUnderWay, !event.mayBeKnown, event.number > lastBarrier, endpoint.isSure(of: channel)
         else { return nil }
         if event.kind == .channelExistence {
             return queue.last { $0.kind != .subscriptionCount } === event ? event : nil

@@ -372,7 +372,10 @@ struct DeliveryPlan {
     }
 
     mutating func drop(_ events: [QueuedEvent], _ reason: CourierMetrics.Drop) {
-        for event in events { take(event) }
+        for event in events {
+            if event.change != nil { event.line.endpoint.loses(event.line.channel) }
+            take(event)
+        }
         metrics.drop(events.count, reason)
     }
 

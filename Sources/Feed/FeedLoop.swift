@@ -286,13 +286,12 @@ final class FeedLoop: EventSource {
     private func pumpBulk() {
         guard let bulkReader else { return }
         if bulkReader.number != tail.bulk?.number { bulkReader.cancel() }
-        if let bulk = tail.nextBulk() {
-            if bulkReader.isUp, let server = reader?.server {
-                bulkReader.begin(bulk, on: server, epoch: tail.epoch)
-            } else {
-                tail.bulkFailed(bulk.number)
-                mark()
-            }
+        if bulkReader.isUp, let server = reader?.server {
+            if let bulk = tail.nextBulk() { bulkReader.begin(bulk, on: server, epoch: tail.epoch) }
+        } else if tail.waitingTickets == 0, let bulk = tail.nextBulk() {
+            // Not while streams are still being compared on account of the one before: they would begin anew each time.
+            tail.bulkFailed(bulk.number)
+            mark()
         }
         guard bulkReader.wantsPage else { return }
         if sink.backlog() > min(configuration.backlogMax, FeedLimits.bulkBacklogMax) {

@@ -19,7 +19,7 @@ package enum FeedLimits {
     package static let bulkBacklogMax = 1_000
     /// Reads of the log that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
-    /// Of one user, likewise: each of a user's streams has one at a time, and a hub's users are many.
+    /// The same of one user: each of a user's streams has one at a time, and a hub's users are many.
     package static let readsPerUserMax = 200
     /// Reads of the log sent before the first of them is answered.
     package static let readDepth = 16

@@ -6,7 +6,7 @@ import Sync
 /// The tail goes on behind the bulk at once: its `previous` is the snapshot in which it met the bulk, the bulk's `upTo`.
 /// So an event is in a bulk or comes by a tail, and never in neither. Of one stream, what is in the bulk lies below what
 /// the tail brings: a tail's event that would leave a gap puts its stream to healing, which reads what lies between by
-/// offset, and whatever was delivered so or so is dropped by offset, too.
+/// offset, and an event that comes twice is dropped by its offset.
 ///
 /// The worst interleavings, each with its test in `TailBulkTests`, besides the random ones (`TailHistories`):
 /// - a live event of a stream whose bulk is still to come: healed, in order, and nothing twice

@@ -204,7 +204,13 @@ package struct Tail {
     }
 
     /// Whatever is known of any stream is compared with the database: rows are covered by its answers.
+    ///
+    /// The tickets drawn before are of no use then, and they go: a bulk that fails again and again would else add all
+    /// watches to the queues each time, and put them off for ever (`bulksThatFailDrawNoTicketTwice`).
     mutating func askAllPositions() {
+        toPosition.removeAll()
+        toPositionBehind.removeAll()
+        toHeal.removeAll()
         for place in watches.entries.indices {
             let watch = watches[place]
             if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }

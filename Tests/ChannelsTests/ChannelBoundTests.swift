@@ -158,7 +158,7 @@ import Testing
         return count
     }
 
-    /// An app takes what nobody wants, and beyond half of it no more than its share, one of which is left to whoever has none.
+    /// An app takes what nobody wants of the first half, and beyond it no more than its share: one is left to each app.
     @Test func appsHaveEvenShares() {
         let (first, second, third) = (app(0, connections: 1), app(1, connections: 1), app(2, connections: 1))
         let alone = ChannelCensus()
@@ -167,13 +167,16 @@ import Testing
         let census = ChannelCensus()
         census.serves(3)
         #expect(flood(census, first, most: 100) == 50)
-        #expect(flood(census, second, most: 100) == 33)
-        #expect(flood(census, third, most: 100) == 17, "what is left")
+        #expect(flood(census, second, most: 100) == 25)
+        #expect(flood(census, third, most: 100) == 25)
         #expect(census.count == 100)
         for _ in 0..<30 { census.leave(first) }
-        #expect(flood(census, first, most: 100) == 13, "up to its share, which others have not taken")
-        #expect(flood(census, third, most: 100) == 16 && flood(census, first, most: 100) == 0)
-        #expect(census.count == 99)
+        #expect(flood(census, first, most: 100) == 5, "up to its share")
+        #expect(flood(census, second, most: 100) == 0 && flood(census, third, most: 100) == 0)
+        let crowd = ChannelCensus()
+        crowd.serves(4)
+        let shares = (0..<4).map { flood(crowd, app($0, connections: 1), most: 120) }
+        #expect(shares == [60, 20, 20, 20], "the last has one, too")
     }
 
     /// However many channels some connections ask for, one more that comes behind them gets some: also where they come one

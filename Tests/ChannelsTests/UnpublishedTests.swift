@@ -60,6 +60,33 @@ import Testing
         #expect(heard.first?.description.contains("LimitReached") == true)
     }
 
+    @Test func aUserHasAShareOfThem() throws {
+        var limits = ChannelLimits()
+        limits.unpublishedPerUserMax = 2
+        let engine = EngineFixture(limits: limits)
+        _ = engine.hub.published(PublishedTopics(epoch: "e", topics: ["z"]))
+        let sessions = [engine.session(0), engine.session(1)]
+        for session in sessions { _ = try engine.signin("u", from: session) }
+        for topic in ["a", "b"] {
+            #expect(try engine.subscribe("user.u.\(topic)", from: sessions[0]) == [unpublished("user.u.\(topic)")])
+        }
+        let heard = try engine.subscribe("user.u.c", from: sessions[1])
+        #expect(heard.count == 1 && heard.first?.description.contains("LimitReached") == true)
+        #expect(try engine.subscribe("user.u.b", from: sessions[1]) == [unpublished("user.u.b")], "it is there already")
+        #expect(try engine.subscribe("user.u.z", from: sessions[1]) == [.join("user.u.z", serial: 2)])
+        let other = engine.session(2)
+        _ = try engine.signin("v", from: other)
+        #expect(try engine.subscribe("user.v.c", from: other) == [unpublished("user.v.c")], "another user's share")
+        // Nobody is in it any more, or it is watched: there is room for one.
+        #expect(try engine.unsubscribe("user.u.a", from: sessions[0]).isEmpty)
+        #expect(try engine.subscribe("user.u.c", from: sessions[1]) == [unpublished("user.u.c")])
+        _ = engine.hub.published(PublishedTopics(epoch: "e", topics: ["z", "b"]))
+        #expect(try engine.subscribe("user.u.d", from: sessions[1]) == [unpublished("user.u.d")])
+        for session in sessions { _ = engine.close(session) }
+        _ = engine.close(other)
+        #expect(engine.hub.unpublishedUsers == 0)
+    }
+
     @Test func aPlaceInItIsAnsweredAtOnce() throws {
         _ = publish("adherence")
         let session = try member(0)

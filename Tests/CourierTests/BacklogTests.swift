@@ -231,6 +231,24 @@ struct BacklogTests {
         #expect(waiting(world, "presence-z").count == 2)
     }
 
+    /// What was dropped may have been the truth: what comes then is told, though the reverse of it still waits.
+    @Test func whatWasLostIsToldAgain() throws {
+        let world = world()
+        world.post(occupied("x"), of: "1", at: 0)
+        // The receiver is down until the event is too old.
+        let age = 400.0
+        for second in stride(from: 0, through: age, by: 1) {
+            for one in world.depart(at: second) { _ = world.finish(one, .failed(.connect), at: second) }
+        }
+        #expect(waiting(world, "x") == [] && metrics.droppedCount(.expired) == 1)
+        world.post(vacated("x"), of: "1", at: age)
+        world.post(occupied("x"), of: "1", at: age)
+        #expect(waiting(world, "x") == ["channel_vacated", "channel_occupied"], "what it believes is not known")
+        world.post(occupied("y"), of: "1", at: age)
+        world.post(vacated("y"), of: "1", at: age)
+        #expect(waiting(world, "y") == [], "of others all is known")
+    }
+
     @Test(arguments: [(DeliveryFailure.timeout, 2), (.broken, 2), (.status5xx, 2), (.connect, 0), (.name, 0)])
     func whatMayHaveArrivedIsNotTakenBack(_ failure: DeliveryFailure, _ left: Int) throws {
         let world = world()

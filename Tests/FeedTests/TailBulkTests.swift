@@ -118,6 +118,33 @@ import Testing
         #expect(tail.isCaughtUp)
     }
 
+    /// However often bulks fail before all positions are read: each stream is asked about once more, and not once for each.
+    @Test func bulksThatFailDrawNoTicketTwice() throws {
+        var tail = Tail(pageRows: 3)
+        var outputs: [FeedOutput] = []
+        let watches = 2_500
+        tail.connected(snapshot: "s", epoch: "e1")
+        for number in 0..<watches { tail.watch(StreamID(user: "u\(number)", topic: "t"), serial: 1, &outputs) }
+        while case .positions(let tickets)? = tail.nextQuery([]) {
+            try tail.positionsReceived(tickets.map { _ in position(0) }, &outputs)
+        }
+        for round in 1...5 {
+            tail.wake()
+            guard case .tail? = tail.nextQuery(.tail) else {
+                Issue.record("a tail gets every other turn")
+                return
+            }
+            try tail.tailOverflowed(snapshot: "s\(round)", epoch: "e1")
+            tail.bulkFailed(try nextBulk(&tail).number)
+            #expect(tail.waitingTickets == watches)
+            guard case .positions(let tickets)? = tail.nextQuery([]) else {
+                Issue.record("positions are asked for")
+                return
+            }
+            try tail.positionsReceived(tickets.map { _ in position(0) }, &outputs)
+        }
+    }
+
     @Test func pagesOfAnOldBulkAreIgnored() throws {
         var tail = try overflowed()
         var outputs: [FeedOutput] = []

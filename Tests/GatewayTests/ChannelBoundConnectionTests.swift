@@ -44,7 +44,7 @@ import Testing
         #expect(value(#"app_limits_reached_total{app="1",limit="limits.channels"}"#, metrics) == 1)
         #expect(value("channels", metrics) == 9 && value(#"app_channels{app="1"}"#, metrics) == 9)
         #expect(metrics.takeLimitNotes().map(\.limit) == [limit])
-        // Whoever comes later is in what there is, and the connection goes on.
+        // A client that comes later is in what there is, and the connection goes on.
         let (other, _) = try await TestClient.opened(fixture, app)
         #expect(try await subscribe("c8", other) == succeeded("c8"))
         #expect(try await subscribe("c9", other).contains(#"\"status\":503"#))

@@ -189,13 +189,21 @@ class Http:
         else:
             status, fields, body = await self.post(
                 "bulk", {**rest, **envelope["payload"]}, {"Idempotency-Key": envelope["key"]}, cut=cut)
-        return _checked(status, fields, _result(envelope["key"], body))
+        return _checked(status, fields, _result(envelope, body, shape))
 
 
-def _result(key, body):
+def _field(path, envelope, shape):
+    """What an envelope calls the field at fault, which the answer calls as the request did."""
+    if shape == "seeds":
+        return "type" if path == "actionType" else path
+    member = path.replace("[", ".").split(".")[0]
+    return f"payload.{path}" if member not in envelope else path
+
+
+def _result(envelope, body, shape):
     """What an answer in the seeds' shape says, as an envelope's answer says it."""
     told = dict(body.get("_sync", {}))
-    answer = {"key": key, **told}
+    answer = {"key": envelope["key"], **told}
     if not answer.get("replayed", True):
         del answer["replayed"]
     if told.get("status") in ("applied", "noop", "partial"):
@@ -203,7 +211,7 @@ def _result(key, body):
     else:
         for name in ("code", "path", "conflict", "expected", "result"):
             if name in body:
-                answer[name] = body[name]
+                answer[name] = _field(body[name], envelope, shape) if name == "path" else body[name]
     if not answer.get("result", True):
         del answer["result"]
     return answer
