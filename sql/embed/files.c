@@ -37,6 +37,9 @@ static const char functions_11_sync_clock[] = {
 static const char functions_12_sync_change[] = {
 #embed "../functions/12_sync_change.sql" suffix(, )
     0};
+static const char functions_13_care_intent[] = {
+#embed "../functions/13_care_intent.sql" suffix(, )
+    0};
 static const char functions_19_sync_sealed[] = {
 #embed "../functions/19_sync_sealed.sql" suffix(, )
     0};
@@ -223,6 +226,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
+    {carillon_sql_function, 0, "13_care_intent.sql", functions_13_care_intent, sizeof functions_13_care_intent - 1},
     {carillon_sql_function, 0, "19_sync_sealed.sql", functions_19_sync_sealed, sizeof functions_19_sync_sealed - 1},
     {carillon_sql_function, 0, "20_sync_flush.sql", functions_20_sync_flush, sizeof functions_20_sync_flush - 1},
     {carillon_sql_function, 0, "21_sync_refuse_truncate.sql", functions_21_sync_refuse_truncate, sizeof functions_21_sync_refuse_truncate - 1},

@@ -1,4 +1,24 @@
--- Lineage, devices, and what an intent says of its time.
+-- Lineage and devices.
+
+-- All locks at once, in the order of writers: an action takes the device, its stream and then sync.meta. Those who read
+-- positions take sync.meta before the stream, so that no order is good for all: who waits for a lock longer than this
+-- gives all of them back and begins anew. That is less than deadlock_timeout, 1 s, after which one of them would fail.
+do $$
+begin
+    for attempt in 1..100 loop
+        begin
+            set local lock_timeout = '200ms';
+            lock table sync.device, sync.stream, sync.meta in access exclusive mode;
+            set local lock_timeout = 0;
+            return;
+        exception when lock_not_available then
+            perform pg_sleep(0.05 + 0.1 * random());
+        end;
+    end loop;
+    raise exception 'sync.device, sync.stream and sync.meta are in use all the time: end long transactions, and migrate again'
+        using errcode = 'lock_not_available';
+end
+$$;
 
 -- `lineage`: that of the database when a hub last said hello: system identifier, timeline, this database's oid and the xmin
 -- of this row (sync.lineage_here). Each way to restore or copy a database changes one of them.
@@ -15,8 +35,3 @@ alter table sync.stream alter column epoch drop not null;
 
 -- When the device's last action was stored: of more than a hundred the one longest unused is forgotten.
 alter table sync.device add column used_at timestamptz not null default now();
-
--- `time_path`: the member of the payload that `taken_at` was read from, clientTime, or null: it is the server's. Of a ruling
--- that is rejected as invalid, the member that is wrong.
-alter type care.intent add attribute time_path text;
-alter type care.ruling add attribute path text;

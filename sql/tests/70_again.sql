@@ -1,6 +1,8 @@
 -- What is run again changes nothing and disturbs nobody.
 begin;
 set local role carillon_owner;
+\ir ../functions/12_sync_change.sql
+\ir ../functions/13_care_intent.sql
 \ir ../functions/20_sync_flush.sql
 \ir ../functions/52_care_before_write.sql
 \ir ../functions/59_care_triggers.sql

@@ -1,0 +1,19 @@
+-- care.intent.time_path: the member of the payload that `taken_at` was read from, clientTime, or null: it is the server's.
+-- care.ruling.path: of a ruling that is rejected as invalid, the member that is wrong. Added here and not by a migration:
+-- the types change in one transaction with the functions that make them, so that no action fails between them.
+do $$
+begin
+    if not exists (
+        select from pg_catalog.pg_attribute
+        where attrelid = 'care.intent'::regclass and attname = 'time_path' and not attisdropped
+    ) then
+        alter type care.intent add attribute time_path text;
+    end if;
+    if not exists (
+        select from pg_catalog.pg_attribute
+        where attrelid = 'care.ruling'::regclass and attname = 'path' and not attisdropped
+    ) then
+        alter type care.ruling add attribute path text;
+    end if;
+end
+$$;
