@@ -432,6 +432,57 @@ insert into app.ends values (2, 'ends');
 commit;
 select test.is('what was written before the end is told', test.events('ends', 'ends'), 'ends.created 1');
 
+-- One statement that updates a row twice, or gives it a new id and then updates it.
+create table app.person (id int primary key);
+create table app.task (id int primary key, u text, a int references app.person on update cascade on delete set null, b int references app.person on update cascade on delete set null, v int, rev int default 1);
+create function app.bump() returns trigger language plpgsql as $$ begin new.rev := old.rev + 1; return new; end $$;
+create trigger bump before update on app.task for each row execute function app.bump();
+create function app.task_events(changes sync.change[]) returns setof sync.draft language sql as $$
+    select c.user_id, false, c.id, 'task', jsonb_build_object('id', c.id, 'op', c.op, 'rev', c.rev, 'was', (select string_agg(w, ',' order by w) from unnest(c.context || c.contexts) as w)) from unnest(changes) as c $$;
+insert into app.person values (1), (2);
+select sync.publish_changes('app.task', 'u', 'task', 'task');
+insert into app.task values (1, 'twice', 1, 1, 7), (2, 'twice', 1, 2, 7), (3, 'twice', 2, 2, 7);
+update app.person set id = 10 where id = 1;
+select test.is('two cascades to one row: one event, as it is', test.told('twice', 'task', 3), 'task.updated {"a": 10, "b": 10, "v": 7, "id": 1, "rev": 3}; task.updated {"a": 10, "b": 2, "v": 7, "id": 2, "rev": 2}');
+delete from app.person where id = 10;
+select test.is('set null too', test.told('twice', 'task', 5), 'task.updated {"a": null, "b": null, "v": 7, "id": 1, "rev": 5}; task.updated {"a": null, "b": 2, "v": 7, "id": 2, "rev": 3}');
+begin;
+insert into app.task values (4, 'twice', 2, 2, 7);
+update app.person set id = 20 where id = 2;
+delete from app.task where id = 3;
+commit;
+select test.is('beside other changes', test.told('twice', 'task', 7), 'task.updated {"a": null, "b": 20, "v": 7, "id": 2, "rev": 4}; task.deleted {"id": 3, "rev": 3}; task.created {"a": 20, "b": 20, "v": 7, "id": 4, "rev": 3}');
+begin;
+update app.person set id = 21 where id = 20;
+update app.task set v = 8 where id = 4;
+update app.person set id = 22 where id = 21;
+commit;
+select test.is('twice in one transaction', test.told('twice', 'task', 10), 'task.updated {"a": null, "b": 22, "v": 7, "id": 2, "rev": 6}; task.updated {"a": 22, "b": 22, "v": 8, "id": 4, "rev": 8}');
+create table app.owner (u text primary key);
+insert into app.owner values ('twice'), ('other');
+alter table app.task add foreign key (u) references app.owner on update cascade, add w text references app.owner on update cascade;
+update app.task set w = u;
+begin;
+update app.owner set u = 'thrice' where u = 'twice';
+update app.owner set u = 'fourth' where u = 'thrice';
+commit;
+select test.is('a cascade that moves them: the former owner', test.events('twice', 'task', 15), 'task.deleted 1, task.deleted 2, task.deleted 4');
+select test.is('one between has none', test.events('thrice', 'task'), '');
+select test.is('the last one has them', test.told('fourth', 'task'), 'task.created {"a": null, "b": null, "v": 7, "id": 1, "rev": 10}; task.created {"a": null, "b": 22, "v": 7, "id": 2, "rev": 11}; task.created {"a": 22, "b": 22, "v": 8, "id": 4, "rev": 13}');
+select sync.publish_changes('app.task', 'u', 'task', 'task', builder => 'app.task_events', context_column => 'a');
+begin;
+update app.task set a = 22 where id = 2;
+update app.person set id = 23 where id = 22;
+commit;
+select test.is('contexts are kept, each once, and the highest rev', test.told('fourth', 'task', 3), 'task {"id": "2", "op": "U", "rev": 13, "was": "22,23"}; task {"id": "4", "op": "U", "rev": 14, "was": "22,23"}');
+select sync.unpublish_changes('app.task');
+create table app.chain (id int primary key, u text, up int references app.chain on update cascade, more int references app.chain on update cascade);
+insert into app.chain values (1, 'chain', 1, 1), (2, 'chain', 1, 1);
+select sync.publish_changes('app.chain', 'u', 'chain', 'chain');
+update app.chain set id = 10 where id = 1;
+select test.is('a new id that cascades to the row itself', test.told('chain', 'chain'), 'chain.deleted {"id": 1, "rev": null}; chain.created {"id": 10, "up": 10, "rev": null, "more": 10}; chain.updated {"id": 2, "up": 10, "rev": null, "more": 10}');
+select sync.unpublish_changes('app.chain');
+
 -- An installation from before: names without a number, rows recorded by the functions of then.
 create table app.former (id int primary key, u text, v int, rev int default 1);
 select sync.publish_changes('app.former', 'u', 'former', 'former');
