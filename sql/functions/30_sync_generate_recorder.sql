@@ -11,7 +11,8 @@
 --
 -- One statement may update a row twice: two foreign keys of it that cascade from one parent, or a new id and a cascade. The
 -- join by id would then pair each version before with each after, so what came and went is counted. Where no id
--- is twice in either table, a join is the same. The one-row update asks no more than whether there is a second row.
+-- is twice in either table, a join is the same. An update of one row, the usual one, pays for
+-- none of this: its statement comes first, and does nothing where there is a second row.
 create or replace function sync.generate_recorder(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -40,49 +41,66 @@ set search_path = pg_catalog, pg_temp%10$s
 as $recorder$
 begin
     if tg_op = 'UPDATE' then
-        if (select count(*) from (select from new_rows limit 2) as two) > 1
-            and (exists (select from old_rows as o group by o.%4$I::text collate "C" having count(*) > 1)
-                 or exists (select from new_rows as n group by n.%4$I::text collate "C" having count(*) > 1)) then
-            insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, contexts, rev)
-            select pg_current_xact_id(), %2$s, g.user_id, g.id, %3$L,
-                   case when g.balance < 0 then 'D'::"char" else 'I'::"char" end, g.balance,
-                   g.contexts[1], nullif(g.contexts[2:], '{}'), g.rev
-            from (
-                select v.user_id, v.id, sum(v.came)::int as balance, max(v.rev) as rev,
-                       array_agg(distinct v.context) filter (where v.context is not null) as contexts
-                from (
-                    select o.%5$I::text collate "C", o.%4$I::text collate "C", -1, %6$s, %7$s from old_rows as o
-                    union all
-                    select n.%5$I::text collate "C", n.%4$I::text collate "C", 1, null::text, null::bigint from new_rows as n
-                ) as v(user_id, id, came, context, rev)
-                where v.user_id <> '' and v.id not in (
-                    select coalesce(o.%4$I::text, n.%4$I::text) collate "C"
+        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
+               case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
+        from old_rows as o full join new_rows as n on %8$s
+        cross join lateral (values
+            (o.%5$I::text collate "C", o.%4$I::text,
+             case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
+            (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
+             'I'::"char", null::text, null::bigint)
+        ) as v(user_id, id, op, context, rev)
+        where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
+            and not exists (select from new_rows offset 1)
+        %9$s;
+        if not found then
+            -- Several rows, or nothing to tell.
+            if exists (select from new_rows offset 1) then
+                if exists (select from old_rows as o group by o.%4$I::text collate "C" having count(*) > 1)
+                    or exists (select from new_rows as n group by n.%4$I::text collate "C" having count(*) > 1) then
+                    insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, contexts, rev)
+                    select pg_current_xact_id(), %2$s, g.user_id, g.id, %3$L,
+                           case when g.balance < 0 then 'D'::"char" else 'I'::"char" end, g.balance,
+                           g.contexts[1], nullif(g.contexts[2:], '{}'), g.rev
+                    from (
+                        select v.user_id, v.id, sum(v.came)::int as balance, max(v.rev) as rev,
+                               array_agg(distinct v.context) filter (where v.context is not null) as contexts
+                        from (
+                            select o.%5$I::text collate "C", o.%4$I::text collate "C", -1, %6$s, %7$s from old_rows as o
+                            union all
+                            select n.%5$I::text collate "C", n.%4$I::text collate "C", 1, null::text, null::bigint from new_rows as n
+                        ) as v(user_id, id, came, context, rev)
+                        where v.user_id <> '' and v.id not in (
+                            select coalesce(o.%4$I::text, n.%4$I::text) collate "C"
+                            from old_rows as o full join new_rows as n on %8$s
+                            group by 1
+                            having count(*) = 1 and bool_and(o.%4$I is not null and n.%4$I is not null and o.* *= n.*))
+                        group by v.user_id, v.id
+                    ) as g
+                    on conflict (xid, source, user_id, id) do update
+                        set op = case when t.op = 'U' then excluded.op else t.op end,
+                            balance = coalesce(t.balance, case t.op when 'I' then 1 when 'D' then -1 else 0 end) + excluded.balance,
+                            context = coalesce(t.context, excluded.context),
+                            contexts = nullif(array(
+                                select distinct c.context from unnest(t.contexts || excluded.context || excluded.contexts) as c(context)
+                                where c.context <> coalesce(t.context, excluded.context)), '{}'),
+                            rev = greatest(t.rev, excluded.rev);
+                else
+                    insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+                    select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
+                           case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
                     from old_rows as o full join new_rows as n on %8$s
-                    group by 1
-                    having count(*) = 1 and bool_and(o.%4$I is not null and n.%4$I is not null and o.* *= n.*))
-                group by v.user_id, v.id
-            ) as g
-            on conflict (xid, source, user_id, id) do update
-                set op = case when t.op = 'U' then excluded.op else t.op end,
-                    balance = coalesce(t.balance, case t.op when 'I' then 1 when 'D' then -1 else 0 end) + excluded.balance,
-                    context = coalesce(t.context, excluded.context),
-                    contexts = nullif(array(
-                        select distinct c.context from unnest(t.contexts || excluded.context || excluded.contexts) as c(context)
-                        where c.context <> coalesce(t.context, excluded.context)), '{}'),
-                    rev = greatest(t.rev, excluded.rev);
-        else
-            insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
-            select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
-                   case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
-            from old_rows as o full join new_rows as n on %8$s
-            cross join lateral (values
-                (o.%5$I::text collate "C", o.%4$I::text,
-                 case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
-                (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
-                 'I'::"char", null::text, null::bigint)
-            ) as v(user_id, id, op, context, rev)
-            where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
-            %9$s;
+                    cross join lateral (values
+                        (o.%5$I::text collate "C", o.%4$I::text,
+                         case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
+                        (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
+                         'I'::"char", null::text, null::bigint)
+                    ) as v(user_id, id, op, context, rev)
+                    where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
+                    %9$s;
+                end if;
+            end if;
         end if;
     elsif tg_op = 'INSERT' then
         insert into sync.touched as t (xid, source, user_id, id, topic, op, balance)
