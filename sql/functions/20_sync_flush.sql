@@ -1,4 +1,4 @@
--- sync.foreign_draft: refuses a draft for a user whom its builder was not asked about: his stream is not locked, and it
+-- sync.foreign_draft: refuses a draft for a user whom its builder was not asked about: that stream is not locked, and it
 -- would be another's data. Says nothing of the data. No locks.
 create or replace function sync.foreign_draft(source int) returns bigint
 language plpgsql

@@ -1,4 +1,4 @@
--- sync.builder_query: the SELECT of the events ($1: sync.change[]) of a table whose publisher named no builder of his own:
+-- sync.builder_query: the SELECT of the events ($1: sync.change[]) of a table whose publisher named no builder:
 -- <prefix>.created and <prefix>.updated with the row as it is at commit, <prefix>.deleted with {id, rev}. Keys are
 -- camelCase; `id` and `rev` have these names whatever the columns are called, and another column that would have one of
 -- them is not sent; nulls are sent. No locks.

@@ -33,7 +33,7 @@ begin
 end
 $$;
 
--- sync.attach: makes those triggers, as whoever owns the table. One that stands as it should is left alone. Locks: the
+-- sync.attach: makes those triggers, as the table's owner. One that stands as it should is left alone. Locks: the
 -- table (SHARE ROW EXCLUSIVE).
 create or replace function sync.attach(relation regclass, recorder name) returns void
 language plpgsql

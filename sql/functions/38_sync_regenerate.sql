@@ -22,6 +22,10 @@ begin
                 hardest = sync.hardest(p.relation, array[p.id_column, p.user_column, p.context_column] || p.columns)
             where e.source = p.source;
         exception when others then
+            -- A lock that could not be had, a deadlock: nothing is wrong with the table.
+            if sqlstate like '40%' or sqlstate = '55P03' then
+                raise;
+            end if;
             raise warning 'published table % is passed over: %', p.relation, sqlerrm;
         end;
     end loop;

@@ -25,8 +25,9 @@ begin
     ), renamed as materialized (
         -- `replaced`: another table has the name that this one was published as.
         select e.name, e.dropped, (e.p).published_as,
-               exists (select from pg_class as o join pg_namespace as m on m.oid = o.relnamespace
-                       where format('%I.%I', m.nspname, o.relname) = (e.p).published_as and o.oid <> e.oid) as replaced
+               exists (select from pg_namespace as m join pg_class as o on o.relnamespace = m.oid
+                       where m.nspname = (parse_ident((e.p).published_as))[1]::name
+                           and o.relname = (parse_ident((e.p).published_as))[2]::name and o.oid <> e.oid) as replaced
         from entry as e
         where e.dropped or (e.p).published_as <> e.name
     )
@@ -64,6 +65,10 @@ begin
     select e.name, format('column %I is of type %s now: publish the table again', (e.p).id_column, t.now)
     from entry as e cross join lateral sync.id_type(e.oid, (e.p).id_column) as t(now)
     where not e.dropped and t.now <> (e.p).id_type
+    union all
+    select e.name, 'its functions are of an earlier version: publish the table again'
+    from entry as e
+    where not e.dropped and ((e.p).id_type is null or (e.p).hardest is null)
     union all
     select e.name, 'a column has another type: publish the table again'
     from entry as e

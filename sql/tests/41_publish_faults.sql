@@ -280,7 +280,7 @@ update app.folded set u = 'ANNA', v = 2 where id = 1;
 update app.folded set v = 2 where u = 'bob';
 select test.is('owners differ by their bytes: one loses it', test.events('anna', 'folded'), 'folded.created 1, folded.deleted 1');
 select test.is('another gets it', test.events('ANNA', 'folded'), 'folded.created 1');
-select test.is('and each his own', test.events('Bob', 'folded') || '; ' || test.events('bob', 'folded'), 'folded.created 2, folded.updated 2; folded.created 3, folded.updated 3');
+select test.is('and each its own', test.events('Bob', 'folded') || '; ' || test.events('bob', 'folded'), 'folded.created 2, folded.updated 2; folded.created 3, folded.updated 3');
 
 create table app.values (id int primary key, u text, at timestamptz, span interval, f float8, b bytea);
 select sync.publish_changes('app.values', 'u', 'values', 'values');
@@ -482,6 +482,27 @@ select sync.publish_changes('app.chain', 'u', 'chain', 'chain');
 update app.chain set id = 10 where id = 1;
 select test.is('a new id that cascades to the row itself', test.told('chain', 'chain'), 'chain.deleted {"id": 1, "rev": null}; chain.created {"id": 10, "up": 10, "rev": null, "more": 10}; chain.updated {"id": 2, "up": 10, "rev": null, "more": 10}');
 select sync.unpublish_changes('app.chain');
+
+-- Names that would end what is generated.
+create table app."odd $recorder$" (id int primary key, u text);
+select test.fails('a table of such a name', $$select sync.publish_changes('app."odd $recorder$"', 'u', 'odd', 'odd')$$, '22023');
+create table app.odd (id int primary key, u text, "a$builder$" int);
+select test.fails('a column', $$select sync.publish_changes('app.odd', 'u', 'odd', 'odd')$$, '22023');
+
+-- Passed over by the first migration that asked for types.
+create table app.passed (id int primary key, u text);
+select sync.publish_changes('app.passed', 'u', 'passed', 'passed');
+update sync.published set id_type = null, hardest = null where relation = 'app.passed'::regclass;
+select test.is('functions of an earlier version are found', test.problems(), 'app.passed: its functions are of an earlier version: publish the table again');
+select sync.publish_changes('app.passed', 'u', 'passed', 'passed');
+select test.is('and put right', test.problems(), '');
+select test.open('holder', :'connection') \g /dev/null
+select dblink_exec('holder', 'begin'), dblink_exec('holder', 'lock table app.passed in access exclusive mode') \g /dev/null
+set lock_timeout = '100ms';
+select test.fails('a lock that cannot be had stops it', 'select sync.regenerate()', '55P03');
+reset lock_timeout;
+select dblink_exec('holder', 'rollback'), dblink_disconnect('holder') \g /dev/null
+select sync.unpublish_changes('app.passed');
 
 -- An installation from before: names without a number, rows recorded by the functions of then.
 create table app.former (id int primary key, u text, v int, rev int default 1);

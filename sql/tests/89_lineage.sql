@@ -1,4 +1,4 @@
--- Which database this is: an epoch of its own for each restore, copy and promotion, whoever says hello first.
+-- Which database this is: an epoch of its own for each restore, copy and promotion, with any hub that says hello first.
 create function test.lineage(n int) returns text language sql as $$ select split_part(lineage, '.', n) from sync.meta $$;
 create function test.epoch() returns text language sql as $$ select epoch from sync.meta $$;
 -- What a hub does, and whether the epoch is another afterwards.
