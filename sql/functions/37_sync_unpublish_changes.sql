@@ -1,5 +1,5 @@
 -- sync.unpublish_changes: ends what sync.publish_changes began; events already written stay. Called by the table's owner
--- as a member of carillon_owner. Lock order: the table (ACCESS EXCLUSIVE), streams (sync.flush), then sync.published.
+-- as a member of carillon_owner. Lock order, as in publishing: sync.published, the table (ACCESS EXCLUSIVE), streams (sync.flush).
 create or replace function sync.unpublish_changes(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -11,6 +11,7 @@ begin
         raise exception '% is not published', relation using errcode = 'undefined_object';
     end if;
     perform sync.refuse_own(relation);
+    perform sync.lock_published();
     -- What this transaction has changed so far is told. The table first: its writers wait for streams.
     execute format('lock table %s in access exclusive mode', relation);
     set constraints sync.flush immediate;
@@ -22,6 +23,16 @@ begin
         execute format('drop trigger %I on %s', t, relation);
     end loop;
     perform sync.withdraw(relation);
+end
+$$;
+
+-- sync.lock_published: publishers and unpublishers queue. Locks: sync.published.
+create or replace function sync.lock_published() returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    lock table sync.published in share row exclusive mode;
 end
 $$;
 

@@ -501,8 +501,15 @@ select dblink_exec('holder', 'begin'), dblink_exec('holder', 'lock table app.pas
 set lock_timeout = '100ms';
 select test.fails('a lock that cannot be had stops it', 'select sync.regenerate()', '55P03');
 reset lock_timeout;
-select dblink_exec('holder', 'rollback'), dblink_disconnect('holder') \g /dev/null
-select sync.unpublish_changes('app.passed');
+select dblink_exec('holder', 'rollback') \g /dev/null
+begin;
+lock table sync.published in share row exclusive mode;
+select dblink_send_query('holder', $$select sync.unpublish_changes('app.passed')::text$$) \g /dev/null
+select test.is('an unpublisher waits', test.wait_blocked('holder'), 'blocked');
+select test.is('and holds no table that a publisher needs', (select count(*) from pg_locks where relation = 'app.passed'::regclass and mode = 'AccessExclusiveLock'), 0::bigint);
+commit;
+select test.is('and goes on', test.outcome('holder'), 'done');
+select dblink_disconnect('holder') \g /dev/null
 
 -- An installation from before: names without a number, rows recorded by the functions of then.
 create table app.former (id int primary key, u text, v int, rev int default 1);
