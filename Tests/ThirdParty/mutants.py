@@ -119,7 +119,7 @@ def _changed(function, old, new):
 
 #: What was under way when the tail looked, and had a smaller number than what it found, is never seen: `id > cursor`.
 ID_BEYOND_THE_CURSOR = _changed(
-    "sync.tail(pg_snapshot, text, text, bigint, int)", " or e.xid = any(array(select pg_snapshot_xip(prev)))", "")
+    "sync.news(pg_snapshot, int)", "pg_snapshot_xip(prev) as x where", "pg_snapshot_xip(prev) as x where false and")
 
 #: A snapshot that claims an event which its data does not show yet: its position was read a moment after.
 POSITION_AFTER_THE_SNAPSHOT = _changed(

@@ -259,7 +259,6 @@ MESSAGES = {
     "channel a number": '{"event":"pusher:subscribe","data":{"channel":1}}',
     "channel twice": '{"event":"pusher:subscribe","data":{"channel":"a","channel":"b"}}',
     "signature a number": '{"event":"pusher:subscribe","data":{"channel":"private-a","auth":1}}',
-    "signature long": json.dumps({"event": "pusher:subscribe", "data": {"channel": "private-a", "auth": "x" * 600}}),
     "signin without data": '{"event":"pusher:signin"}', "signin with nothing": '{"event":"pusher:signin","data":{}}',
     "signin unsigned": json.dumps({"event": "pusher:signin", "data": {"auth": "", "user_data": '{"id":"demo"}'}}),
     "token missing": '{"event":"sync:auth","data":{}}', "token a number": '{"event":"sync:auth","data":{"token":7}}',
@@ -273,6 +272,13 @@ def test_messages_that_are_none(hub, name):
         answer = peer.opened().ask(MESSAGES[name])
         assert answer["event"] == "pusher:error" and answer["data"]["code"] is None and answer["data"]["message"]
         peer.lives()
+
+
+def test_a_signature_that_is_too_long(hub, user):
+    with Device(hub) as device:
+        device.subscribe("private-a", auth="x" * 600)
+        assert device.refused("private-a").data["status"] == 401
+        device.answered()
 
 
 def test_signatures_that_do_not_fit(hub, user):
