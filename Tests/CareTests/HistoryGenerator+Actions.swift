@@ -123,7 +123,10 @@ extension HistoryGenerator {
         var members: [JSONTree.Member] = []
         let statuses = DoseStatus.allCases.filter { $0 != .cancelled }
         if chance(0.5) { members.append(.init("status", .string((pick(statuses) ?? .taken).rawValue))) }
-        if chance(0.3) { members.append(.init("takenAt", time(around: now))) }
+        if chance(0.4) {
+            let early = chance(0.3) ? now.adding(seconds: -200_000) : now
+            members.append(.init("takenAt", time(around: early)))
+        }
         if chance(0.3) { members.append(.init("reason", .string(text()))) }
         if chance(0.4) { members.append(.init("note", .string(text()))) }
         if chance(0.1) { members.append(.init("takenAt", .null)) }
@@ -140,7 +143,10 @@ extension HistoryGenerator {
 
     /// Few texts, so that the same one comes twice.
     private mutating func text() -> String {
-        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
+        if chance(0.4) { return "n1" }
+        return pick([
+            "n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x ",
+        ])
             ?? "n1"
     }
 
