@@ -48,10 +48,13 @@ struct DifferentialTests {
     @Test func aFailingHistoryIsShort() async throws {
         let difference = try await onOwnThread {
             let differential = Differential(subject: try Subject(.dropsGrace))
-            for seed in 0..<200 as Range<UInt64> {
-                if let difference = try differential.difference(seed: seed) { return difference as Difference? }
+            // Of some: in one history more may matter than in another.
+            var shortest: Difference?
+            for seed in 0..<200 as Range<UInt64> where (shortest?.steps.count ?? .max) > 4 {
+                guard let difference = try differential.difference(seed: seed) else { continue }
+                if difference.steps.count < shortest?.steps.count ?? .max { shortest = difference }
             }
-            return nil
+            return shortest
         }
         #expect(try #require(difference).steps.count <= 4, "\(difference as Any)")
     }
