@@ -10,7 +10,7 @@ enum SettingsTable {
 
     static let unixSocketMode = Setting(
         "unixSocketMode", takes: "octal", fallback: "0660",
-        "Permissions of the unix-domain sockets in `listen`; whoever may write to one may connect."
+        "Permissions of the unix-domain sockets in `listen`; a user who may write to one may connect."
     ) { text throws(BadValue) in
         guard let mode = UInt32(text, radix: 8), mode <= 0o777, mode & 0o600 == 0o600 else {
             throw BadValue("an octal number from 0600 to 0777 that lets the hub's user read and write, such as 0660")
@@ -145,7 +145,8 @@ enum SettingsTable {
 
     static let controlFramesPerSecond = Setting(
         "limits.controlFramesPerSecond", takes: "count", fallback: "10",
-        "Pings and pongs of WebSocket, likewise; 0 is no bound.", parse: SettingValues.count(0...10_000))
+        "Pings and pongs that one connection may send each second; 0 is no bound.",
+        parse: SettingValues.count(0...10_000))
 
     static let controlFramesBurst = Setting(
         "limits.controlFramesBurst", takes: "count", fallback: "100",
@@ -196,7 +197,7 @@ enum SettingsTable {
 
     static let addressConnectsPerSecond = Setting(
         "limits.connectsPerSecond", takes: "count", fallback: "50",
-        "Connections that one address may begin each second on the long run, likewise; 0 is no bound.",
+        "Connections that one address may begin each second on the long run; 0 is no bound.",
         parse: SettingValues.count(0...1_000_000))
 
     static let addressConnectsBurst = Setting(
