@@ -56,14 +56,15 @@ def with_token(hub, user):
     return join
 
 
-def hold_open(hub, identity, is_open, failures):
-    """A transaction with a change in it, ten seconds long."""
+def hold_open(hub, identity, is_open, may_end, failures):
+    """A transaction with a change in it, at least ten seconds long, and open until it may end."""
     try:
         with hub.database(autocommit=False) as connection:
             connection.execute(
                 "update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [identity])
             is_open.set()
             connection.execute("select pg_sleep(10)")
+            assert may_end.wait(240), "the transaction is never told to end"
     except Exception as error:
         failures.append(error)
         is_open.set()
@@ -131,10 +132,10 @@ def test_every_device_has_every_change():
 
 
 def long_one_listens(hub, users, screens, writers, jobs, held):
-    """Half of the jobs while a transaction is held open for ten seconds; meanwhile the LISTEN backend is terminated."""
-    is_open = threading.Event()
+    """Half of the jobs while a transaction is held open; meanwhile the LISTEN backend is terminated."""
+    is_open, may_end = threading.Event(), threading.Event()
     failures = []
-    holder = threading.Thread(target=hold_open, args=(hub, held, is_open, failures))
+    holder = threading.Thread(target=hold_open, args=(hub, held, is_open, may_end, failures), daemon=True)
     holder.start()
     assert is_open.wait(20)
     threads = writers.start(jobs)
@@ -146,11 +147,16 @@ def long_one_listens(hub, users, screens, writers, jobs, held):
     hub.wait_until_listening(other_than=listener)
     # What others committed does not wait for the one that is open.
     wait_for_all(hub, screens, users)
-    assert holder.is_alive(), "the jobs took longer than the held transaction: give it more time"
+    assert holder.is_alive(), failures
+    assert not any(heard_of(held, screen) for screen in screens), "an event of a transaction that is still open"
+    may_end.set()
     holder.join()
     assert not failures, failures
-    eventually(lambda: all(any(frame.data.get("occurrenceId") == held for frame in screen.events())
-                           for screen in screens[:2]), "the held transaction's change")
+    eventually(lambda: all(heard_of(held, screen) for screen in screens[:2]), "the held transaction's change")
+
+
+def heard_of(identity, screen):
+    return any(frame.data.get("occurrenceId") == identity for frame in screen.events())
 
 
 def server_crashes(hub, users, screens, writers, jobs):
