@@ -112,13 +112,17 @@ import Testing
         #expect(seconds <= 1.5)
     }
 
-    /// Pauses of streams that failed together end apart.
-    @Test func pausesAreSpread() throws {
+    /// Pauses of streams that failed together end apart: somewhere from half a pause to one and a half, and then at the next of
+    /// the steps of 50 ms that all streams share. So each step within that range is used, none outside of it, and each by
+    /// as many as its part of the range says.
+    @Test(arguments: [0, 1, 12_345_678, 49_999_999] as [UInt64]) func pausesAreSpread(_ sinceAStep: UInt64) throws {
+        let count = 2_000
+        let step: UInt64 = 50_000_000
+        let now = 5_000_000_000 + sinceAStep
+        let range = now + 500_000_000...now + 1_500_000_000
         var home = StreamHome(limits: world.limits)
         var effects: ContiguousArray<StreamHome.Effect> = []
-        var ends: Set<UInt64> = []
-        let now: UInt64 = 5_000_000_000
-        for number in 0..<100 as Range<UInt32> {
+        for number in 0..<UInt32(count) {
             let stream = StreamID(user: "u\(number)", topic: "t")
             let name = StreamName(form: .user, stream: stream)
             let session = SessionID(slot: number, generation: 1)
@@ -130,14 +134,24 @@ import Testing
             guard case .read(let read)? = effects.last else { throw Missing() }
             home.unreadable(read, .busy, now: now, &effects)
         }
+        var ended: [UInt64: Int] = [:]
         while let due = home.nextPauseEnd {
-            ends.insert(due)
-            #expect(due >= now + 500_000_000 && due <= now + 1_550_000_000)
+            #expect(due % step == 0)
             effects = []
+            home.endPauses(now: due - 1, &effects)
+            #expect(effects.isEmpty)
             home.endPauses(now: due, &effects)
-            #expect(!effects.isEmpty)
+            ended[due] = effects.count
         }
-        #expect(ends.count > 15, "of twenty steps")
+        #expect(ended.values.reduce(0, +) == count)
+        // Pauses that would end in the 50 ms before a step end at it.
+        for end in stride(from: range.lowerBound / step * step + step, through: range.upperBound + step, by: Int(step)) {
+            let part = range.clamped(to: end - step...end - 1)
+            let mean = Double(count) * Double(part.upperBound - part.lowerBound) / 1e9
+            let found = Double(ended.removeValue(forKey: end) ?? 0)
+            #expect(abs(found - mean) <= 4 * mean.squareRoot() + 1, "\(found) at \(end), of \(mean)")
+        }
+        #expect(ended.isEmpty, "none outside")
     }
 
     private struct Missing: Error {}
