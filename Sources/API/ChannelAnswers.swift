@@ -9,7 +9,7 @@ import Pusher
 enum ChannelAnswers {
     /// The answer where nothing is to be told.
     static let nothing = HTTPResponse(.ok, body: Array("{}".utf8))
-    /// The same of the deprecated publish.
+    /// The answer of the deprecated publish where nothing is to be told.
     static let accepted = HTTPResponse(.accepted, body: Array("{}".utf8))
 
     /// `{"channels":{"presence-a":{"user_count":1}}}` of a publish to these channels. Attributes that a channel does not

@@ -60,7 +60,9 @@ extension UnsafeRawBufferPointer {
         return count >= 4 ? equalsIgnoringCase(lowercase, by: UInt32.self) : equalsIgnoringCaseBytewise(lowercase)
     }
 
-    /// The same for two of equal length, not shorter than `Word`; the last step overlaps the one before.
+    /// True when these bytes are those of `lowercase`, ASCII case ignored; compares a `Word` at a time.
+    ///
+    /// Both must have one length, at least that of `Word`. The last word overlaps the one before.
     @inlinable @inline(__always) func equalsIgnoringCase<Word: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(
         _ lowercase: StaticString, by _: Word.Type
     ) -> Bool {

@@ -12,7 +12,7 @@ extension ServerEvent {
         return writer.finish()
     }
 
-    /// The same of a presence channel: that it is in, and with whom.
+    /// What a session is told when it is in a presence channel: that it is, and with whom.
     static func enteredFrame(_ channel: ChannelName, members: MemberList) -> SharedBytes {
         FrameWriter.text(capacity: channel.string.utf8.count + members.byteCount + 192) {
             subscriptionSucceeded(channel, members: members, to: &$0)

@@ -16,7 +16,7 @@ extension Hub {
         }
     }
 
-    /// The same of their UTF-8.
+    /// `pusher:signin`, its two texts given as UTF-8.
     func signin(
         _ auth: UnsafeRawBufferPointer, _ userData: UnsafeRawBufferPointer, _ session: Session,
         _ effects: inout Effects

@@ -29,8 +29,8 @@ package final class Hub {
     package var unpublishedUsers: Int { unpublishedOfUsers.count }
     /// By slot, as the loop numbers its sources.
     private(set) var sessions: ContiguousArray<Session?> = []
-    /// Likewise: a few bits of who the session's user is, 0 where there is none, so that all of a user's are found without
-    /// a look at each.
+    /// A few bits of who each session's user is, by slot; 0 where there is none. All sessions of a user are found by them
+    /// without a look at each.
     var marks: ContiguousArray<UInt32> = []
     /// The users whom sessions of this loop watch.
     var watched: [UserKey: WatchedUser] = [:]
@@ -161,7 +161,7 @@ package final class Hub {
         }
     }
 
-    /// The same of one of the messages that most are; false where it is no such case after all, and nothing was done.
+    /// Handles a message of one of the frequent kinds. False where it needs the general way; nothing was done then.
     package func received(_ event: CommonEvent, from session: Session, _ effects: inout Effects) -> Bool {
         switch event {
         case .ping: effects.append(.send(ServerEvent.pongFrame))
@@ -173,7 +173,7 @@ package final class Hub {
         return true
     }
 
-    /// The same of a message that could not be used.
+    /// Answers a message that could not be used.
     package func received(_ error: ClientEventError, from session: Session, _ effects: inout Effects) {
         switch error {
         case .noChannelName(let name):
@@ -191,7 +191,7 @@ package final class Hub {
         enter(channel(stream) ?? insert(stream), of: stream, session, &effects)
     }
 
-    /// The same of a stream whose channel is known.
+    /// Makes the session one that awaits the home of `stream`, whose channel this is.
     func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         if isUnpublished(channel, of: stream) { return enterUnpublished(channel, of: stream, session, &effects) }
         channel.joining += 1

@@ -15,7 +15,7 @@ package struct Identity: Sendable {
         self.init(of: .copy(userID), issuedAt: issuedAt, expiresAt: expiresAt)
     }
 
-    /// The same of the UTF-8 of an id that nobody set times for.
+    /// The identity of the user whose id has this UTF-8, without times.
     package init(userID: UnsafeRawBufferPointer) {
         self.init(of: .copy(userID), issuedAt: nil, expiresAt: nil)
     }

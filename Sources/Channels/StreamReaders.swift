@@ -9,7 +9,7 @@ struct StreamReaders {
         case page
         /// The decision on its `sync:resume`.
         case resume
-        /// Likewise, from an offset that the home had not reached: whether the log has.
+        /// Whether the log has reached the offset that a `sync:resume` names, which the home had not.
         case confirmation
         /// The log has, and so will the home.
         case arrival

@@ -11,7 +11,7 @@ package struct UserKey: Hashable, TableKey, Sendable {
         self.init(.copy(id), of: app)
     }
 
-    /// The same of its UTF-8.
+    /// The key of the user whose id has this UTF-8.
     init(_ id: SharedBytes, of app: Int) {
         text = id
         appIndex = UInt32(truncatingIfNeeded: app)

@@ -34,7 +34,7 @@ package struct FeedConfiguration: Sendable {
     package var streamsPerUserMax = FeedLimits.streamsPerUserMax
     /// Reads of the log waiting at a time.
     package var readsMax = FeedLimits.readsMax
-    /// The same of one user.
+    /// Reads of the log of one user's streams waiting at a time.
     package var readsPerUserMax = FeedLimits.readsPerUserMax
     /// Messages before the loops above which no events are read.
     package var backlogMax = FeedLimits.backlogMax

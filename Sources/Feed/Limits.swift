@@ -15,11 +15,12 @@ package enum FeedLimits {
     package static let topicsMax = 1_000
     /// Messages that the loops may have before them; above it the feed stops reading until they have caught up.
     package static let backlogMax = 10_000
-    /// The same for pages of a bulk, behind which live events of others come.
+    /// Messages that the loops may have before them; above it the feed stops reading pages of a bulk until they have caught
+    /// up. It is less than `backlogMax`, because live events of others come behind those pages.
     package static let bulkBacklogMax = 1_000
     /// Reads of the log that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
-    /// The same of one user: each of a user's streams has one at a time, and a hub's users are many.
+    /// Reads of the log of one user's streams that may wait; one more is answered `busy`. Each stream has one at a time.
     package static let readsPerUserMax = 200
     /// Reads of the log sent before the first of them is answered.
     package static let readDepth = 16

@@ -17,7 +17,7 @@ extension Tail {
         case reading
         /// These were behind their positions; a tail must begin.
         case behind([(ticket: Ticket, position: Int64)])
-        /// Likewise, and it has begun.
+        /// These were behind their positions; a tail has begun.
         case readingTail([(ticket: Ticket, position: Int64)])
     }
 

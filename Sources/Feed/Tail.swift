@@ -95,8 +95,9 @@ package struct Tail {
     /// Tickets in the order in which they were drawn. Those of watches that have ended stay until their turn, or until most
     /// are such (`draw`).
     var toPosition = Fifo<Ticket>()
-    /// The same of users who have many streams, behind the first of each: one user's thousands delay another's one by no
-    /// more than `positionsBehind` of a query (`oneUsersStreamsDoNotDelayAnothers`).
+    /// Tickets of users who have many streams, all but the first of each user, in the order in which they were drawn. One
+    /// user's thousands delay another user's one by no more than `positionsBehind` of a query
+    /// (`oneUsersStreamsDoNotDelayAnothers`).
     var toPositionBehind = Fifo<Ticket>()
     var toHeal = Fifo<Ticket>()
     /// The snapshot up to which the tail has been read, but for bulks; nil while there is no connection.

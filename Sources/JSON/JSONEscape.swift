@@ -71,7 +71,7 @@ extension ByteWriter {
         text.withUTF8 { append(jsonEscapingTwice: UnsafeRawBufferPointer($0)) }
     }
 
-    /// The same of its UTF-8.
+    /// Appends the inside of a JSON string that stands in JSON text, which itself becomes a string; `text` is UTF-8.
     package mutating func append(jsonEscapingTwice text: UnsafeRawBufferPointer) {
         append(escaping: text, twice: true)
     }

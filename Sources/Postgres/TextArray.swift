@@ -15,7 +15,7 @@ package struct TextArray: ~Copyable {
         element.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
-    /// The same of its UTF-8.
+    /// Adds an element, given as UTF-8.
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         if literal.count > 1 { literal.append(UInt8(ascii: ",")) }
         literal.append(UInt8(ascii: "\""))

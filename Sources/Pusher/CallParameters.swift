@@ -84,7 +84,7 @@ package struct CallParameters: Sendable {
         }
     }
 
-    /// The same of a parameter of the signature.
+    /// Calls `body` with the value of a parameter of the signature; nil where there is none.
     func withValue<Result>(_ own: Own, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         let place = places[own.rawValue]
         guard place >= 0 else { return nil }

@@ -192,7 +192,7 @@ private struct DataMembers {
     /// Whether there was an `auth`, and a longer one than is taken.
     let isAuthTooLong: Bool
     let channelData: String?
-    /// The same of a `channelData`.
+    /// Whether there was a `channelData`, and a longer one than is taken.
     let isMemberTooLong: Bool
     let userData: String?
 

@@ -128,7 +128,8 @@ public final class EventLoop {
         unretainedSource(slot: slot, generation: generation)?.takeUnretainedValue()
     }
 
-    /// The same for the message path, good until the tick ends, or for as long as it is added.
+    /// The source in `slot`, if its generation is that one, not retained: for the message path. It is valid until the tick
+    /// ends, or for as long as the source is added.
     @inlinable @inline(__always)
     public func unretainedSource(slot: UInt32, generation: UInt32) -> Unmanaged<EventSource>? {
         guard Int(slot) < sources.count, let source = sources[Int(slot)],

@@ -23,7 +23,7 @@ package struct TLSCertificate: Sendable {
     package let names: [String]
     /// Seconds since 1970; negative where the certificate does not say.
     package let validFrom: Int64
-    /// The same of its end.
+    /// The end of its validity in seconds since 1970; negative where the certificate does not say.
     package let expiresAt: Int64
 
     /// How long before its end a certificate is warned about.

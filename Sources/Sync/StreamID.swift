@@ -26,7 +26,7 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
         }
     }
 
-    /// The same of the texts' UTF-8, which must be well formed.
+    /// The stream of `topic` for `user`, both given as UTF-8, which must be well formed.
     ///
     /// - Parameter isPlain: known to stand in names as they are; false says nothing.
     package init(user: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer, isPlain: Bool = false) {

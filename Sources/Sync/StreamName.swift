@@ -181,7 +181,7 @@ public struct StreamName: Hashable, Sendable {
         user.withUTF8 { append(escaping: UnsafeRawBufferPointer($0), to: &writer) }
     }
 
-    /// The same of its UTF-8.
+    /// Appends a user's id, given as UTF-8, as it stands in a name.
     package static func append(escaping user: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         guard !user.isName(isUnreserved) else { return writer.append(user) }
         for byte in user {

@@ -112,13 +112,14 @@ final class Recorder: @unchecked Sendable {
     /// For conditions of `wait`, which holds the lock.
     var unlockedDegradations: [Bool] { degradations }
 
-    /// Likewise: microseconds by user.
+    /// Revocations that were told, in microseconds by user; for conditions of `wait`, which holds the lock.
     var unlockedRevocations: [String: Int64] { revocations }
 
-    /// Likewise: how many had come when it was last said that all had; nil before.
+    /// How many revocations had come when it was last said that all had; nil before. For conditions of `wait`, which holds
+    /// the lock.
     var unlockedKnownWhenCurrent: Int? { knownWhenCurrent }
 
-    /// Likewise.
+    /// Whether all revocations are known, as told last; for conditions of `wait`, which holds the lock.
     var isUnlockedCurrent: Bool { isCurrent }
 
     var gapCount: Int { feed?.gapCount ?? 0 }
@@ -144,7 +145,7 @@ final class Recorder: @unchecked Sendable {
     /// For conditions of `wait`, which holds the lock.
     func unlockedStream(_ id: StreamID) -> Stream? { streams[id] }
 
-    /// Likewise.
+    /// All statuses that were told; for conditions of `wait`, which holds the lock.
     var unlockedStatuses: [FeedStatus] { statuses }
 
     func waitForStatus(_ status: FeedStatus) throws {

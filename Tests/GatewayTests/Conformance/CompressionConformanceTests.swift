@@ -48,7 +48,7 @@ struct DeflateOffer: CustomTestStringConvertible, Sendable {
 
 /// What messages hold.
 enum Matter: String, CaseIterable, Sendable {
-    /// Like an event.
+    /// JSON text as events have it.
     case json
     /// One character.
     case blank
