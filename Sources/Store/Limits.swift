@@ -2,7 +2,7 @@
 package enum StoreLimits {
     /// Actions that may wait for their turn unless configured otherwise; one more is answered `retry`.
     package static let waitingMax = 10_000
-    /// The same of one user.
+    /// Actions of one user that may wait for their turn unless configured otherwise.
     package static let waitingPerUserMax = 1_000
     /// Bytes of the actions that may wait unless configured otherwise: as many on their way to the store's thread, and
     /// as many in its queue.
@@ -23,7 +23,7 @@ package enum StoreLimits {
     static let retainRetry = Duration.seconds(1)
     /// Questions for snapshots that may wait; one more is answered `unavailable`.
     static let snapshotsMax = 10_000
-    /// The same of one user.
+    /// Questions for snapshots of one user that may wait.
     static let snapshotsPerUserMax = 32
     /// Behind a question that is under way for so long, nothing more is sent on its connection.
     static let snapshotPatience = Duration.milliseconds(100)
