@@ -34,7 +34,7 @@ struct Differential {
         return firstDifference(wanted, found) == nil ? nil : steps
     }
 
-    /// The same, made short.
+    /// The difference that the history of `seed` shows, on a history made short; nil where both agree.
     func difference(seed: UInt64) throws -> Difference? {
         try disagreement(seed: seed).map { try shortened(seed, $0) }
     }
@@ -64,32 +64,12 @@ struct Differential {
         return (wanted, try subject.play(steps, users: HistoryGenerator.users))
     }
 
-    // MARK: Shrinking
-
-    /// Delta debugging: takes away ever smaller parts as long as a difference stays. Numbers of devices go first: with
-    /// them no step can be left out.
     private func shortened(_ seed: UInt64, _ whole: [Step]) throws -> Difference {
-        let unnumbered = whole.map(\.unnumbered)
-        let (wanted, found) = try play(unnumbered)
-        var steps = firstDifference(wanted, found) == nil ? whole : unnumbered
-        var part = max(1, steps.count / 2)
-        while true {
-            var start = 0
-            var hasShrunk = false
-            while start < steps.count {
-                let end = min(steps.count, start + part)
-                let fewer = Array(steps[..<start] + steps[end...])
-                let (wanted, found) = try play(fewer)
-                if firstDifference(wanted, found) != nil {
-                    steps = fewer
-                    hasShrunk = true
-                } else {
-                    start = end
-                }
-            }
-            if part == 1, !hasShrunk { break }
-            part = max(1, part / 2)
+        let shrinker = Shrinker { steps in
+            let (wanted, found) = try play(steps)
+            return firstDifference(wanted, found) != nil
         }
+        let steps = try shrinker.shrunk(whole)
         let (last, lastFound) = try play(steps)
         return Self.difference(seed, steps, last, lastFound, at: firstDifference(last, lastFound) ?? 0)
     }

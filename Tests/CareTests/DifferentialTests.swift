@@ -33,32 +33,6 @@ struct DifferentialTests {
         return nil
     }
 
-    /// A database that is wrong is found out, within so many actions. Always the same histories.
-    @Test(arguments: Mutant.allCases)
-    func aWrongDatabaseIsFound(_ mutant: Mutant) async throws {
-        let isFound = try await onOwnThread {
-            let differential = Differential(subject: try Subject(mutant))
-            let seeds = 0..<UInt64(Mutant.actionsMax / HistoryGenerator.actions)
-            return try seeds.contains { try differential.disagreement(seed: $0) != nil }
-        }
-        #expect(isFound)
-    }
-
-    /// A difference is boiled down to the steps that matter.
-    @Test func aFailingHistoryIsShort() async throws {
-        let difference = try await onOwnThread {
-            let differential = Differential(subject: try Subject(.dropsGrace))
-            // Of some: in one history more may matter than in another.
-            var shortest: Difference?
-            for seed in 0..<200 as Range<UInt64> where (shortest?.steps.count ?? .max) > 4 {
-                guard let difference = try differential.difference(seed: seed) else { continue }
-                if difference.steps.count < shortest?.steps.count ?? .max { shortest = difference }
-            }
-            return shortest
-        }
-        #expect(try #require(difference).steps.count <= 4, "\(difference as Any)")
-    }
-
     /// An id that comes again is another dose, even with the revisions of the first.
     @Test func aDoseMadeAgainIsAnother() async throws {
         let at = Timestamp(microseconds: 1_773_100_800_000_000)

@@ -25,13 +25,6 @@ struct Step: Sendable {
 }
 
 extension Step {
-    /// The same, and no order asked for.
-    var unnumbered: Step {
-        guard case .action(var envelope) = change else { return self }
-        envelope.number = nil
-        return Step(at: at, user: user, change: .action(envelope))
-    }
-
     /// The step as `test.run` reads it.
     var tree: JSONTree {
         var members: [JSONTree.Member] = [

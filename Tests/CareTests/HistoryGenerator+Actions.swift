@@ -6,18 +6,24 @@ extension HistoryGenerator {
     /// The next action and its user.
     mutating func action() -> (Identifier, ActionEnvelope) {
         if chance(swarm.repeated), let (user, envelope) = pick(sent) { return (user, repeated(envelope)) }
-        let user = anyUser()
+        let user = nextUser()
         var envelope = ActionEnvelope(key: newKey(), type: weightedType(), payload: nil)
         number(&envelope, user: user)
         envelope.payload = .object(payload(envelope.type, user: user))
         if chance(0.3) { envelope.base = base(user, envelope.payload) }
-        if chance(0.3) { envelope.clientTime = time(around: now) }
+        if chance(0.5) {
+            // Also about a day ago, where it is no longer believed.
+            let seconds = chance(0.3) ? pick([-86_400, -86_401, -100_000]) ?? 0 : 0
+            envelope.clientTime = time(around: now.adding(seconds: seconds))
+        }
         if chance(0.15) { envelope.zone = pick(Subject.zones.keys.sorted()) }
         if chance(swarm.corrupted) { corrupt(&envelope) }
         return (user, envelope)
     }
 
     private mutating func weightedType() -> String {
+        // Who takes back one action often takes back another.
+        if sent.last?.envelope.type == "undo", chance(0.35) { return "undo" }
         var place = Int.random(in: 0..<swarm.weights.reduce(0, +), using: &random)
         for (type, weight) in zip(DoseAction.types, swarm.weights) {
             if place < weight { return type }
@@ -62,16 +68,24 @@ extension HistoryGenerator {
         }
         switch type {
         case "undo":
-            add("targetKey", .string(target(user).text), 1, &self)
+            let target = undoTarget(user)
+            attend(to: target, of: user)
+            add("targetKey", .string(target.text), 1, &self)
         case "resolve":
             let open = model.accounts[user]?.openConflicts ?? []
-            add("of", .string((chance(0.8) ? pick(open) : nil)?.text ?? target(user).text), 1, &self)
-            let choice = pick(ConflictChoice.allCases) ?? .merge
+            let here = open.filter { key in focus.map { model.accounts[user]?.doses(of: key) == [$0.dose] } ?? false }
+            let known = (chance(0.6) ? pick(here) : nil) ?? (chance(0.8) ? pick(open) : nil)
+            let target = known ?? target(user)
+            attend(to: target, of: user)
+            add("of", .string(target.text), 1, &self)
+            let choice = pick(ConflictChoice.allCases + [.merge, .merge]) ?? .merge
             add("choice", .string(choice.rawValue), 1, &self)
-            add("merged", merged(user), choice == .merge ? 0.6 : 0.1, &self)
+            add("merged", merged(focusedDose(of: user)), choice == .merge ? 0.8 : 0.1, &self)
         case "bulkMarkAll":
             if chance(0.6) {
-                let ids = (0..<Int.random(in: 1...6, using: &random)).map { _ in JSONTree.string(dose(of: user).text) }
+                let ids = (0..<Int.random(in: 1...6, using: &random)).map { _ in
+                    JSONTree.string((chance(0.3) ? dose(of: user) : anyDose(of: user)).text)
+                }
                 add("occurrenceIds", .array(ids), 1, &self)
                 add("includeFuture", .bool(chance(0.6)), 0.5, &self)
             } else {
@@ -82,20 +96,25 @@ extension HistoryGenerator {
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
             let dose = model.accounts[user]?.doses[id]
-            let end = dose?.windowEnd ?? now
-            var near = chance(0.4) ? now : end.adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
-            if let dose, chance(0.15) {
-                let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt)
-                near = start.adding(seconds: pick([-86_401, -86_400, -60_000]) ?? 0)
-            }
-            add("takenAt", time(around: near), type == "markTaken" ? 0.6 : 0.2, &self)
+            let near = moment(near: dose, early: 0.25)
+            add("takenAt", time(around: near), type == "markTaken" ? 0.65 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)
-            add("note", .string(text()), 0.3, &self)
-            add("text", .string(text()), type == "addNote" ? 0.7 : 0.05, &self)
+            add("note", .string(note(on: dose)), 0.3, &self)
+            add("text", .string(note(on: dose)), type == "addNote" ? 0.7 : 0.05, &self)
         }
         add("unknown", .null, 0.1, &self)
         return members
+    }
+
+    /// Mostly one of the last that changed the dose that the last action was about; now and then what was undone already.
+    private mutating func undoTarget(_ user: Identifier) -> Identifier {
+        if let dose = focusedDose(of: user), let account = model.accounts[user], chance(0.7),
+            let key = pick(account.changes(of: dose.id, undone: chance(0.2)).suffix(3))
+        {
+            return key
+        }
+        return target(user)
     }
 
     private mutating func target(_ user: Identifier) -> Identifier {
@@ -119,18 +138,39 @@ extension HistoryGenerator {
         return .object(members)
     }
 
-    private mutating func merged(_ user: Identifier) -> JSONTree {
+    /// What a user makes of a conflict about this dose; times are often too early, for only here a time is the user's choice.
+    private mutating func merged(_ dose: Dose?) -> JSONTree {
         var members: [JSONTree.Member] = []
-        let statuses = DoseStatus.allCases.filter { $0 != .cancelled }
-        if chance(0.5) { members.append(.init("status", .string((pick(statuses) ?? .taken).rawValue))) }
-        if chance(0.4) {
-            let early = chance(0.3) ? now.adding(seconds: -200_000) : now
-            members.append(.init("takenAt", time(around: early)))
+        let isTimed = chance(0.8)
+        let statuses: [DoseStatus] =
+            isTimed && chance(0.6) ? [.taken, .madeUp] : DoseStatus.allCases.filter { $0 != .cancelled }
+        if chance(0.8) { members.append(.init("status", .string((pick(statuses) ?? .taken).rawValue))) }
+        if isTimed {
+            let moment = moment(near: dose, early: 0.75, [-100_000, -86_401, -86_400])
+            members.append(.init("takenAt", time(around: moment)))
         }
         if chance(0.3) { members.append(.init("reason", .string(text()))) }
-        if chance(0.4) { members.append(.init("note", .string(text()))) }
+        if chance(0.4) { members.append(.init("note", .string(note(on: dose)))) }
         if chance(0.1) { members.append(.init("takenAt", .null)) }
         return .object(members)
+    }
+
+    /// Now, or about the end of the dose's window; at a share of `early` so many seconds from its start.
+    private mutating func moment(
+        near dose: Dose?, early: Double, _ seconds: [Int] = [-100_000, -86_401, -86_400, -60_000, -45_000]
+    ) -> Timestamp {
+        if let dose, chance(early) {
+            let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt)
+            return start.adding(seconds: pick(seconds) ?? 0)
+        }
+        if chance(0.25) { return now }
+        return (dose?.windowEnd ?? now).adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
+    }
+
+    /// Often the one that the dose has: equal notes are undone by a rule of their own.
+    private mutating func note(on dose: Dose?) -> String {
+        if chance(0.6), let note = dose?.note { return note }
+        return text()
     }
 
     private mutating func base(_ user: Identifier, _ payload: JSONTree?) -> JSONTree {
@@ -143,10 +183,7 @@ extension HistoryGenerator {
 
     /// Few texts, so that the same one comes twice.
     private mutating func text() -> String {
-        if chance(0.4) { return "n1" }
-        return pick([
-            "n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x ",
-        ])
+        pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
             ?? "n1"
     }
 

@@ -16,14 +16,18 @@ struct HistoryGenerator {
         var doses = 3
 
         init(using random: inout SeededRandom) {
-            weights = DoseAction.types.map { _ in [0, 1, 1, 3].randomElement(using: &random) ?? 1 }
+            weights = DoseAction.types.map { type in
+                // What comes back to earlier actions a little more often: it has the most to meet.
+                let weights = type == "undo" || type == "resolve" ? [0, 1, 3, 3] : [0, 1, 1, 3]
+                return weights.randomElement(using: &random) ?? 1
+            }
             if weights.allSatisfy({ $0 == 0 }) { weights[0] = 1 }
             repeated = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
-            corrupted = [0, 0.05, 0.4].randomElement(using: &random) ?? 0
-            foreign = [0, 0.1, 0.3].randomElement(using: &random) ?? 0
+            corrupted = [0, 0.05, 0.3].randomElement(using: &random) ?? 0
+            foreign = [0, 0.2, 0.3].randomElement(using: &random) ?? 0
             jumps = [0.05, 0.2, 0.5].randomElement(using: &random) ?? 0
             misnumbered = [0, 0.1].randomElement(using: &random) ?? 0
-            users = Int.random(in: 1...3, using: &random)
+            users = [1, 1, 2, 3].randomElement(using: &random) ?? 1
             doses = Int.random(in: 2...14, using: &random)
         }
     }
@@ -40,7 +44,7 @@ struct HistoryGenerator {
     private var acted: [Timestamp] = []
     private var made: [Identifier] = []
     /// The dose that the last action or jump was about: what meets, meets there.
-    private var focus: (user: Identifier, dose: Identifier)?
+    private(set) var focus: (user: Identifier, dose: Identifier)?
 
     init(seed: UInt64, model: CareModel) {
         random = SeededRandom(seed: seed)
@@ -73,7 +77,7 @@ struct HistoryGenerator {
                 now = now.adding(seconds: Int.random(in: 0...600, using: &random))
             }
             if chance(swarm.foreign) {
-                let user = anyUser()
+                let user = nextUser()
                 play(foreign(user), by: user, &self)
             }
             let (user, envelope) = action()
@@ -88,6 +92,9 @@ struct HistoryGenerator {
 
     mutating func chance(_ share: Double) -> Bool { Double.random(in: 0..<1, using: &random) < share }
 
+    /// Often the one whose dose was the last.
+    mutating func nextUser() -> Identifier { (chance(0.5) ? focus?.user : nil) ?? anyUser() }
+
     mutating func anyUser() -> Identifier { pick(Array(Self.users.prefix(swarm.users))) ?? "ann" }
 
     mutating func pick<Element>(_ elements: [Element]) -> Element? { elements.randomElement(using: &random) }
@@ -95,7 +102,7 @@ struct HistoryGenerator {
     /// Onto an edge, a moment beside one, or far, both ways.
     private mutating func jump() {
         let user = focus?.user ?? anyUser()
-        if let dose = model.accounts[user]?.doses[dose(of: user)], chance(0.5) {
+        if let dose = model.accounts[user]?.doses[dose(of: user)], chance(0.7) {
             focus = (user, dose.id)
             let edge = pick([dose.windowEnd, dose.windowEnd, dose.scheduledAt]) ?? now
             now = Timestamp(microseconds: edge.microseconds + (pick([-1, 0, 1]) ?? 0))
@@ -120,8 +127,10 @@ struct HistoryGenerator {
         let days = chance(0.25) ? Int.random(in: -33...2, using: &random) : Int.random(in: -3...1, using: &random)
         let minutes = Int.random(in: 0..<96, using: &random) * 15
         let base = now.date(utcOffset: 0).days * 86_400
-        let at = Timestamp(microseconds: Int64(base + days * 86_400 + minutes * 60) * 1_000_000)
-        let status = chance(0.6) ? .scheduled : chance(0.3) ? .missed : pick(DoseStatus.allCases) ?? .scheduled
+        var at = Timestamp(microseconds: Int64(base + days * 86_400 + minutes * 60) * 1_000_000)
+        // One that is due now, so that its window is open.
+        if chance(0.15) { at = now.adding(seconds: pick([-3000, -600, 0]) ?? 0) }
+        let status = chance(0.6) ? .scheduled : chance(0.45) ? .missed : pick(DoseStatus.allCases) ?? .scheduled
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
@@ -138,7 +147,8 @@ struct HistoryGenerator {
     // MARK: Backends
 
     private mutating func foreign(_ user: Identifier) -> Step.Change {
-        let ids = (0..<(chance(0.8) ? 1 : 3)).map { _ in dose(of: user) }
+        // Several lie on several days, whose streaks are then carried on together.
+        let ids = [dose(of: user)] + (0..<(chance(0.6) ? 0 : 4)).map { _ in anyDose(of: user) }
         let distinct = Array(Set(ids)).sorted()
         switch Int.random(in: 0..<12, using: &random) {
         case 0..<4:
@@ -155,18 +165,35 @@ struct HistoryGenerator {
         case 7: return .delete(distinct)
         case 8: return .zone(pick(Subject.zones.keys.sorted()) ?? "UTC")
         case 9: return .move(distinct[0], to: anyUser())
-        case 10 where chance(0.3): return .epoch("e\(acted.count)")
+        case 10 where chance(0.6): return .epoch("e\(acted.count)")
         default: return .insert(newDose(of: user))
         }
+    }
+
+    /// What comes next meets the doses that an action of the user was about.
+    mutating func attend(to action: Identifier, of user: Identifier) {
+        guard let account = model.accounts[user] else { return }
+        let doses = account.doses(of: action)
+        if let focus, focus.user == user, doses.contains(focus.dose) { return }
+        if let dose = pick(doses) { focus = (user, dose) }
+    }
+
+    /// The dose that the last action was about, where it was one of the user's.
+    func focusedDose(of user: Identifier) -> Dose? {
+        focus.flatMap { $0.user == user ? model.accounts[user]?.doses[$0.dose] : nil }
     }
 
     /// A dose of the user; now and then another's, or none.
     mutating func dose(of user: Identifier) -> Identifier {
         if chance(0.04) { return "nowhere" }
-        if let focus, focus.user == user, chance(0.4) { return focus.dose }
+        if let focus, focus.user == user, chance(0.75) { return focus.dose }
         let owner = chance(0.04) ? anyUser() : user
-        let dose = pick((model.accounts[owner]?.doses.keys).map { $0.sorted() } ?? []) ?? "nowhere"
+        let dose = anyDose(of: owner)
         focus = (user, dose)
         return dose
+    }
+
+    mutating func anyDose(of user: Identifier) -> Identifier {
+        pick((model.accounts[user]?.doses.keys).map { $0.sorted() } ?? []) ?? "nowhere"
     }
 }

@@ -93,5 +93,5 @@ enum Mutant: CaseIterable, Sendable {
 
 extension Mutant {
     /// Actions within which each must be found.
-    static let actionsMax = 30_000
+    static let actionsMax = 10_000
 }

@@ -1,0 +1,208 @@
+import Care
+
+/// Makes a failing history short and plain: takes away steps, ever smaller parts of them and then pairs, and then what the
+/// steps hold, as long as it still fails; all of it again until nothing more can go. Each try is smaller than what it
+/// replaces, so this ends.
+struct Shrinker {
+    /// Whether a history fails.
+    let fails: ([Step]) throws -> Bool
+
+    func shrunk(_ whole: [Step]) throws -> [Step] {
+        var steps = whole
+        var last = Int.max
+        while Self.size(steps) < last {
+            last = Self.size(steps)
+            let unnumbered = steps.map(\.unnumbered)
+            if try fails(unnumbered) { steps = unnumbered }
+            steps = try withoutParts(steps)
+            steps = try withoutPairs(steps)
+            steps = try withPlainSteps(steps)
+        }
+        return steps
+    }
+
+    private static func size(_ steps: [Step]) -> Int { steps.reduce(0) { $0 + $1.size } }
+
+    // MARK: Fewer steps
+
+    /// Delta debugging, from the end: what comes after the fault goes at once.
+    private func withoutParts(_ whole: [Step]) throws -> [Step] {
+        var steps = whole
+        var part = max(1, steps.count / 2)
+        while true {
+            var hasShrunk = false
+            var end = steps.count
+            while end > 0 {
+                let start = max(0, end - part)
+                if let fewer = try without({ $0 >= start && $0 < end }, steps) {
+                    steps = fewer
+                    hasShrunk = true
+                }
+                end = start
+            }
+            if part == 1, !hasShrunk { return steps }
+            part = max(1, part / 2)
+        }
+    }
+
+    /// Two steps may only go together, such as one that undoes the other.
+    private func withoutPairs(_ whole: [Step]) throws -> [Step] {
+        var steps = whole
+        var first = 0
+        while first < steps.count {
+            var hasShrunk = false
+            for second in steps.indices.dropFirst(first + 1) where !hasShrunk {
+                guard let fewer = try without({ $0 == first || $0 == second }, steps) else { continue }
+                steps = fewer
+                hasShrunk = true
+            }
+            if !hasShrunk { first += 1 }
+        }
+        return steps
+    }
+
+    /// The history without those steps, if it still fails: with the numbers that the devices' other actions then have, or
+    /// as they are.
+    private func without(_ isGone: (Int) -> Bool, _ steps: [Step]) throws -> [Step]? {
+        let kept = steps.indices.filter { !isGone($0) }.map { steps[$0] }
+        let renumbered = Self.renumbered(steps, without: isGone)
+        if try fails(renumbered) { return renumbered }
+        return try renumbered.map(\.number) != kept.map(\.number) && fails(kept) ? kept : nil
+    }
+
+    private static func renumbered(_ steps: [Step], without isGone: (Int) -> Bool) -> [Step] {
+        struct Line {
+            var highest: Int64 = 0
+            var gone: Int64 = 0
+        }
+        var lines: [[Identifier]: Line] = [:]
+        return steps.enumerated().compactMap { place, step in
+            guard case .action(var envelope) = step.change, let number = envelope.number else {
+                return isGone(place) ? nil : step
+            }
+            let device = [step.user, envelope.device ?? ""]
+            var line = lines[device] ?? Line()
+            defer { lines[device] = line }
+            // A repeated action has taken no number of its own.
+            let isNew = number > line.highest
+            line.highest = max(line.highest, number)
+            if isGone(place) {
+                if isNew { line.gone += 1 }
+                return nil
+            }
+            envelope.number = max(1, number - line.gone)
+            return Step(at: step.at, user: step.user, change: .action(envelope))
+        }
+    }
+
+    // MARK: Plainer steps
+
+    private func withPlainSteps(_ whole: [Step]) throws -> [Step] {
+        var steps = whole
+        for place in steps.indices {
+            var isPlain = false
+            while !isPlain {
+                isPlain = true
+                for step in steps[place].plainer where step.size < steps[place].size {
+                    var tried = steps
+                    tried[place] = step
+                    guard try fails(tried) else { continue }
+                    steps = tried
+                    isPlain = false
+                    break
+                }
+            }
+        }
+        return steps
+    }
+}
+
+extension Step {
+    fileprivate var size: Int { tree.canonicalText.utf8.count }
+
+    fileprivate var number: Int64? {
+        guard case .action(let envelope) = change else { return nil }
+        return envelope.number
+    }
+
+    /// The same step without the order that the device asks for.
+    fileprivate var unnumbered: Step {
+        guard case .action(var envelope) = change else { return self }
+        envelope.number = nil
+        return Step(at: at, user: user, change: .action(envelope))
+    }
+
+    /// The step with one thing less.
+    fileprivate var plainer: [Step] {
+        let changes: [Change] =
+            switch change {
+            case .action(let envelope): envelope.plainer.map { .action($0) }
+            case .insert(let dose): dose.plainer.map { .insert($0) }
+            case .update(let ids, let state, let note, let day):
+                ids.count > 1 ? ids.map { .update([$0], state: state, note: note, day: day) } : []
+            case .delete(let ids): ids.count > 1 ? ids.map { .delete([$0]) } : []
+            case .zone, .move, .epoch: []
+            }
+        return changes.map { Step(at: at, user: user, change: $0) }
+    }
+}
+
+extension ActionEnvelope {
+    fileprivate var plainer: [ActionEnvelope] {
+        func with(_ change: (inout ActionEnvelope) -> Void) -> ActionEnvelope {
+            var envelope = self
+            change(&envelope)
+            return envelope
+        }
+        return [
+            with {
+                $0.number = nil
+                $0.device = nil
+            },
+            with { $0.number = nil }, with { $0.base = nil }, with { $0.clientTime = nil }, with { $0.zone = nil },
+        ] + (payload?.plainer ?? []).map { tree in with { $0.payload = tree } }
+    }
+}
+
+extension JSONTree {
+    /// The tree without one member or element, at any depth.
+    fileprivate var plainer: [JSONTree] {
+        switch self {
+        case .object(let members):
+            return members.indices.flatMap { place in
+                [.object(members.enumerated().filter { $0.offset != place }.map(\.element))]
+                    + members[place].value.plainer.map { value in
+                        var changed = members
+                        changed[place] = Member(members[place].name, value)
+                        return .object(changed)
+                    }
+            }
+        case .array(let elements):
+            // One alone is tried first, for there may be hundreds.
+            return elements.prefix(20).map { .array([$0]) }
+                + elements.indices.prefix(20).map { place in
+                    .array(elements.enumerated().filter { $0.offset != place }.map(\.element))
+                }
+        default: return []
+        }
+    }
+}
+
+extension Dose {
+    /// The dose with one thing less, or as a later step may have made it.
+    fileprivate var plainer: [Dose] {
+        let states = DoseStatus.allCases.map { status in
+            let isTaken = status == .taken || status == .madeUp
+            return DoseState(status, takenAt: isTaken ? state.takenAt ?? scheduledAt : nil)
+        }
+        return states.map { with(state: $0) } + [with(state: state, isBare: true)]
+    }
+
+    private func with(state: DoseState, isBare: Bool = false) -> Dose {
+        Dose(
+            id: id, user: user, scheduleID: isBare ? nil : scheduleID, productID: isBare ? nil : productID,
+            state: state,
+            note: isBare ? nil : note, scheduledAt: scheduledAt, zone: zone, utcOffset: utcOffset, day: day,
+            windowStart: isBare ? nil : windowStart, windowEnd: windowEnd, createdAt: createdAt)
+    }
+}
