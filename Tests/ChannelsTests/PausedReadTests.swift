@@ -145,7 +145,8 @@ import Testing
         }
         #expect(ended.values.reduce(0, +) == count)
         // Pauses that would end in the 50 ms before a step end at it.
-        for end in stride(from: range.lowerBound / step * step + step, through: range.upperBound + step, by: Int(step)) {
+        for end in stride(from: range.lowerBound / step * step + step, through: range.upperBound + step, by: Int(step))
+        {
             let part = range.clamped(to: end - step...end - 1)
             let mean = Double(count) * Double(part.upperBound - part.lowerBound) / 1e9
             let found = Double(ended.removeValue(forKey: end) ?? 0)
