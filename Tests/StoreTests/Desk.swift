@@ -6,6 +6,7 @@ import Reactor
 import Store
 import Sync
 import TestDatabase
+import TestSupport
 import Testing
 
 /// A running store of a database with the toy functions, and all that it answered; complains about second answers.
@@ -43,16 +44,18 @@ final class Desk: @unchecked Sendable {
         store.submit(ActionRequest(user: user, envelope: envelope) { self.answered("\(user)/\(key)", $0) })
     }
 
-    /// Submits an action until it is decided, and returns the last answer.
+    /// Submits an action until it is decided, and returns that answer. A client in a hurry: it asks again sooner than told.
     func decide(
         _ user: String, _ key: String, n: Int64? = nil, _ type: String = "mark", _ payload: String = "{}"
     ) throws -> ActionAnswer {
-        while true {
+        var decision: ActionAnswer?
+        _ = try eventually {
             submit(user, key, n: n, type, payload)
             let answer = try take(user, key)
-            guard answer.status == .retry else { return answer }
-            usleep(1_000)
+            if answer.status != .retry { decision = answer }
+            return decision != nil
         }
+        return try #require(decision, "\(key) was never decided")
     }
 
     // MARK: Out
@@ -85,7 +88,7 @@ final class Desk: @unchecked Sendable {
     var commitCount: Int { locked { commits } }
     /// For conditions of `wait`, which holds the lock.
     var unlockedAnswers: [String: ActionAnswer] { answers }
-    /// Likewise.
+    /// Calls of `committed`, for conditions of `wait`, which holds the lock.
     var unlockedCommits: Int { commits }
 
     // MARK: The store's thread

@@ -298,7 +298,6 @@ import Testing
                     if answer.retry == .busy { busy.withLock { $0 += 1 } }
                     desk.submit(user, "k")
                 }
-                usleep(1_000)
             }
         }
         for number in 0..<400 { desk.submit("u\(number % 20)", "\(number)") }
