@@ -115,6 +115,7 @@ package struct ChannelHome {
             return effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, error)))
         }
         if entry.isRepeated {
+            if let member = entry.member, channel.members.says(member, bounds(app)) { channel.membersChanged() }
             effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
             return
         }

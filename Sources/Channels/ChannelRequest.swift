@@ -35,7 +35,7 @@ package struct ChannelEntry: Sendable {
     package let key: ChannelKey
     package let session: SessionID
     package let serial: UInt32
-    /// Of a presence channel.
+    /// Of a presence channel; nil where a repeated subscribe says nothing new.
     package let member: PresenceMember?
     /// It is in already, and only wants to be told so again.
     package let isRepeated: Bool

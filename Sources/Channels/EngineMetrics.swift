@@ -28,6 +28,8 @@ package final class EngineMetrics: MetricSource {
     /// Events that were published to ordinary channels by apps' backends, and by clients.
     let published = Counter()
     let clientEvents = Counter()
+    /// Subscribes to streams that are not watched, refused since their user has too many.
+    let refusedStreams = Counter()
     /// The ordinary channels that all homes hold.
     package let channels = ChannelCensus()
     let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
@@ -48,6 +50,9 @@ package final class EngineMetrics: MetricSource {
     func lost(_ loss: ResumeLoss) {
         resumes["lost", loss.rawValue].add()
     }
+
+    /// Clients that engines have stopped themselves, by the name of that limit.
+    package func stopped(by limit: String) -> UInt64 { limit == "limits.streamsPerUser" ? refusedStreams.count : 0 }
 
     /// A client's event was dropped, for too many are on their way.
     package func droppedClientEvent() {

@@ -81,7 +81,11 @@ extension Hub {
 
     /// A subscribe to a channel that the session is in: it is answered again, of a presence channel with who is there, of a
     /// cache channel with what is kept, as the home knows it.
-    func repeated(_ place: Int, of name: ChannelName, _ session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter member: what it says now of its user in a presence channel; nil where that is nothing.
+    func repeated(
+        _ place: Int, of name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
+    ) {
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(ServerEvent.succeededFrame(name)))
         }
@@ -92,7 +96,21 @@ extension Hub {
                 .enter(
                     ChannelEntry(
                         app: session.app, key: ChannelKey(session.app.index, name), session: session.id,
-                        serial: session.subscriptions[place].serial, isRepeated: true))))
+                        serial: session.subscriptions[place].serial, member: member, isRepeated: true))))
+    }
+
+    /// What a repeated subscribe says of the session's user in a presence channel; nil where it is not signed, or says
+    /// nothing that can be used, or is of another user than the one who is in.
+    func newest(
+        _ name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool, _ session: Session,
+        _ place: Int
+    ) -> PresenceMember? {
+        guard name.kind.isPresence, let auth, channelData != nil, isSigned(auth),
+            let member = try? member(channelData, session),
+            let userID = session.detail?.userID(in: session.subscriptions[place].channel),
+            userID.hasSameBytes(as: member.id)
+        else { return nil }
+        return member
     }
 
     /// A repeated subscribe was not handed on: the next one may be.
@@ -119,6 +137,7 @@ extension Hub {
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
             // Taken back meanwhile.
+            endsFarewell(session.id, serial: entered.serial)
             if let exit = entered.exit(mayReturn: false) { effects.append(.request(.exit(exit))) }
             return
         }
@@ -135,7 +154,10 @@ extension Hub {
     ) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }),
             case .plain(let name) = session.subscriptions[place].channel.label
-        else { return }
+        else {
+            endsFarewell(session.id, serial: serial)
+            return
+        }
         leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
         refuse(name, refusal, &effects)
     }

@@ -16,20 +16,21 @@ extension Hub {
                 isCanonical = false
             }
         }
-        if let place = stream.map(session.place(of:)) ?? session.place(of: name) {
-            return repeated(place, session, &effects)
-        }
-        if let stream, session.parked.contains(stream), (auth ?? "").isEmpty { return }
-        guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
-            return refuse(name, .tooManyChannels, &effects)
-        }
-        guard isCanonical else { return refuse(name, .notCanonical, &effects) }
         let isSigned = { (auth: String) in
             let subject = AppCredentials.Subject.channel(name, channelData: channelData)
             guard session.app.credentials.verify(auth, of: subject, socketID: session.socketID) else { return false }
             session.isAuthorized = true
             return true
         }
+        if let place = stream.map(session.place(of:)) ?? session.place(of: name) {
+            let member = newest(name, auth, channelData, isSigned, session, place)
+            return repeated(place, as: member, session, &effects)
+        }
+        if let stream, session.parked.contains(stream), (auth ?? "").isEmpty { return }
+        guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
+            return refuse(name, .tooManyChannels, &effects)
+        }
+        guard isCanonical else { return refuse(name, .notCanonical, &effects) }
         if let stream {
             let vouching = auth.map { auth in
                 isSigned(auth) ? Vouching.backend : grant(of: auth, name, channelData, stream, session)
@@ -146,7 +147,10 @@ extension Hub {
             _ = takePlace(stream, of: session)
             place = session.place(of: stream)
         }
-        if let place { leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects) }
+        guard let place else { return }
+        let subscription = session.subscriptions.remove(at: place)
+        saysFarewell(session, to: subscription)
+        leave(subscription, of: session, mayReturn: false, &effects)
     }
 
     /// The identity has come: what was parked is answered, in the order it came. Then the places that were named in streams
@@ -179,13 +183,17 @@ extension Hub {
 
     /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
     /// their own. Of a stream it is told where it stands itself: what it will be sent follows from there.
-    private func repeated(_ place: Int, _ session: Session, _ effects: inout Effects) {
+    ///
+    /// - Parameter member: what it says now of its user in a presence channel; nil where that is nothing.
+    private func repeated(
+        _ place: Int, as member: PresenceMember? = nil, _ session: Session, _ effects: inout Effects
+    ) {
         let channel = session.subscriptions[place].channel
         switch (channel.label, session.subscriptions[place].standing) {
         case (_, .joining):
             break
         case (.plain(let name), _):
-            repeated(place, of: name, session, &effects)
+            repeated(place, of: name, as: member, session, &effects)
         case (_, .behind(let replay)):
             guard let stream = channel.stream else { return }
             effects.append(.send(ServerEvent.succeededFrame(stream, at: replay.cursor)))

@@ -61,6 +61,7 @@ extension Hub {
 
     private func refuseUnpublished(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         remove(stream)
+        metrics.refusedStreams.add()
         effects.append(.send(ServerEvent.refusedFrame(stream, .tooManyStreams)))
         guard let position = takePlace(stream, of: session) else { return }
         metrics.lost(.storeUnavailable)

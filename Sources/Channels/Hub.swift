@@ -13,7 +13,7 @@ package final class Hub {
     package typealias Effects = ContiguousArray<Effect>
 
     let limits: ChannelLimits
-    let metrics: EngineMetrics
+    package let metrics: EngineMetrics
     let identityTimes: IdentityTimes
     /// The wall clock: what a token says of its end is said by that one.
     let now: () -> UnixTime
@@ -118,9 +118,7 @@ package final class Hub {
     ///   leaves, and what waits for its return does not wait.
     package func closed(_ session: Session, mayReturn: Bool = true, _ effects: inout Effects) {
         while let subscription = session.subscriptions.popLast() {
-            if !mayReturn, case (.plain, .joining) = (subscription.channel.label, subscription.standing) {
-                farewells.insert(Farewell(session: session.id, serial: subscription.serial))
-            }
+            if !mayReturn { saysFarewell(session, to: subscription) }
             leave(subscription, of: session, mayReturn: mayReturn, &effects)
         }
         departed(session, mayReturn: mayReturn, &effects)
@@ -257,6 +255,20 @@ package final class Hub {
         }
     }
 
+    /// The client has said that it leaves an ordinary channel. Where it awaits the answer still, that is remembered until the
+    /// answer comes: the session may be gone by then.
+    func saysFarewell(_ session: Session, to subscription: Subscription) {
+        guard case (.plain, .joining) = (subscription.channel.label, subscription.standing) else { return }
+        farewells.insert(Farewell(session: session.id, serial: subscription.serial))
+    }
+
+    /// Such an answer has come. Returns whether the client had said that it leaves.
+    @discardableResult
+    func endsFarewell(_ session: SessionID, serial: UInt32) -> Bool {
+        // Nearly always there is none.
+        !farewells.isEmpty && farewells.remove(Farewell(session: session, serial: serial)) != nil
+    }
+
     /// The home has answered a session that is gone. What the loop tells the home: that it has left, and whether the client
     /// may be back in a moment; nil where the home knows.
     package func answeredTooLate(_ answer: ChannelAnswer) -> ChannelExit? {
@@ -264,10 +276,9 @@ package final class Hub {
         case .entered(let entered):
             // A repeated subscribe has the serial of the first.
             guard !entered.isRepeated else { return nil }
-            let saidSo = farewells.remove(Farewell(session: entered.session, serial: entered.serial)) != nil
-            return entered.exit(mayReturn: !saidSo)
+            return entered.exit(mayReturn: !endsFarewell(entered.session, serial: entered.serial))
         case .refused(let session, let serial, _):
-            farewells.remove(Farewell(session: session, serial: serial))
+            endsFarewell(session, serial: serial)
             return nil
         }
     }

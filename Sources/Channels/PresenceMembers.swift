@@ -143,14 +143,25 @@ package struct PresenceMembers {
             if lingering == 0 { leaving = Fifo() }
         }
         let isNews = known.member.info != member.info
-        if isNews {
-            let size = MemberList.size(member.id, info: member.info)
-            members[key]?.member = member
-            members[key]?.size = size
-            bytes += size - known.size
-            writtenList = nil
-        }
+        if isNews { replace(known, by: member) }
         return known.departure != 0 ? .back(isNews: isNews) : .further(isNews: isNews)
+    }
+
+    /// A connection that the user has already says this of the user: true where it is news, and there is room for it.
+    mutating func says(_ member: PresenceMember, _ bounds: MemberBounds) -> Bool {
+        guard let known = members[TextKey(member.id)], known.member.info != member.info, hasRoom(for: member, bounds)
+        else { return false }
+        replace(known, by: member)
+        return true
+    }
+
+    private mutating func replace(_ known: Member, by member: PresenceMember) {
+        let key = TextKey(member.id)
+        let size = MemberList.size(member.id, info: member.info)
+        members[key]?.member = member
+        members[key]?.size = size
+        bytes += size - known.size
+        writtenList = nil
     }
 
     /// A connection of the user goes: true where it was the last.

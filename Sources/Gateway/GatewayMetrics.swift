@@ -114,7 +114,7 @@ package final class GatewayMetrics: MetricSource {
         exposition.counter(
             "limits_reached_total",
             "Clients stopped, by the limit that they had reached; of connections see those refused.",
-            limits)
+            limits.series.map { ([.init("limit", $0.value)], $0.count + engine.stopped(by: $0.value)) })
         exposition.counter(
             "accept_pauses_total", "Times that accepting rested, out of descriptors or memory.", exhaustions.count)
         exposition.counter("disconnects_total", "WebSockets ended, by close code; 1006 is none.", disconnects)

@@ -14,6 +14,8 @@ struct FailingActions {
 
     private let actionsMax: Int
     private var failures: [TextKey: Failures] = [:]
+    /// When an action was applied last, of any user.
+    private var lastApplied: Instant?
 
     /// - Parameter actionsMax: actions that are remembered; beyond them failures are not counted.
     init(actionsMax: Int = StoreLimits.failingMax) {
@@ -30,9 +32,15 @@ struct FailingActions {
         let known = failures[action].flatMap { isForgotten($0, now) ? nil : $0 }
         let failed = Failures(count: (known?.count ?? 0) + 1, first: known?.first ?? now, last: now)
         failures[action] = failed
-        return failed.count >= StoreLimits.failuresMax
-            && now.duration(since: failed.first) >= StoreLimits.failuresLeast
+        guard failed.count >= StoreLimits.failuresMax else { return false }
+        // Where nothing else succeeds either, it may be everybody's trouble, and somebody may be mending it.
+        let isAlone = lastApplied.map { $0 > failed.first } ?? false
+        let least = isAlone ? StoreLimits.failuresLeast : StoreLimits.failuresLeastOfAll
+        return now.duration(since: failed.first) >= least
     }
+
+    /// An action was applied: what fails beside it fails for reasons of its own.
+    mutating func applied(now: Instant) { lastApplied = now }
 
     /// The action was decided.
     mutating func decided(_ action: TextKey) {

@@ -302,6 +302,7 @@ final class StoreLoop: EventSource {
         if answer.status == .applied || answer.status == .partial {
             hasCommitted = true
             commitsOfTick += 1
+            failing.applied(now: loop.now)
         }
         if answer.retry == .outOfOrder {
             // What comes before its turn comes again, and nothing was asked of the database.

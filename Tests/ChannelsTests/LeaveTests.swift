@@ -108,6 +108,29 @@ import Testing
         #expect(changes(watcher).last == "-utrue")
     }
 
+    /// The client unsubscribes before the answer has come, and is gone as well when it comes.
+    @Test func whoTakesItsSubscribeBackAndLeavesIsGoneAtOnce() throws {
+        let world = ChannelWorld(loops: 2)
+        let room = world.name("presence-", homedAt: 0)
+        let watcher = world.connect(0)
+        try world.subscribe(room, user: "w", watcher)
+        world.settle()
+        for (number, mayReturn) in [false, true].enumerated() {
+            let quick = world.connect(1)
+            try world.subscribe(room, user: "u\(number)", quick)
+            try world.unsubscribe(room, quick)
+            world.disconnect(quick, mayReturn: mayReturn)
+            world.settle()
+        }
+        #expect(changes(watcher) == ["+u0", "-u0", "+u1", "-u1"])
+        // Nothing of it is left to be taken for what a later client says.
+        let late = world.connect(1)
+        try world.subscribe(room, user: "u2", late)
+        world.disconnect(late)
+        world.settle()
+        #expect(changes(watcher).last == "+u2")
+    }
+
     @Test func whoIsBackInTheWebhooksPauseMakesNone() throws {
         let world = ChannelWorld(loops: 1)
         let watcher = world.connect(0)

@@ -103,6 +103,37 @@ import Testing
         #expect(late.heard[0].contains(#"\"u\":{\"v\":1}"#) && world.users(name) == ["l", "u", "w"])
     }
 
+    /// A client may subscribe again without a word of leaving: signed, and of the same user, it says what is known from then on.
+    @Test(arguments: [0, 1]) func aRepeatedSubscribeMayBringANewWord(_ home: Int) throws {
+        let world = ChannelWorld(loops: 2)
+        let name = world.name("presence-", homedAt: home)
+        let (watcher, wire) = (world.connect(0), world.connect(1))
+        try world.subscribe(name, user: "w", watcher)
+        try world.subscribe(name, user: "u", info: #"{"v":0}"#, wire)
+        world.settle()
+        watcher.heard = []
+        try world.subscribe(name, user: "u", info: #"{"v":1}"#, wire)
+        world.settle()
+        #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true && watcher.heard.isEmpty)
+        // Without a signature it is asked again, and nothing else.
+        let unsigned = #"{\"user_id\":\"u\",\"user_info\":{\"v\":2}}"#
+        for auth in ["", #","auth":"k:0000""#] {
+            try world.send(
+                #"{"event":"pusher:subscribe","data":{"channel":"\#(name)","channel_data":"\#(unsigned)"\#(auth)}}"#,
+                wire)
+            world.settle()
+            #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true)
+        }
+        // Of another user it says nothing.
+        try world.subscribe(name, user: "w", info: #"{"v":3}"#, wire)
+        world.settle()
+        let late = world.connect(0)
+        try world.subscribe(name, user: "l", late)
+        world.settle()
+        #expect(late.heard[0].contains(#"\"u\":{\"v\":1}"#) && !late.heard[0].contains(#"\"v\":3"#))
+        #expect(world.facts(name).subscriptionCount == 3 && world.users(name) == ["l", "u", "w"])
+    }
+
     /// A page is loaded anew, and the user has another name since: nobody is told of a leave, all who come of the name.
     @Test(arguments: [0, 1]) func theNewestWordStandsWithinTheGrace(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)

@@ -72,6 +72,7 @@ import Testing
         }
         let heard = try engine.subscribe("user.u.c", from: sessions[1])
         #expect(heard.count == 1 && heard.first?.description.contains("LimitReached") == true)
+        #expect(engine.hub.metrics.stopped(by: "limits.streamsPerUser") == 1)
         #expect(try engine.subscribe("user.u.b", from: sessions[1]) == [unpublished("user.u.b")], "it is there already")
         #expect(try engine.subscribe("user.u.z", from: sessions[1]) == [.join("user.u.z", serial: 2)])
         let other = engine.session(2)

@@ -25,6 +25,7 @@ struct FailingActionsTests {
 
     @Test func failuresAreCountedByAction() {
         var failing = FailingActions()
+        failing.applied(now: moment(1))
         for place in 0..<4 as Range<Int64> {
             for user in ["ann", "bob", "cat"] {
                 expect(false, TextKey(user, "k"), moment(place * 900), &failing)
@@ -38,6 +39,23 @@ struct FailingActionsTests {
         expect(false, TextKey("cat", "k"), moment(2_999), &failing)
         expect(false, TextKey("ann", "k"), moment(9_000), &failing)
         expect(false, TextKey("bobk"), moment(9_000), &failing)
+    }
+
+    /// Where nothing is applied meanwhile, the trouble may be everybody's.
+    @Test func whereNothingSucceedsThereIsMoreTime() {
+        var failing = FailingActions()
+        failing.applied(now: moment(-1))
+        for place in 0...4 as ClosedRange<Int64> {
+            for user in ["ann", "bob"] { expect(false, TextKey(user, "k"), moment(place * 2_000), &failing) }
+        }
+        expect(false, TextKey("ann", "k"), moment(29_999), &failing)
+        expect(true, TextKey("ann", "k"), moment(30_000), &failing)
+        var copy = failing
+        // What was applied before the first failure says nothing, and what was applied after it does.
+        copy.applied(now: start)
+        expect(false, TextKey("bob", "k"), moment(10_000), &copy)
+        failing.applied(now: moment(1))
+        expect(true, TextKey("bob", "k"), moment(10_000), &failing)
     }
 
     @Test func whatFailedLongAgoBeginsAnew() {
@@ -55,11 +73,11 @@ struct FailingActionsTests {
         func isHopeless(_ key: String, _ failing: inout FailingActions, after moments: [Instant]) -> Bool {
             moments.reduce(false) { failing.failed(TextKey("ann", key), now: $1) || $0 }
         }
-        let often = (0..<6 as Range<Int64>).map { moment($0 * 1_000) }
+        let often = (0..<6 as Range<Int64>).map { moment($0 * 10_000) }
         let found = ["a", "b", "c"].map { isHopeless($0, &failing, after: often) }
         #expect(found == [true, true, false])
         #expect(failing.count == 2)
-        let late = often.map { $0.advanced(by: StoreLimits.failureLasts).advanced(by: .seconds(6)) }
+        let late = often.map { $0.advanced(by: StoreLimits.failureLasts).advanced(by: .seconds(60)) }
         let later = isHopeless("c", &failing, after: late)
         #expect(later)
         #expect(failing.count == 1)

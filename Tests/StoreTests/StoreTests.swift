@@ -153,6 +153,10 @@ import Testing
     func whatStaysBrokenIsRefused(code: String) throws {
         let desk = try open { $0.lockTimeout = .milliseconds(20) }
         let payload = "{\"code\":\"\(code)\",\"times\":1000}"
+        desk.submit("ann", "k1", n: 1, "raise", payload)
+        #expect(try desk.take("ann", "k1").status == .retry)
+        // Others' are applied: it is not everybody's trouble.
+        #expect(try desk.decide("bob", "k1").status == .applied)
         #expect(try desk.decide("ann", "k1", n: 1, "raise", payload).status == .rejected)
         #expect(
             try admin.query("SELECT last_value >= $1::int FROM toy.failures", ["\(StoreLimits.failuresMax)"]) == [["t"]]
