@@ -112,7 +112,7 @@ extension Hub {
         leave(subscription, of: session, mayReturn: false, &effects)
         guard let stream = subscription.channel.stream else { return }
         effects.append(.send(ServerEvent.refusedFrame(stream, reason)))
-        if let position = takePlace(stream, of: session) {
+        if let position = takePlace(stream, of: session) ?? subscription.owed {
             metrics.lost(.storeUnavailable)
             let frame = ServerEvent.resumedFrame(.stream(stream), at: position, lost: .storeUnavailable)
             effects.append(.send(frame))

@@ -197,6 +197,14 @@ struct Subscription {
     }
 }
 
+extension Subscription {
+    /// The place that the client named last and has no answer to; nil where it is owed none.
+    var owed: StreamPosition? {
+        guard case .behind(let replay) = standing else { return nil }
+        return replay.named ?? (replay.isResume ? replay.cursor : nil)
+    }
+}
+
 /// How far a subscription that is behind has come. The home is asked one thing at a time, and when the connection has
 /// room for the answer: however often a client names a place, there is one request under way.
 final class Replay {

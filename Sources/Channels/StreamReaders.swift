@@ -134,13 +134,14 @@ struct StreamReaders {
         waiting.entries.contains { $0.purpose == .page && isMeant($0) }
     }
 
+    /// Pauses end at multiples of this, in nanoseconds: many end together, and the loop looks at them once.
+    private static let pauseStep: UInt64 = 50_000_000
+
     /// The log was out of reach: it is left alone for a while, each time twice as long up to a bound. Returns until when.
     ///
     /// - Parameters:
     ///   - now: in nanoseconds.
     ///   - salt: another for each stream: those that failed together do not come back together.
-    private static let pauseStep: UInt64 = 50_000_000
-
     mutating func pause(at now: UInt64, salt: UInt64, _ limits: StreamLimits) -> UInt64 {
         let longest = limits.readPauseMax.nanoseconds
         let pause = min(limits.readPause.nanoseconds << UInt64(min(failures, 10)), longest)

@@ -59,7 +59,7 @@ package struct SubscriptionRefusal: Error {
     package static let tooManyMembers = SubscriptionRefusal(
         "LimitReached", 403, "This presence channel has as many users as it may have")
     package static let tooManyStreams = SubscriptionRefusal(
-        "LimitReached", 403, "This user has as many streams as the hub watches for one user")
+        "LimitReached", 403, "This user is in as many streams as one user may be in")
     package static let notNameable = SubscriptionRefusal(
         "AuthError", 400, "The database can hold no user of this name")
 }

@@ -267,10 +267,16 @@ final class FeedLoop: EventSource {
         guard revoked.isComplete else { return }
         if topics.begins() { return reader.sendTopics { [weak self] in self?.answered($0) } }
         var permit: Tail.Permit = [.tail, .replay]
-        if sink.backlog() > configuration.backlogMax {
+        let backlog = sink.backlog()
+        if backlog > FeedLimits.bulkBacklogMax {
+            // A long replay waits as pages of a bulk do: live events of others come behind it.
+            permit = backlog > configuration.backlogMax ? [] : .tail
+            resume?.set(after: Self.backlogPause)
+        } else if backlog > configuration.backlogMax {
             permit = []
             resume?.set(after: Self.backlogPause)
-        } else if tail.wantsTail, configuration.tailInterval > .zero {
+        }
+        if permit.contains(.tail), tail.wantsTail, configuration.tailInterval > .zero {
             let elapsed = loop.now.duration(since: lastTail)
             if elapsed < configuration.tailInterval {
                 permit.remove(.tail)

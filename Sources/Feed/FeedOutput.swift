@@ -39,8 +39,8 @@ package enum FeedOutput: Sendable, Equatable {
     /// where that changes, and false before. While it is false, who is revoked is not known. Of no stream: for every
     /// loop.
     case revocationsCurrent(Bool)
-    /// The topics that are published, and with them those that were at any time since the feed began; told on every connect,
-    /// and where they change. Of no stream: for every loop.
+    /// The topics that are published, and with them those that were at any time since the feed began; told once they
+    /// are known, and where they change. Of no stream: for every loop.
     case topics(PublishedTopics)
     /// Whether the database has been out of reach for a while, or what was missed meanwhile is still being read; told
     /// where that changes, and false before. Of no stream: for every loop.

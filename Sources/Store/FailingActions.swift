@@ -26,7 +26,10 @@ struct FailingActions {
     var count: Int { failures.count }
 
     /// Counts a failure of an action, and tells whether it has failed often enough, and for long enough, to be hopeless.
-    mutating func failed(_ action: TextKey, now: Instant) -> Bool {
+    ///
+    /// - Parameter mayBeServer: whether the failure speaks of the server. It is the action's own only where others are applied all
+    ///   the while.
+    mutating func failed(_ action: TextKey, mayBeServer: Bool = false, now: Instant) -> Bool {
         if failures[action] == nil, failures.count >= actionsMax { forget(before: now) }
         guard failures[action] != nil || failures.count < actionsMax else { return false }
         let known = failures[action].flatMap { isForgotten($0, now) ? nil : $0 }
@@ -34,8 +37,10 @@ struct FailingActions {
         failures[action] = failed
         guard failed.count >= StoreLimits.failuresMax else { return false }
         // Where nothing else succeeds either, it may be everybody's trouble, and somebody may be mending it.
-        let isAlone = lastApplied.map { $0 > failed.first } ?? false
-        let least = isAlone ? StoreLimits.failuresLeast : StoreLimits.failuresLeastOfAll
+        let othersSucceed = lastApplied.map { $0 > failed.first } ?? false
+        guard othersSucceed || !mayBeServer else { return false }
+        let least =
+            othersSucceed && !mayBeServer ? StoreLimits.failuresLeast : StoreLimits.failuresLeastOfAll
         return now.duration(since: failed.first) >= least
     }
 

@@ -255,6 +255,7 @@ final class StoreLoop: EventSource {
             action.races += 1
             if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
             if case .outdated = verdict { return failed(action) }
+            if isBlamed(action, for: answer) { return refuse(action) }
             done(action, busy(action.key, after: spread(.milliseconds(100)), "others write the same rows"))
         case .locked:
             hold(action, .locked)
@@ -268,16 +269,29 @@ final class StoreLoop: EventSource {
         case .readOnly:
             action.races += 1
             if isStopping || action.races > StoreLimits.lossesMax {
-                done(action, unavailable(action.key))
+                if isBlamed(action, for: answer) { refuse(action) } else { done(action, unavailable(action.key)) }
             } else {
                 queue.again(action)
             }
             writer.leave(.readOnly)
         case .unavailable:
+            if isBlamed(action, for: answer) { return refuse(action) }
             done(action, unavailable(action.key))
         case .failed:
+            if isBlamed(action, for: answer) { return refuse(action) }
             hold(action, .failed)
         }
+    }
+
+    /// Whether an error that speaks of the server is this action's own: a trigger raises it, or a foreign server that it asks.
+    /// The server is well then, for it applies others all the while. Asked once for each submission, when no more is tried. A
+    /// row that another writer holds is never blamed on an action.
+    private func isBlamed(_ action: Action, for answer: Result<Rows, PostgresError>) -> Bool {
+        guard case .failure(let error) = answer, error.kind == .statement, error.isInFunction, !action.isRefused,
+            !isStopping, failing.failed(action.name, mayBeServer: true, now: loop.now)
+        else { return false }
+        complain("an action fails while others are applied, and is rejected: see the failures before")
+        return true
     }
 
     /// Something of the application's fails at this action. Should it do so again and again, though the server is well,

@@ -258,6 +258,18 @@ import Testing
         #expect(!session.isBehind)
         #expect(engine.hub.channelCount(of: engine.app) == 0)
     }
+
+    /// While the home is asked, the client names a place: that is answered, too.
+    @Test func whoNamesAPlaceMeanwhileIsAnswered() throws {
+        _ = publish("adherence")
+        let session = try member(0)
+        _ = try engine.subscribe(channel, from: session)
+        _ = publish("adherence", "weights")
+        _ = engine.drained(session)
+        #expect(try engine.resume([channel: ("e", 3)], from: session).isEmpty)
+        let heard = refused(.userFull, session, serial: 2)
+        #expect(heard.count == 3 && heard.last == resumed(channel, at: 3, lost: .storeUnavailable))
+    }
 }
 
 extension StreamJoin {

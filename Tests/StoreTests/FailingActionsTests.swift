@@ -58,6 +58,27 @@ struct FailingActionsTests {
         expect(true, TextKey("bob", "k"), moment(10_000), &failing)
     }
 
+    /// What speaks of the server is blamed on no action, however often it comes, unless others are applied all the while.
+    @Test func whatSpeaksOfTheServerIsTheActionsOwnOnlyBesideOthers() {
+        var failing = FailingActions()
+        func isBlamed(at moment: Instant, _ failing: inout FailingActions) -> Bool {
+            failing.failed(TextKey("ann", "k"), mayBeServer: true, now: moment)
+        }
+        let found = (0..<100 as Range<Int64>).map { isBlamed(at: moment($0 * 1_000), &failing) }
+        #expect(!found.contains(true))
+        failing.applied(now: moment(50_000))
+        let later = isBlamed(at: moment(100_000), &failing)
+        #expect(later)
+        var early = FailingActions()
+        let before = (0..<10 as Range<Int64>).map { place in
+            early.applied(now: moment(place * 3_300 + 1))
+            return isBlamed(at: moment(place * 3_300), &early)
+        }
+        #expect(!before.contains(true), "29.7 seconds")
+        let after = isBlamed(at: moment(30_000), &early)
+        #expect(after)
+    }
+
     @Test func whatFailedLongAgoBeginsAnew() {
         var failing = FailingActions()
         for _ in 0..<4 { expect(false, TextKey("ann", "k"), start, &failing) }

@@ -183,7 +183,7 @@ enum SettingsTable {
 
     static let streamsPerUserMax = Setting(
         "limits.streamsPerUser", takes: "count", fallback: "1000",
-        "User channels of one user, on all its connections, that the hub watches in the database.",
+        "User channels of one user, on all its connections, of published topics; as many of others on each loop.",
         parse: SettingValues.count(1...1_000_000))
 
     static let connectionsMax = Setting(
