@@ -106,9 +106,7 @@ let package = Package(
                 "CCurl", "CLinux", "Bytes", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        layer(
-            "Operations",
-            ["Bytes", "HTTP", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")]),
+        layer("Operations", ["Bytes", "HTTP", "Metrics", "Reactor"]),
 
         // 6: the command
         .target(
@@ -218,7 +216,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "OperationsTests", ["Metrics", "Operations", "Reactor", .product(name: "Logging", package: "swift-log")]),
+            "OperationsTests", ["Metrics", "Operations", "Reactor"]),
         tests(
             "CarillonTests",
             [

@@ -1,11 +1,14 @@
 """Actions as an app's clients send them: on a socket, and by HTTP."""
 
+import datetime
 import json
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
 
+from device import Device
+from names import stream
 from waiting import PATIENCE, eventually
 
 
@@ -107,3 +110,29 @@ def act(device, action):
 
     eventually(is_settled, f"an answer to {action} that is no retry")
     return result
+
+
+def joined(hub, user):
+    """A device of the user's, in the stream of doses."""
+    device = Device(hub, token=hub.token(user))
+    device.subscribe(stream(user))
+    device.subscribed(stream(user))
+    return device
+
+
+def offset(hub, user):
+    """How far that stream is, by the table."""
+    (top,), = hub.query(
+        "select coalesce(max(top), 0) from sync.stream where user_id = %s and topic = 'adherence'", [user])
+    return top
+
+
+def stamp(hours=0):
+    """An instant that many hours from now, as JavaScript writes it."""
+    then = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=hours)
+    return then.strftime("%Y-%m-%dT%H:%M:%S.") + f"{then.microsecond // 1000:03}Z"
+
+
+def same_instant(one, other):
+    """Whether two texts name one instant."""
+    return datetime.datetime.fromisoformat(one) == datetime.datetime.fromisoformat(other)
