@@ -52,6 +52,6 @@ package struct CourierLimits: Sendable, Equatable {
     /// What keeping an event costs beside its text, in bytes, where it is the only one of its channel.
     static let bytesPerEvent = 768
 
-    /// Channels of one webhook that are remembered to have lost an event; with more, it is taken to be any channel.
-    static let lossyChannelsMax = 10_000
+    /// Changes that one webhook was never told and that are remembered; with more, it is taken to be any channel's.
+    static let lostChangesMax = 10_000
 }

@@ -71,7 +71,7 @@ final class DeliveryLine {
     /// occupation and vacation one of its members', or the reverse.
     func reverse(of change: WebhookChange) -> QueuedEvent? {
         guard let event = latest[change.subject], event.change?.isBeginning == !change.isBeginning,
-            !event.isUnderWay, !event.mayBeKnown, event.number > lastBarrier, endpoint.isSure(of: channel)
+            !event.isUnderWay, !event.mayBeKnown, event.number > lastBarrier, endpoint.lost.isSure(of: channel)
         else { return nil }
         if event.kind == .channelExistence {
             return queue.last { $0.kind != .subscriptionCount } === event ? event : nil
@@ -124,13 +124,16 @@ struct WebhookChange {
     let subject: TextKey
     /// It is occupied, or the user is a member; else no more.
     let isBeginning: Bool
+
+    static let channel = TextKey("channel")
+    var isOfChannel: Bool { subject == Self.channel }
 }
 
 extension WebhookEvent {
     var change: WebhookChange? {
         switch self {
-        case .channelOccupied: WebhookChange(subject: TextKey("channel"), isBeginning: true)
-        case .channelVacated: WebhookChange(subject: TextKey("channel"), isBeginning: false)
+        case .channelOccupied: WebhookChange(subject: WebhookChange.channel, isBeginning: true)
+        case .channelVacated: WebhookChange(subject: WebhookChange.channel, isBeginning: false)
         case .memberAdded(_, let user): WebhookChange(subject: TextKey("user", user), isBeginning: true)
         case .memberRemoved(_, let user): WebhookChange(subject: TextKey("user", user), isBeginning: false)
         case .clientEvent, .cacheMiss, .subscriptionCount: nil

@@ -28,7 +28,7 @@ extension DeliveryPlan {
         let line = known ?? DeliveryLine(endpoint, event.channel)
         let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
         guard endpoint.held[queued.kind.place].events.count < limits.queueEventsMax, makeRoom(for: queued) else {
-            if event.change != nil { endpoint.loses(event.channel) }
+            if let change = event.change { endpoint.lost.add(change, in: event.channel, number: lastNumber) }
             return metrics.drop(1, .full)
         }
         // Room may have been made by the line's only event.

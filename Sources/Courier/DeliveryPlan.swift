@@ -237,8 +237,12 @@ struct DeliveryPlan {
             for line in lines { endpoint.setFailures(0, of: line) }
             for event in departure.events {
                 metrics.delivered(after: now.duration(since: event.postedAt))
+                if let change = event.change {
+                    endpoint.lost.told(change, in: event.line.channel, number: event.number)
+                }
                 take(event)
             }
+            if endpoint.events == 0 { endpoint.lost.allTold() }
             if endpoint.isFailing, endpoint.troubled == 0 {
                 endpoint.isFailing = false
                 change = .worksAgain(appID: endpoint.app.id, origin: endpoint.configuration.origin)
@@ -373,7 +377,9 @@ struct DeliveryPlan {
 
     mutating func drop(_ events: [QueuedEvent], _ reason: CourierMetrics.Drop) {
         for event in events {
-            if event.change != nil { event.line.endpoint.loses(event.line.channel) }
+            if let change = event.change {
+                event.line.endpoint.lost.add(change, in: event.line.channel, number: event.number)
+            }
             take(event)
         }
         metrics.drop(events.count, reason)

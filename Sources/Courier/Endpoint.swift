@@ -26,11 +26,8 @@ final class Endpoint {
     /// Paused lines that need not wait for the end of their pauses once it answers.
     var releasable = 0
     var lines: [ChannelName: DeliveryLine] = [:]
-    /// Channels of which the endpoint has lost an event, so that nobody knows what its backend believes of them. Nothing of
-    /// theirs is cancelled any more: an event says again what is true (`whatWasLostIsToldAgain`).
-    private var lossy: Set<ChannelName> = []
-    /// There were more such than are kept: it may be any channel.
-    private var isLossy = false
+    /// What it was never told (`whatWasLostIsToldAgain`).
+    var lost = LostChanges()
     /// By kind, those of requests under way included.
     private(set) var held = Array(repeating: Held(), count: WebhookKinds.count)
     private var lanes = Attempt.allCases.map { _ in Lane() }
@@ -59,20 +56,6 @@ final class Endpoint {
         /// Whether the endpoint waits for its turn.
         var isInTurn = false
     }
-
-    /// An event of the channel is dropped.
-    func loses(_ channel: ChannelName) {
-        guard !isLossy else { return }
-        if lossy.count < CourierLimits.lossyChannelsMax {
-            lossy.insert(channel)
-        } else if !lossy.contains(channel) {
-            isLossy = true
-            lossy = []
-        }
-    }
-
-    /// Whether its backend was told all that was to be told of the channel, so far.
-    func isSure(of channel: ChannelName) -> Bool { !isLossy && !lossy.contains(channel) }
 
     init(_ app: CourierApp, _ credentials: AppCredentials, _ configuration: WebhookEndpoint) {
         self.app = app

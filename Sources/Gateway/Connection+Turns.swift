@@ -26,8 +26,8 @@ enum Turn {
 /// - TLS has said that no more comes, so that its socket will never be readable again: the farewell follows the last turn;
 /// - all connections hold too much: what waits counts with what is not finished (`Holdings`).
 extension Connection {
-    /// What a message costs beside its bytes, in bytes.
-    static let messageCost = 256
+    /// What a message costs beside its bytes, in bytes: with most of them the engine has more to do than with many bytes.
+    static let messageCost = 1_024
 
     /// More has come than is looked at in one turn.
     func awaitTurn() {

@@ -1,3 +1,4 @@
+import Bytes
 import Channels
 import Pusher
 import Reactor
@@ -247,6 +248,50 @@ struct BacklogTests {
         world.post(occupied("y"), of: "1", at: age)
         world.post(vacated("y"), of: "1", at: age)
         #expect(waiting(world, "y") == [], "of others all is known")
+        // Once that has been told, all is known of it, too.
+        for second in [age + 2, age + 3] {
+            for one in world.depart(at: second) { _ = world.finish(one, .delivered, at: second) }
+        }
+        #expect(waiting(world, "x") == [] && metrics.deliveredCount == 2)
+        world.post(vacated("x"), of: "1", at: age + 4)
+        world.post(occupied("x"), of: "1", at: age + 4)
+        #expect(waiting(world, "x") == [])
+    }
+
+    private func change(_ subject: String? = nil) -> WebhookChange {
+        WebhookChange(subject: subject.map { TextKey("user", $0) } ?? WebhookChange.channel, isBeginning: true)
+    }
+
+    /// An event that was posted before the lost one may be delivered after its loss.
+    @Test func anEarlierEventSettlesNothing() {
+        var lost = LostChanges()
+        lost.add(change(), in: channel("x"), number: 5)
+        lost.told(change(), in: channel("x"), number: 4)
+        #expect(!lost.isSure(of: channel("x")) && lost.isSure(of: channel("y")))
+        lost.told(change("u"), in: channel("x"), number: 6)
+        #expect(!lost.isSure(of: channel("x")), "of a user, not of the channel")
+        lost.told(change(), in: channel("x"), number: 6)
+        #expect(lost.isSure(of: channel("x")))
+        // Users are known by their own events, and by the channel's.
+        for user in ["u", "v"] { lost.add(change(user), in: channel("p"), number: 7) }
+        lost.told(change("u"), in: channel("p"), number: 8)
+        #expect(!lost.isSure(of: channel("p")))
+        lost.told(change(), in: channel("p"), number: 9)
+        #expect(lost.isSure(of: channel("p")))
+    }
+
+    /// With one more than are kept it may be any channel, until all that waits has been told.
+    @Test func onlySoManyLossesAreRemembered() {
+        var lost = LostChanges()
+        for number in 0..<CourierLimits.lostChangesMax { lost.add(change(), in: channel("c\(number)"), number: 1) }
+        lost.add(change(), in: channel("c0"), number: 2)
+        #expect(lost.isSure(of: channel("x")) && !lost.isSure(of: channel("c0")))
+        lost.add(change("u"), in: channel("c0"), number: 2)
+        #expect(!lost.isSure(of: channel("x")))
+        lost.allTold()
+        #expect(lost.isSure(of: channel("x")))
+        lost.add(change(), in: channel("x"), number: 3)
+        #expect(!lost.isSure(of: channel("x")) && lost.isSure(of: channel("y")))
     }
 
     @Test(arguments: [(DeliveryFailure.timeout, 2), (.broken, 2), (.status5xx, 2), (.connect, 0), (.name, 0)])
