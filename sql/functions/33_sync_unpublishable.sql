@@ -1,12 +1,13 @@
--- sync.unpublishable: why a table cannot be published, or null. Locks: none.
+-- sync.unpublishable: why a table cannot be published; no row if it can. This and sync.unidentified are planned into their
+-- callers' statements; OFFSET 0 keeps those from reading a whole catalog. Locks: none.
 --   Partitions and inheritance children can be written without firing their parent's statement triggers; rows that a
 --   subscription applies fire none; views and foreign tables have none; an unlogged table loses rows in silence.
-create or replace function sync.unpublishable(relation regclass) returns text
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
+drop function if exists sync.unpublishable(regclass);
+create function sync.unpublishable(relation regclass) returns table(problem text)
+language sql stable rows 1
+begin atomic
+    select r.problem
+    from (
         select case
             when c.relkind = 'p' then 'it is partitioned: rows can be written to its partitions past any statement trigger'
             when c.relispartition then 'it is a partition'
@@ -17,34 +18,32 @@ begin
             when c.relpersistence = 'u' then 'it is unlogged: a crash empties it without an event'
             when c.relnamespace = 'sync'::regnamespace or c.relnamespace = 'pg_catalog'::regnamespace
                 then 'it belongs to the system'
-            when exists (select from pg_inherits where inhrelid = c.oid or inhparent = c.oid) then 'it takes part in inheritance'
-            when exists (select from pg_subscription_rel where srrelid = c.oid)
+            when exists (select from pg_catalog.pg_inherits where inhrelid = c.oid offset 0)
+                or exists (select from pg_catalog.pg_inherits where inhparent = c.oid offset 0) then 'it takes part in inheritance'
+            when exists (select from pg_catalog.pg_subscription_rel where srrelid = c.oid offset 0)
                 then 'it is the target of a subscription (pg_subscription_rel): applied rows fire no statement triggers'
-            when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> 'carillon_owner'::regrole)
+            when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> to_regrole('carillon_owner'))
                 then 'row level security would hide its rows from carillon_owner'
-        end
-        from pg_class as c
+        end as problem
+        from pg_catalog.pg_class as c
         where c.oid = relation
-    );
-end
-$$;
+    ) as r
+    where r.problem is not null;
+end;
 
--- sync.unidentified: what keeps a column from identifying a table's rows, or null: null values, or no unique index of its
--- own. Locks: none.
-create or replace function sync.unidentified(relation regclass, id_column name) returns text
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select format('column %I needs to be not null and to have a unique index of its own', id_column)
-        where not exists (
-            select from pg_index as i
-            join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
-            where i.indrelid = relation and i.indisunique and i.indimmediate and i.indisvalid
-                and i.indnkeyatts = 1 and i.indpred is null
-                and a.attname = id_column and a.attnotnull
-        )
+-- sync.unidentified: what keeps a column from identifying a table's rows, null values, or no unique index of its own; no
+-- row where nothing does. Locks: none.
+drop function if exists sync.unidentified(regclass, name);
+create function sync.unidentified(relation regclass, id_column name) returns table(problem text)
+language sql stable rows 1
+begin atomic
+    select format('column %I needs to be not null and to have a unique index of its own', id_column)
+    where not exists (
+        select from pg_catalog.pg_index as i
+        join pg_catalog.pg_attribute as a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+        where i.indrelid = relation and i.indisunique and i.indimmediate and i.indisvalid
+            and i.indnkeyatts = 1 and i.indpred is null
+            and a.attname = id_column and a.attnotnull
+        offset 0
     );
-end
-$$;
+end;

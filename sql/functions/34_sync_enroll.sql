@@ -5,6 +5,7 @@
 create or replace function sync.enroll(entry sync.published) returns name
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     p sync.published := entry;
@@ -22,7 +23,7 @@ begin
     p.builder := coalesce(p.builder, case when before.builder like 'sync.build\_%' then before.builder end,
                           format('sync.%I', 'build_' || suffix));
     p.id_type := sync.id_type(p.relation, p.id_column);
-    p.hardest := sync.hardest(p.relation, array[p.id_column, p.user_column, p.context_column] || p.columns);
+    p.hardest := sync.hardest(p.relation, array[p.id_column, p.user_column, p.rev_column, p.context_column] || p.columns);
     perform sync.probe(p);
     insert into sync.published (source, relation, user_column, topic, event_prefix, id_column, rev_column,
                                 context_column, columns, recorder, builder, published_as, id_type, hardest)

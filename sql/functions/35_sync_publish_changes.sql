@@ -80,6 +80,7 @@ create or replace function sync.publish(
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     p sync.published;
@@ -99,7 +100,7 @@ begin
     if not pg_has_role(current_user, table_owner, 'usage') then
         raise exception 'only the owner of % may publish it', table_name using errcode = 'insufficient_privilege';
     end if;
-    reason := sync.unpublishable(relation);
+    select u.problem into reason from sync.unpublishable(relation) as u;
     if reason is not null then
         raise exception 'cannot publish %: %', table_name, reason using errcode = 'wrong_object_type';
     end if;
@@ -130,7 +131,7 @@ begin
     if user_column is null or id_column is null then
         raise exception 'user column and id column must be named' using errcode = 'null_value_not_allowed';
     end if;
-    reason := sync.unidentified(relation, id_column);
+    select u.problem into reason from sync.unidentified(relation, id_column) as u;
     if reason is not null then
         raise exception 'cannot publish %: %', table_name, reason
             using errcode = 'invalid_parameter_value', hint = 'Another column may do: id_column => ''…''.';

@@ -12,26 +12,21 @@ as $$
 $$;
 
 -- sync.missing_triggers: those of them that do not stand on the table as they should. ENABLE ALWAYS: a session in replica
--- role publishes too. No locks.
+-- role publishes too. Planned into its callers' statements. No locks.
 create or replace function sync.missing_triggers(relation regclass, recorder name)
 returns table(name name, event text, transition text, function name)
-language plpgsql stable rows 4
-set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-begin
-    return query
+language sql stable rows 4
+begin atomic
     select t.name, t.event, t.transition, t.function
     from sync.triggers(recorder) as t
     where not exists (
-        select from pg_trigger as g join pg_proc as f on f.oid = g.tgfoid
+        select from pg_catalog.pg_trigger as g join pg_catalog.pg_proc as f on f.oid = g.tgfoid
         where g.tgrelid = relation and g.tgname = t.name and g.tgenabled = 'A' and g.tgtype = t.type
             and f.pronamespace = 'sync'::regnamespace and f.proname = t.function
             and g.tgoldtable is not distinct from t.old_rows and g.tgnewtable is not distinct from t.new_rows
             and g.tgqual is null and g.tgattr = ''
     );
-end
-$$;
+end;
 
 -- sync.attach: makes those triggers, as the table's owner. One that stands as it should is left alone. Locks: the
 -- table (SHARE ROW EXCLUSIVE).

@@ -19,7 +19,7 @@ begin
             end if;
             update sync.published as e
             set id_type = p.id_type,
-                hardest = sync.hardest(p.relation, array[p.id_column, p.user_column, p.context_column] || p.columns)
+                hardest = sync.hardest(p.relation, array[p.id_column, p.user_column, p.rev_column, p.context_column] || p.columns)
             where e.source = p.source;
         exception when others then
             -- A lock that could not be had, a deadlock: nothing is wrong with the table.

@@ -6,6 +6,7 @@ drop function if exists sync.check_published();
 create function sync.check_published() returns table(relation text, problem text)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 set jit = off
 set enable_seqscan = off
 set enable_hashjoin = off
@@ -30,6 +31,15 @@ begin
                            and o.relname = (parse_ident((e.p).published_as))[2]::name and o.oid <> e.oid) as replaced
         from entry as e
         where e.dropped or (e.p).published_as <> e.name
+    ), look as materialized (
+        -- Each table's columns are read once.
+        select e.p, e.oid, e.name, used.columns, coalesce(h.present, '{}') as present, h.hardest
+        from entry as e
+        cross join lateral (select array_remove(
+            array[(e.p).user_column, (e.p).id_column, (e.p).rev_column, (e.p).context_column] || (e.p).columns, null)
+        ) as used(columns)
+        cross join lateral sync.hardness(e.oid, used.columns) as h
+        where not e.dropped
     )
     select r.name, case when r.dropped and r.replaced
                         then 'it was dropped, and another has its name: publish that one, and then select sync.withdraw(null)'
@@ -40,8 +50,8 @@ begin
     from renamed as r
     union all
     select e.name, u.problem
-    from entry as e cross join lateral sync.unpublishable(e.oid) as u(problem)
-    where not e.dropped and u.problem is not null
+    from entry as e cross join lateral sync.unpublishable(e.oid) as u
+    where not e.dropped
     union all
     select e.name, format('trigger %s is missing, disabled or another: publish the table again', t.name)
     from entry as e cross join lateral sync.missing_triggers(e.oid, (e.p).recorder) as t
@@ -53,32 +63,26 @@ begin
         and (has_table_privilege('carillon_owner', e.oid, 'select') is not true
              or has_schema_privilege('carillon_owner', e.relnamespace, 'usage') is not true)
     union all
-    select e.name, format('column %I is gone: publish the table again', col)
-    from entry as e
-    cross join lateral (
-        select distinct unnest(array_remove(
-            array[(e.p).user_column, (e.p).id_column, (e.p).rev_column, (e.p).context_column] || (e.p).columns, null)) as col
-    ) as used
-    where not e.dropped
-        and not exists (select from pg_attribute where attrelid = e.oid and attname = col and not attisdropped)
+    select l.name, format('column %I is gone: publish the table again', col)
+    from look as l
+    cross join lateral (select distinct unnest(l.columns) as col) as used
+    where not l.columns <@ l.present and not col = any(l.present)
     union all
-    select e.name, format('column %I is of type %s now: publish the table again', (e.p).id_column, t.now)
-    from entry as e cross join lateral sync.id_type(e.oid, (e.p).id_column) as t(now)
-    where not e.dropped and t.now <> (e.p).id_type
+    select e.name, format('column %I is of type %s now: publish the table again', (e.p).id_column, t.id_type)
+    from entry as e cross join lateral sync.id_types(e.oid, (e.p).id_column) as t
+    where not e.dropped and t.id_type <> (e.p).id_type
     union all
     select e.name, 'its functions are of an earlier version: publish the table again'
     from entry as e
     where not e.dropped and ((e.p).id_type is null or (e.p).hardest is null)
     union all
-    select e.name, 'a column has another type: publish the table again'
-    from entry as e
-    where not e.dropped and (e.p).hardest
-        < sync.hardest(e.oid, array[(e.p).id_column, (e.p).user_column, (e.p).context_column] || (e.p).columns)
+    select l.name, 'a column has another type: publish the table again'
+    from look as l
+    where l.hardest > (l.p).hardest
     union all
-    select e.name, u.problem
-    from entry as e cross join lateral sync.unidentified(e.oid, (e.p).id_column) as u(problem)
-    where not e.dropped and u.problem is not null
-        and exists (select from pg_attribute where attrelid = e.oid and attname = (e.p).id_column and not attisdropped)
+    select l.name, u.problem
+    from look as l cross join lateral sync.unidentified(l.oid, (l.p).id_column) as u
+    where (l.p).id_column = any(l.present)
     union all
     select e.name, format('its builder %s is gone: publish the table again', (e.p).builder)
     from entry as e
@@ -103,7 +107,9 @@ begin
     select format('%I.%I', n.nspname, c.relname), case
         when c.relpersistence <> 'p' then 'it is unlogged: a crash empties it: alter table … set logged'
         else 'row level security would hide its rows: alter table … disable row level security' end
-    from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+    from pg_namespace as n
+    join pg_depend as d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid and d.classid = 'pg_class'::regclass
+    join pg_class as c on c.oid = d.objid
     where n.nspname in ('sync', 'care') and c.relkind = 'r'
         and (c.relpersistence <> 'p' and c.relname not in ('touched', 'ticket') or c.relrowsecurity and c.relforcerowsecurity);
 end
