@@ -17,6 +17,8 @@ $$;
 create or replace function sync.first_ops(changes sync.change[]) returns sync.change[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
+set array_nulls = on
 as $$
 declare
     p sync.published;
@@ -50,7 +52,7 @@ $$;
 -- Settings of the function: seqscan off because touched and ticket are vacuumed while empty and would be planned as
 -- scans; jit off because a disabled scan's cost alone would start it; generic plans because planning the builders costs
 -- several times what running them does, and a plan for one change looks cheaper than one for ten; datestyle and those after
--- it so that events do not depend on the writer's session; row_security off so that a policy that would hide rows fails
+-- it so that events do not depend on the writer's session (sync.drafts has what only few types need); row_security off so that a policy that would hide rows fails
 -- the commit: a hidden row would be told as deleted. synchronous_commit is raised (sync.raise_commit): an offset once
 -- shown must not be issued again. Events are dated by the clock and not by now(), the transaction's start: what is
 -- measured from there is how long after its commit began an event arrives. sync.key, which travels in each event, has at

@@ -4,11 +4,18 @@
 create or replace function sync.probe(p sync.published) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set standard_conforming_strings = on
 as $$
 begin
     if concat_ws(' ', p.relation::text, p.user_column, p.id_column, p.rev_column, p.context_column, p.columns::text, p.builder)
         ~ '\$(recorder|builder|drafts)\$' then
         raise exception 'a name in it contains $recorder$, $builder$ or $drafts$, which end what is generated';
+    end if;
+    if exists (
+        select from pg_attribute where attrelid = p.relation and attname in (p.id_column, p.user_column, p.context_column)
+            and sync.base_type(atttypid) = 'money'::regtype and not attisdropped
+    ) then
+        raise exception 'an id, a user or a context cannot be money: its text depends on lc_monetary';
     end if;
     execute format(
         'explain select o.%2$I::text, %4$s from %1$s as o full join %1$s as n on %3$s where o.* *<> n.*',

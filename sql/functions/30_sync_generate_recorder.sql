@@ -19,8 +19,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     written name[] := array[p.id_column, p.user_column];
+    hardest int;
     context text;
     context_type regtype;
+    rev text := case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end;
+    paired text;
+    again text;
 begin
     if p.context_column is null then
         context := 'null::text';
@@ -34,26 +38,38 @@ begin
             written := written || p.context_column;
         end if;
     end if;
+    hardest := sync.hardest(p.relation, written);
+
+    -- Rows before and after, where no id is twice; ready for a further condition.
+    paired := format($sql$insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
+        select pg_current_xact_id(), %1$s, v.user_id, v.id, %2$L, v.op,
+               case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
+        from old_rows as o full join new_rows as n on %5$s
+        cross join lateral (values
+            (o.%4$I::text collate "C", o.%3$I::text,
+             case when n.%4$I::text collate "C" = o.%4$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
+            (case when n.%4$I::text collate "C" is distinct from o.%4$I::text then n.%4$I::text end, n.%3$I::text,
+             'I'::"char", null::text, null::bigint)
+        ) as v(user_id, id, op, context, rev)
+        where v.user_id <> '' and (o.%3$I is null or n.%3$I is null or o.* *<> n.*)$sql$,
+        p.source, p.topic, p.id_column, p.user_column, sync.same_id(p), context, rev);
+    -- For an id that this transaction has touched before; the contexts follow.
+    again := $sql$on conflict (xid, source, user_id, id) do update
+            set op = case when t.op = 'U' then excluded.op else t.op end,
+                balance = coalesce(t.balance, case t.op when 'I' then 1 when 'D' then -1 else 0 end) + excluded.balance,
+                context = coalesce(t.context, excluded.context),
+                rev = greatest(t.rev, excluded.rev),
+                contexts = $sql$;
+
     execute format($generator$
 create or replace function sync.%1$I() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp%10$s
+set search_path = pg_catalog, pg_temp%12$s
 as $recorder$
 begin
     if tg_op = 'UPDATE' then
-        insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
-        select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
-               case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
-        from old_rows as o full join new_rows as n on %8$s
-        cross join lateral (values
-            (o.%5$I::text collate "C", o.%4$I::text,
-             case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
-            (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
-             'I'::"char", null::text, null::bigint)
-        ) as v(user_id, id, op, context, rev)
-        where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
-            and not exists (select from new_rows offset 1)
-        %9$s;
+        %8$s and not exists (select from new_rows offset 1)
+        %10$s;
         if not found then
             -- Several rows, or nothing to tell.
             if exists (select from new_rows offset 1) then
@@ -73,32 +89,15 @@ begin
                         ) as v(user_id, id, came, context, rev)
                         where v.user_id <> '' and v.id not in (
                             select coalesce(o.%4$I::text, n.%4$I::text) collate "C"
-                            from old_rows as o full join new_rows as n on %8$s
+                            from old_rows as o full join new_rows as n on %9$s
                             group by 1
                             having count(*) = 1 and bool_and(o.%4$I is not null and n.%4$I is not null and o.* *= n.*))
                         group by v.user_id, v.id
                     ) as g
-                    on conflict (xid, source, user_id, id) do update
-                        set op = case when t.op = 'U' then excluded.op else t.op end,
-                            balance = coalesce(t.balance, case t.op when 'I' then 1 when 'D' then -1 else 0 end) + excluded.balance,
-                            context = coalesce(t.context, excluded.context),
-                            contexts = nullif(array(
-                                select distinct c.context from unnest(t.contexts || excluded.context || excluded.contexts) as c(context)
-                                where c.context <> coalesce(t.context, excluded.context)), '{}'),
-                            rev = greatest(t.rev, excluded.rev);
+                    %11$s;
                 else
-                    insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
-                    select pg_current_xact_id(), %2$s, v.user_id, v.id, %3$L, v.op,
-                           case v.op when 'I' then 1 when 'D' then -1 else 0 end, v.context, v.rev
-                    from old_rows as o full join new_rows as n on %8$s
-                    cross join lateral (values
-                        (o.%5$I::text collate "C", o.%4$I::text,
-                         case when n.%5$I::text collate "C" = o.%5$I::text then 'U'::"char" else 'D'::"char" end, %6$s, %7$s),
-                        (case when n.%5$I::text collate "C" is distinct from o.%5$I::text then n.%5$I::text end, n.%4$I::text,
-                         'I'::"char", null::text, null::bigint)
-                    ) as v(user_id, id, op, context, rev)
-                    where v.user_id <> '' and (o.%4$I is null or n.%4$I is null or o.* *<> n.*)
-                    %9$s;
+                    %8$s
+                    %10$s;
                 end if;
             end if;
         end if;
@@ -107,13 +106,13 @@ begin
         select pg_current_xact_id(), %2$s, n.%5$I::text, n.%4$I::text, %3$L, 'I', 1
         from new_rows as n
         where n.%5$I::text collate "C" <> ''
-        %9$s;
+        %10$s;
     else
         insert into sync.touched as t (xid, source, user_id, id, topic, op, balance, context, rev)
         select pg_current_xact_id(), %2$s, o.%5$I::text, o.%4$I::text, %3$L, 'D', -1, %6$s, %7$s
         from old_rows as o
         where o.%5$I::text collate "C" <> ''
-        %9$s;
+        %10$s;
     end if;
     if found then
         insert into sync.ticket (xid) values (pg_current_xact_id()) on conflict do nothing;
@@ -122,23 +121,20 @@ begin
 end
 $recorder$
 $generator$,
-        p.recorder, p.source, p.topic, p.id_column, p.user_column, context,
-        case when p.rev_column is null then 'null::bigint' else format('o.%I::bigint', p.rev_column) end,
-        sync.same_id(p),
-        'on conflict (xid, source, user_id, id) do update
-            set op = case when t.op = ''U'' then excluded.op else t.op end,
-                balance = coalesce(t.balance, case t.op when ''I'' then 1 when ''D'' then -1 else 0 end) + excluded.balance,
-                context = coalesce(t.context, excluded.context),
-                contexts = case when excluded.context <> t.context and not excluded.context = any(coalesce(t.contexts, ''{}''))
-                                then t.contexts || excluded.context else t.contexts end,
-                rev = greatest(t.rev, excluded.rev)
-            where excluded.balance <> 0 or excluded.rev is not null or excluded.context is not null',
-        case when sync.hardest(p.relation, written) = 0 then '' else '
-set datestyle = ''ISO, MDY''
-set timezone = ''UTC''
-set intervalstyle = ''postgres''
+        p.recorder, p.source, p.topic, p.id_column, p.user_column, context, rev, paired, sync.same_id(p),
+        again || $sql$case when excluded.context <> t.context and not excluded.context = any(coalesce(t.contexts, '{}'))
+                                then t.contexts || excluded.context else t.contexts end
+            where excluded.balance <> 0 or excluded.rev is not null or excluded.context is not null$sql$,
+        again || $sql$nullif(array(
+                    select distinct c.context from unnest(t.contexts || excluded.context || excluded.contexts) as c(context)
+                    where c.context <> coalesce(t.context, excluded.context)), '{}')$sql$,
+        case when hardest = 0 then '' else $sql$
+set datestyle = 'ISO, MDY'
+set timezone = 'UTC'
+set intervalstyle = 'postgres'
 set extra_float_digits = 1
-set bytea_output = ''hex''' end);
+set bytea_output = 'hex'$sql$ end || case when hardest < 4 then '' else $sql$
+set quote_all_identifiers = off$sql$ end);
     execute format('revoke all on function sync.%I() from public', p.recorder);
 end
 $$;

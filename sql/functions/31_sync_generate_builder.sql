@@ -45,7 +45,7 @@ as $$
 begin
     execute format($generator$
 create or replace function %1$s(changes sync.change[]) returns setof sync.draft
-language plpgsql rows 10
+language plpgsql rows 10%6$s
 as $builder$
 declare
     named regclass := to_regclass(%2$L);
@@ -61,7 +61,9 @@ begin
 end
 $builder$
 $generator$,
-        p.builder, p.relation::text, p.relation::oid, p.source, sync.builder_query(p));
+        p.builder, p.relation::text, p.relation::oid, p.source, sync.builder_query(p),
+        -- An array's text is read as an id.
+        case when sync.id_type(p.relation, p.id_column) like '%[]' then e'\nset array_nulls = on' else '' end);
     execute format('revoke all on function %s(sync.change[]) from public', p.builder);
 end
 $$;

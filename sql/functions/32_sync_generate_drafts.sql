@@ -4,15 +4,20 @@
 -- Where a column's type is hard, a generated builder may meet a value that jsonb cannot hold (json with \u0000 or a number
 -- beyond numeric): its rows go another way then. Nothing has been returned by that time: a function's rows are taken
 -- together. What a builder of an app's own returns is measured.
+--
+-- Where a column is money or names an object (sync.hardness), the settings that this depends on are fixed, here and not in
+-- the flush: each costs half a microsecond. Money goes by the locale that sessions of this database begin with: another
+-- would move its decimal point.
 create or replace function sync.generate_drafts() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     branches text;
+    settings text := '';
 begin
     select string_agg(
-        format(case when p.builder like 'sync.build\_%' and sync.hardest(p.relation, p.columns || p.id_column) = 3 then
+        format(case when p.builder like 'sync.build\_%' and sync.hardest(p.relation, p.columns || p.id_column) >= 3 then
 '        when %1$s then
             begin
                 return query select * from %2$s($2);
@@ -26,9 +31,14 @@ begin
             return query select d.user_id, d.summary, d.id, d.name, sync.bounded(d.data) from %2$s($2) as d;'
                     end, p.source, p.builder), e'\n' order by p.source)
     into branches from sync.published as p;
+    if exists (select from sync.published as p
+               where sync.hardest(p.relation, p.columns || array[p.id_column, p.rev_column, p.context_column]) = 4) then
+        settings := format(e'\nset quote_all_identifiers = off\nset lc_monetary = %L', s.reset_val)
+        from pg_settings as s where s.name = 'lc_monetary';
+    end if;
     execute format($generator$
 create or replace function sync.drafts(source int, changes sync.change[]) returns setof sync.draft
-language plpgsql rows 10
+language plpgsql rows 10%s
 as $drafts$
 begin
     case source
@@ -37,7 +47,7 @@ begin
     end case;
 end
 $drafts$
-$generator$, coalesce(branches, '        when 0 then null;'));
+$generator$, settings, coalesce(branches, '        when 0 then null;'));
     revoke all on function sync.drafts(int, sync.change[]) from public;
 end
 $$;

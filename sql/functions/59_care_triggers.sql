@@ -5,6 +5,7 @@ do $do$
 declare
     t record;
 begin
+    set local quote_all_identifiers = off;
     for t in
         select 'bump_rev' as name, 'BEFORE UPDATE' as event, place::text, 'bump_rev()' as call, 'A'::"char" as enabled,
                'FOR EACH ROW' as scope
