@@ -16,8 +16,8 @@ end
 $$;
 
 -- sync.id_type: the type as which an id is looked up, in SQL: without a domain's checks and without a length, and bigint
--- for all integers, so that a column that grows (integer to bigint, varchar(10) to text) needs nobody's doing. Null
--- where there is no such column. sync.id_types: the same in one row, or none, planned into its callers' statements. No locks.
+-- for all integers, so that a column that grows (integer to bigint, varchar(10) to text) needs nobody's doing. With its
+-- collation where texts that differ are equal by that. Null where there is no such column. sync.id_types: the same in one row, or none, planned into its callers' statements. No locks.
 create or replace function sync.id_types(relation regclass, id_column name) returns table(id_type text)
 language sql stable rows 1
 begin atomic
@@ -25,7 +25,10 @@ begin atomic
         when b.oid in ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype) then 'bigint'
         when b.oid in ('varchar'::regtype, 'text'::regtype) then 'text'
         else format_type(b.oid, -1)
-    end
+    end || coalesce((
+        select format(' collate %I.%I', n.nspname, c.collname)
+        from pg_catalog.pg_collation as c join pg_catalog.pg_namespace as n on n.oid = c.collnamespace
+        where c.oid = a.attcollation and not c.collisdeterministic), '')
     from pg_catalog.pg_attribute as a join pg_catalog.pg_type as t on t.oid = a.atttypid
     cross join lateral (select case t.typtype when 'd' then sync.base_type(t.oid) else t.oid end) as b(oid)
     where a.attrelid = relation and a.attname = id_column and not a.attisdropped;
@@ -47,13 +50,8 @@ create or replace function sync.one_text(p sync.published) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select case
-        when sync.id_type(p.relation, p.id_column) in ('text', 'name') then coalesce(c.collisdeterministic, true)
-        else sync.id_type(p.relation, p.id_column) in (
-            'bigint', 'uuid', 'date', 'timestamp without time zone', 'timestamp with time zone', 'boolean', 'oid')
-    end
-    from pg_attribute as a left join pg_collation as c on c.oid = a.attcollation
-    where a.attrelid = p.relation and a.attname = p.id_column and not a.attisdropped
+    select sync.id_type(p.relation, p.id_column) in (
+        'bigint', 'text', 'name', 'uuid', 'date', 'timestamp without time zone', 'timestamp with time zone', 'boolean', 'oid')
 $$;
 
 -- sync.made_of: 4 where a type is, or is made of, money or one of those that name an object (regclass); else 3. No locks.
@@ -135,6 +133,19 @@ begin
                   p.id_column, sync.id_type(p.relation, p.id_column),
                   case when sync.one_text(p) then '' else format(' and r.%I::text collate "C" = c.id', p.id_column) end,
                   p.user_column);
+end
+$$;
+
+-- sync.sent_id: SQL of a change `c`'s id as events have it, whether its row is there or not. Of char(n) that is the text without
+-- the blanks that fill it: those are not recorded. No locks.
+create or replace function sync.sent_id(p sync.published) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    type text := sync.id_type(p.relation, p.id_column);
+begin
+    return case when type like 'bpchar%' then 'c.id' else 'c.id::' || type end;
 end
 $$;
 

@@ -32,7 +32,9 @@ begin
         select atttypid into context_type from pg_attribute
         where attrelid = p.relation and attname = p.context_column and not attisdropped;
         if context_type = 'date'::regtype then
-            context := format('to_char(o.%I, ''YYYY-MM-DD'')', p.context_column);
+            -- As ISO writes it; to_char knows no infinity.
+            context := format($sql$coalesce(to_char(o.%1$I, case when o.%1$I < '0001-01-01' then 'YYYY-MM-DD BC'
+                                                            else 'YYYY-MM-DD' end), o.%1$I::text)$sql$, p.context_column);
         else
             context := format('o.%I::text', p.context_column);
             written := written || p.context_column;

@@ -22,14 +22,14 @@ begin
     return format($query$
     select c.user_id, false, c.id,
            %1$L || case when r.%2$I is null then '.deleted' when c.op = 'I' then '.created' else '.updated' end,
-           case when r.%2$I is null then jsonb_build_object('id', c.id::%3$s, 'rev', c.rev)
-                else %8$s(jsonb_build_object('id', r.%2$I, 'rev', %4$s)%5$s) end
+           case when r.%2$I is null then jsonb_build_object('id', %3$s, 'rev', c.rev)
+                else %8$s(jsonb_build_object('id', %3$s, 'rev', %4$s)%5$s) end
     from unnest($1) as c
     left join lateral (
         select * from %6$s as r where %7$s offset 0
     ) as r on true
     where r.%2$I is not null or c.op <> 'I'$query$,
-        p.event_prefix, p.id_column, sync.id_type(p.relation, p.id_column),
+        p.event_prefix, p.id_column, sync.sent_id(p),
         case when p.rev_column is null then 'null::bigint' else format('r.%I', p.rev_column) end,
         coalesce(' || ' || fields, ''), p.relation, sync.lookup(p),
         case when sync.hardest(p.relation, p.columns || p.id_column) < 2 then '' else 'sync.bounded' end);

@@ -76,9 +76,9 @@ begin
             else
                 return query execute format(
                     'select c.user_id, false, c.id, $2 || case when c.op = ''I'' then ''.created'' else ''.updated'' end,
-                            jsonb_build_object(''id'', r.%1$I, ''rev'', %2$s, ''truncated'', true)
+                            jsonb_build_object(''id'', %1$s, ''rev'', %2$s, ''truncated'', true)
                      from unnest($1) as c join %3$s as r on %4$s',
-                    p.id_column, case when p.rev_column is null then 'null::bigint' else format('r.%I', p.rev_column) end,
+                    sync.sent_id(p), case when p.rev_column is null then 'null::bigint' else format('r.%I', p.rev_column) end,
                     p.relation, sync.lookup(p)) using part, p.event_prefix;
             end if;
         end;

@@ -1,4 +1,4 @@
--- sync.unpublishable: why a table cannot be published; no row if it can. This and sync.unidentified are planned into their
+-- sync.unpublishable: why a table cannot be published; no row if it can. This and those after it are planned into their
 -- callers' statements; OFFSET 0 keeps those from reading a whole catalog. Locks: none.
 --   Partitions and inheritance children can be written without firing their parent's statement triggers; rows that a
 --   subscription applies fire none; views and foreign tables have none; an unlogged table loses rows in silence.
@@ -46,4 +46,16 @@ begin atomic
             and a.attname = id_column and a.attnotnull
         offset 0
     );
+end;
+
+-- sync.unnumbered: why a column is no revision: it is no integer; no row where it is one, or is gone. A domain counts as
+-- what it is made of. Locks: none.
+create or replace function sync.unnumbered(relation regclass, rev_column name) returns table(problem text)
+language sql stable rows 1
+begin atomic
+    select format('rev column %I needs to be an integer', rev_column)
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = relation and a.attname = rev_column and not a.attisdropped
+        and a.atttypid not in ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype)
+        and sync.base_type(a.atttypid) not in ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype);
 end;

@@ -137,14 +137,9 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Another column may do: id_column => ''…''.';
     end if;
 
-    -- A domain counts as what it is made of.
-    if rev_column is not null and not exists (
-        select from pg_attribute as a join pg_type as t on t.oid = a.atttypid
-        where a.attrelid = relation and a.attname = rev_column
-            and coalesce(nullif(t.typbasetype, 0), t.oid) in ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype)
-    ) then
-        raise exception 'rev column % of % needs to be an integer', quote_ident(rev_column), table_name
-            using errcode = 'invalid_parameter_value';
+    select u.problem into reason from sync.unnumbered(relation, rev_column) as u;
+    if reason is not null then
+        raise exception 'cannot publish %: %', table_name, reason using errcode = 'invalid_parameter_value';
     end if;
 
     p.relation := relation;

@@ -84,6 +84,10 @@ begin
     from look as l cross join lateral sync.unidentified(l.oid, (l.p).id_column) as u
     where (l.p).id_column = any(l.present)
     union all
+    select e.name, u.problem
+    from entry as e cross join lateral sync.unnumbered(e.oid, (e.p).rev_column) as u
+    where not e.dropped
+    union all
     select e.name, format('its builder %s is gone: publish the table again', (e.p).builder)
     from entry as e
     where not e.dropped and (e.p).builder ~ '^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$'

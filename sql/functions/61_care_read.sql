@@ -88,7 +88,7 @@ begin
     elsif jsonb_typeof(v) <> 'string' then
         return 'must be a time: ISO 8601 with an offset, or epoch milliseconds';
     elsif spelled collate "C" !~
-        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?'
+        '^[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?'
         '(Z|[-+](0[0-9]|1[0-5])(:?[0-5][0-9])?)$'
         or care.date_problem(left(spelled, 10)) is not null
     then
@@ -110,7 +110,7 @@ begin
     if jsonb_typeof(v) = 'number' then
         return timestamptz 'epoch' + (v #>> '{}')::numeric::bigint * interval '1 millisecond';
     end if;
-    return regexp_replace(v #>> '{}', '(\.[0-9]{6})[0-9]+', '\1')::timestamptz;
+    return regexp_replace(v #>> '{}', '([.][0-9]{6})[0-9]+', E'\\1')::timestamptz;
 end
 $$;
 

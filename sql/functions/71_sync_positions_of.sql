@@ -41,7 +41,7 @@ declare
     present jsonb;
 begin
     for channel in select jsonb_object_keys(answer -> 'positions') loop
-        present := sync.position(who, regexp_replace(channel, '^.*\.', ''));
+        present := sync.position(who, regexp_replace(channel, '^.*[.]', ''));
         if answer #> array['positions', channel, 'epoch'] <> present -> 'epoch' then
             answer := jsonb_set(answer, array['positions', channel], present);
         end if;

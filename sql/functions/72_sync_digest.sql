@@ -9,7 +9,7 @@ begin
         return sha256(convert_to(jsonb_build_array(type, payload, base)::text, 'UTF8'));
     elsif payload ~ '[0-9][eE][-+]?[0-9]{3}' or base ~ '[0-9][eE][-+]?[0-9]{3}' then
         -- Outside of strings?
-        if regexp_replace(concat(payload, base), '"([^"\\]|\\.)*"', '""', 'g') ~ '[0-9][eE][-+]?[0-9]{3}' then
+        if regexp_replace(concat(payload, base), E'"([^"\\\\]|\\\\.)*"', '""', 'g') ~ '[0-9][eE][-+]?[0-9]{3}' then
             return sha256(convert_to(jsonb_build_array(type, payload, base)::text, 'UTF8'));
         end if;
     end if;

@@ -69,6 +69,17 @@ select test.is('tables and schemas of any name', test.told('quoted', 'quoted'), 
 drop schema "An App.of=Ours" cascade;
 select sync.withdraw(null);
 
+create table app."%s %1$s %% 100% ab3456789012345678901234567890123456789012345678" ("%I" int primary key, "%s" text, "a'b""c\d" int, "truncated" boolean, e int, g int, d int, came int, balance int, contexts text, excluded int, summary int, data int, name int, "$sql$" int, "D" int, "select" int, "$_1" int, "ñandú_ñ" int, "x12345678901234567890123456789012345678901234567890123456789012" int, hardest int, one int, whole int, "current_user" int, "id" text, "rev" int, "Rev" int, "iD" int, used int, col int, present int, ctid_ int, "table" text, "_" int);
+select sync.publish_changes(oid, '%s', 'percents', 'p', id_column => '%I') from pg_class where relname like '%100\% ab%' and relkind = 'r';
+do $$ declare t text := (select oid::regclass from pg_class where relname like '%100\% ab%' and relkind = 'r');
+begin
+    execute 'insert into ' || t || ' ("%I", "%s") values (1, ''percent''), (2, ''percent'')'; set constraints all immediate;
+    execute 'update ' || t || ' set e = 2'; set constraints all deferred; set constraints all immediate;
+    execute 'update ' || t || ' set g = 1, rev = 2 where "%I" = 1'; set constraints all deferred; set constraints all immediate;
+    execute 'delete from ' || t || ' where "%I" = 1';
+end $$;
+select test.is('names that are formats, and as long as can be', test.events('percent', 'percents') || test.problems(), 'p.created 1, p.created 2, p.updated 1, p.updated 2, p.updated 1, p.deleted 1');
+
 -- Names that would end what is generated.
 create table app."odd $recorder$" (id int primary key, u text);
 select test.fails('a table of such a name', $$select sync.publish_changes('app."odd $recorder$"', 'u', 'odd', 'odd')$$, '22023');

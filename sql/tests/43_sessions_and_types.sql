@@ -4,6 +4,7 @@ create schema app;
 -- Sessions with settings of their own, and ids of any type.
 create type app.kind as enum ('x', 'y');
 create domain app.code as varchar(20) check (value <> 'never');
+create domain app.long_code as app.code;
 create collation app.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 create table app."Odd One" ();
 -- A locale in which money has another text, where this server has one.
@@ -67,12 +68,12 @@ select test.is('an id of type ' || type, test.typed(type, first, second), format
     ('bytea', '\x00ff', '\x01', '\x00ff', '\x01'),
     ('uuid', '6ba7b810-9dad-11d1-80b4-00c04fd430c8', '6ba7b811-9dad-11d1-80b4-00c04fd430c8', '6ba7b810-9dad-11d1-80b4-00c04fd430c8', '6ba7b811-9dad-11d1-80b4-00c04fd430c8'),
     ('text', 'ärger ☃ ''"\', 'Z', 'ärger ☃ ''"\', 'Z'),
-    ('char(5)', 'ab', 'abc', 'ab   ', 'abc  '),
+    ('char(5)', 'ab', 'abc', 'ab', 'abc'), ('app.long_code', 'x', 'y', 'x', 'y'),
     ('numeric', '1.0', '1.00', '1.0', '1.00'),
     ('smallint', '1', '2', '1', '2'), ('bigint', '5000000000', '2', '5000000000', '2'),
     ('boolean', 'true', 'false', 'true', 'false'), ('app.kind', 'x', 'y', 'x', 'y'), ('app.code', 'a', 'b', 'a', 'b'),
     ('int[]', '{1,2}', '{3}', '[1, 2]', '[3]'), ('regclass', 'sync.event', 'app."Odd One"', 'sync.event', 'app."Odd One"'), ('inet', '10.0.0.1', '::1', '10.0.0.1', '::1'), ('jsonb', '{"a": 1.0}', '{"a": 1.00}', '{"a": 1.0}', '{"a": 1.00}'),
-    ('name', 'a', 'b', 'a', 'b'), ('text collate app.any_case', 'anna', 'ANNA', 'anna', 'ANNA')) as t(type, first, second, a, b) where type <> 'char(5)';
+    ('name', 'a', 'b', 'a', 'b'), ('text collate app.any_case', 'anna', 'ANNA', 'anna', 'ANNA')) as t(type, first, second, a, b);
 create table app.lists (id text[] primary key, u text, v int);
 select sync.publish_changes('app.lists', 'u', 'lists', 'list');
 set array_nulls = off;
@@ -178,6 +179,28 @@ set standard_conforming_strings = off; set escape_string_warning = off;
 create table app."odd $recorder$" (id int primary key, u text);
 select test.fails('names that end a function are refused, however strings are read', 'select sync.publish_changes(''app."odd $recorder$"'', ''u'', ''odd'', ''odd'')', '22023');
 reset standard_conforming_strings; reset escape_string_warning;
+select sync.withdraw(null);
+
+-- A hub's session reads strings as they were read once (ALTER DATABASE … SET standard_conforming_strings = off).
+insert into care.dose_occurrence (id, user_id, scheduled_at) values ('strings', 'strings', now());
+select test.is('actions are read alike, however strings are read', t.answer, 'applied')
+from dblink(:'connection' || ' options=''-c standard_conforming_strings=off -c escape_string_warning=off''', format($$
+    select test.short(test.act('strings', 'k' || n, 'markTaken', payload::jsonb)) from (values
+        (1, '{"occurrenceId": "strings", "n": 1e+100, "say": "\\\\ 1e+100", "takenAt": "%1$sx123456789Z"}'),
+        (2, '{"occurrenceId": "strings", "n": 1, "takenAt": "%1$s.123456789Z"}')) as a(n, payload) order by n$$, to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS'))) as t(answer text)
+where t.answer not like 'rejected invalid payload.takenAt%';
+delete from care.dose_occurrence where user_id = 'strings';
+
+-- A context of any day.
+create table app.days (id int primary key, u text, day date, v int);
+create function app.day_events(changes sync.change[]) returns setof sync.draft language sql as $$ select user_id, false, id, 'day', jsonb_build_object('was', context) from unnest(changes) $$;
+insert into app.days values (1, 'days', 'infinity'), (2, 'days', '0044-03-15 BC'), (3, 'days', '-infinity'), (4, 'days', '20000-01-01'), (5, 'days', '0001-01-01'), (6, 'days', null);
+select sync.publish_changes('app.days', 'u', 'days', 'day', builder => 'app.day_events', context_column => 'day');
+set datestyle = 'SQL, DMY';
+update app.days set v = 2;
+reset datestyle;
+select test.is('a context is a day that can be read again', (select string_agg(coalesce(data ->> 'was', 'null'), ', ' order by o) from sync.event where user_id = 'days'), 'infinity, 0044-03-15 BC, -infinity, 20000-01-01, 0001-01-01, null');
+drop table app.days;
 select sync.withdraw(null);
 
 -- What jsonb cannot hold.

@@ -104,6 +104,29 @@ select test.is('an id that is not unique any more is found', test.problems(), 'a
 drop table app.longer;
 select sync.withdraw(null);
 
+create collation app.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+create table app.collated (id text primary key, u text, v int, rev int default 1);
+select sync.publish_changes('app.collated', 'u', 'collated', 'collated');
+alter table app.collated alter id type text collate app.any_case;
+select test.is('an id of which others are equal is found', test.problems(), 'app.collated: column id is of type text collate app.any_case now: publish the table again');
+select sync.publish_changes('app.collated', 'u', 'collated', 'collated');
+insert into app.collated values ('a', 'collated', 1);
+update app.collated set id = 'A';
+update app.collated set v = 2;
+select test.is('and published again', test.events('collated', 'collated') || test.problems(), 'collated.created a, collated.created A, collated.deleted a, collated.updated A');
+alter table app.collated alter rev type text;
+select test.is('a rev that is no integer is found', test.problems(), 'app.collated: rev column rev needs to be an integer');
+create domain app.small as smallint;
+create domain app.smaller as app.small;
+alter table app.collated alter rev drop default;
+alter table app.collated alter rev type app.smaller using rev::int;
+select test.is('a domain of a domain is one', test.problems(), 'app.collated: a column has another type: publish the table again');
+select test.is('and published', (select sync.publish_changes('app.collated', 'u', 'collated', 'collated', rev_column => 'rev')::text), '');
+update app.collated set v = 3, rev = 7;
+select test.is('with its rev', test.told('collated', 'collated', 4), 'collated.updated {"v": 3, "id": "A", "rev": 7}');
+drop table app.collated;
+select sync.withdraw(null);
+
 create table app.parent (id int not null, u text, v int) partition by range (id);
 create table app.heir (id int not null, u text, v int);
 create table app.change (id int primary key, u text, v int);
