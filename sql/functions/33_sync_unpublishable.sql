@@ -1,3 +1,15 @@
+-- sync.secured: whether row level security that is on for a table hides rows from carillon_owner: not from a role that may
+-- bypass it, nor, where it is not forced, from the owner's. No locks.
+create or replace function sync.secured(table_owner oid, forced boolean) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return not (select r.rolsuper or r.rolbypassrls from pg_roles as r where r.rolname = 'carillon_owner')
+        and (forced or not pg_has_role('carillon_owner', table_owner, 'usage'));
+end
+$$;
+
 -- sync.unpublishable: why a table cannot be published; no row if it can. This and those after it are planned into their
 -- callers' statements; OFFSET 0 keeps those from reading a whole catalog. Locks: none.
 --   Partitions and inheritance children can be written without firing their parent's statement triggers; rows that a
@@ -22,7 +34,7 @@ begin atomic
                 or exists (select from pg_catalog.pg_inherits where inhparent = c.oid offset 0) then 'it takes part in inheritance'
             when exists (select from pg_catalog.pg_subscription_rel where srrelid = c.oid offset 0)
                 then 'it is the target of a subscription (pg_subscription_rel): applied rows fire no statement triggers'
-            when c.relrowsecurity and (c.relforcerowsecurity or c.relowner <> to_regrole('carillon_owner'))
+            when c.relrowsecurity and sync.secured(c.relowner, c.relforcerowsecurity)
                 then 'row level security would hide its rows from carillon_owner'
         end as problem
         from pg_catalog.pg_class as c

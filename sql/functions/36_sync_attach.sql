@@ -28,8 +28,27 @@ begin atomic
     );
 end;
 
--- sync.attach: makes those triggers, as the table's owner. One that stands as it should is left alone. Locks: the
--- table (SHARE ROW EXCLUSIVE).
+-- sync.detach: drops the table's triggers of these functions, but for those with the names that stay. Locks: the table (ACCESS
+-- EXCLUSIVE), if there is one to drop.
+create or replace function sync.detach(relation regclass, recorder name, staying name[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    t name;
+begin
+    for t in
+        select g.tgname from pg_trigger as g join pg_proc as f on f.oid = g.tgfoid
+        where g.tgrelid = relation and not g.tgisinternal and g.tgname <> all(staying)
+            and f.pronamespace = 'sync'::regnamespace and f.proname in (recorder, 'refuse_truncate')
+    loop
+        execute format('drop trigger %I on %s', t, relation);
+    end loop;
+end
+$$;
+
+-- sync.attach: makes those triggers, as the table's owner. One that stands as it should is left alone; one that was renamed
+-- goes, for it would record twice. Locks: the table (SHARE ROW EXCLUSIVE; for one that goes, ACCESS EXCLUSIVE).
 create or replace function sync.attach(relation regclass, recorder name) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -37,6 +56,7 @@ as $$
 declare
     t record;
 begin
+    perform sync.detach(relation, recorder, array(select s.name from sync.triggers(recorder) as s));
     for t in select * from sync.missing_triggers(relation, recorder) loop
         execute format('create or replace trigger %I %s on %s %s for each statement execute function sync.%I()',
                        t.name, t.event, relation, t.transition, t.function);

@@ -4,8 +4,6 @@ create or replace function sync.unpublish_changes(relation regclass) returns voi
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    t name;
 begin
     if not exists (select from sync.published as p where p.relation = unpublish_changes.relation) then
         raise exception '% is not published', relation using errcode = 'undefined_object';
@@ -16,12 +14,7 @@ begin
     execute format('lock table %s in access exclusive mode', relation);
     set constraints sync.flush immediate;
     set constraints sync.flush deferred;
-    for t in
-        select tgname from pg_trigger
-        where tgrelid = relation and tgname in ('sync_insert', 'sync_update', 'sync_delete', 'sync_truncate')
-    loop
-        execute format('drop trigger %I on %s', t, relation);
-    end loop;
+    perform sync.detach(relation, (select p.recorder from sync.published as p where p.relation = unpublish_changes.relation), '{}');
     perform sync.withdraw(relation);
 end
 $$;

@@ -115,6 +115,6 @@ begin
     join pg_depend as d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid and d.classid = 'pg_class'::regclass
     join pg_class as c on c.oid = d.objid
     where n.nspname in ('sync', 'care') and c.relkind = 'r'
-        and (c.relpersistence <> 'p' and c.relname not in ('touched', 'ticket') or c.relrowsecurity and c.relforcerowsecurity);
+        and (c.relpersistence <> 'p' and c.relname not in ('touched', 'ticket') or c.relrowsecurity and sync.secured(c.relowner, c.relforcerowsecurity));
 end
 $$;
