@@ -26,12 +26,14 @@ end
 $$;
 
 -- sync.bounded: the same for data whose stored size says nothing about its text: a number such as 1e100000 takes few bytes
--- there. No locks.
+-- there. Data that is no object has no place for `_sync`, by which devices know what they have: refused. No locks.
 create or replace function sync.bounded(data jsonb) returns jsonb
 language plpgsql immutable parallel safe
 as $$
 begin
-    if pg_catalog.octet_length(data::pg_catalog.text) > 10000 then
+    if pg_catalog.jsonb_typeof(data) <> 'object' then
+        raise exception 'an event''s data must be a JSON object' using errcode = 'data_exception';
+    elsif pg_catalog.octet_length(data::pg_catalog.text) > 10000 then
         return coalesce(sync.pointer(data), '{"truncated": true}');
     end if;
     return data;

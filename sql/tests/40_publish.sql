@@ -72,6 +72,13 @@ insert into app.own values (1, 'own');
 insert into app.own values (2, 'own'), (3, 'own2');
 select test.fails('a draft for another user', $$insert into app.own values (66, 'own'); set constraints all immediate$$, '22000');
 select test.fails('nor among several', $$insert into app.own values (4, 'own'), (66, 'own'); set constraints all immediate$$, '22000');
+create function app.odd_events(changes sync.change[]) returns setof sync.draft language sql as $$ select user_id, false, id, 'odd', case id when '1' then '[1]'::jsonb when '2' then '"s"' when '3' then 'null' else '{}' end from unnest(changes) $$;
+create table app.odd_data (id int primary key, u text);
+select sync.publish_changes('app.odd_data', 'u', 'odd_data', 'odd', builder => 'app.odd_events');
+select test.fails('data that is no object', format('insert into app.odd_data values (%s, ''own''); set constraints all immediate', n), '22000') from generate_series(1, 3) as n;
+insert into app.odd_data values (4, 'own');
+select test.is('an empty object is one', (select data from sync.event where topic = 'odd_data'), '{"_sync": {"k": null, "o": 1}}'::jsonb);
+select sync.unpublish_changes('app.odd_data');
 select test.is('refused altogether', test.top('own', 'own') || ' ' || test.top('another', 'own'), '2 0');
 set sync.key = '';
 select set_config('sync.key', repeat('ü', 100), false) \g /dev/null
