@@ -17,7 +17,8 @@ $$;
 
 -- sync.id_type: the type as which an id is looked up, in SQL: without a domain's checks and without a length, and bigint
 -- for all integers, so that a column that grows (integer to bigint, varchar(10) to text) needs nobody's doing. With its
--- collation where texts that differ are equal by that. Null where there is no such column. sync.id_types: the same in one row, or none, planned into its callers' statements. No locks.
+-- collation where texts that differ are equal by that. Null where there is no such column. sync.id_types is the same in
+-- one row, or none, and planned into its callers' statements. No locks.
 create or replace function sync.id_types(relation regclass, id_column name) returns table(id_type text)
 language sql stable rows 1
 begin atomic
@@ -25,10 +26,10 @@ begin atomic
         when b.oid in ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype) then 'bigint'
         when b.oid in ('varchar'::regtype, 'text'::regtype) then 'text'
         else format_type(b.oid, -1)
-    end || coalesce((
+    end || coalesce(case when a.attcollation <> 0 then (
         select format(' collate %I.%I', n.nspname, c.collname)
         from pg_catalog.pg_collation as c join pg_catalog.pg_namespace as n on n.oid = c.collnamespace
-        where c.oid = a.attcollation and not c.collisdeterministic), '')
+        where c.oid = a.attcollation and not c.collisdeterministic) end, '')
     from pg_catalog.pg_attribute as a join pg_catalog.pg_type as t on t.oid = a.atttypid
     cross join lateral (select case t.typtype when 'd' then sync.base_type(t.oid) else t.oid end) as b(oid)
     where a.attrelid = relation and a.attname = id_column and not a.attisdropped;
