@@ -26,6 +26,10 @@ begin
     for p in
         select * from sync.published as e where e.source in (select c.source from unnest(changes) as c where c.op = 'X')
     loop
+        if not exists (select from pg_class as c where c.oid = p.relation) then
+            raise exception '% was changed and dropped in one transaction: select sync.unpublish_changes before it is dropped',
+                p.published_as using errcode = 'undefined_table';
+        end if;
         execute format(
             'select array_agg(
                  case when c.source = $2 and c.op = ''X''

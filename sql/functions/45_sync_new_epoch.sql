@@ -22,7 +22,8 @@ $$;
 
 -- sync.new_epoch: every client must fetch anew (`carillon migrate --new-epoch`: for restores that cannot be seen). Hubs see it
 -- with their next read of the tail, which is at once. One row is written, however many streams there are: an event that
--- is being numbered meanwhile is in the new epoch too, and offsets go on. Lock order: sync.meta.
+-- is being numbered meanwhile is in the new epoch too, and offsets go on. It is written twice, for the lineage names the
+-- transaction that writes it, or the subtransaction, whose id only the row tells. Lock order: sync.meta.
 create or replace function sync.new_epoch() returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,7 +31,8 @@ as $$
 declare
     fresh text := substr(md5(gen_random_uuid()::text), 1, 8);
 begin
-    update sync.meta set epoch = fresh, lineage = sync.lineage_here(pg_current_xact_id()::xid);
+    update sync.meta set epoch = fresh;
+    update sync.meta as m set lineage = sync.lineage_here(m.xmin);
     if current_setting('sync.notify', true) is distinct from 'off' then
         perform pg_notify('sync', '');
     end if;

@@ -37,6 +37,13 @@ alter table sync.event set unlogged;
 select test.is('a log that a crash empties is found', test.problems(), 'sync.event: it is unlogged: a crash empties it: alter table … set logged');
 alter table sync.event set logged;
 
+-- Changed and dropped in one transaction.
+create table app.gone (id int primary key, user_id text);
+select sync.publish_changes('app.gone', 'user_id', 'gone', 'gone');
+select test.fails('the commit says what to do first', 'insert into app.gone values (1, ''gone''); delete from app.gone; drop table app.gone; set constraints all immediate', '42P01');
+select sync.unpublish_changes('app.gone');
+drop table app.gone;
+
 -- A replacement is told.
 create table app.told (id int primary key, u text, v int);
 \setenv CONNECTION :connection

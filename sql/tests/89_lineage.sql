@@ -48,6 +48,11 @@ vacuum (freeze) sync.meta;
 select test.is('the row rewritten by vacuum is the same', test.hello(), '0 same');
 select sync.new_epoch() \g /dev/null
 select test.is('an epoch begun by hand is not begun twice', test.hello(), '0 same');
+begin;
+savepoint s;
+select sync.new_epoch() \g /dev/null
+commit;
+select test.is('nor one that was begun behind a savepoint', test.hello(), '0 same');
 insert into sync.event (user_id, topic, o, xid, name, data) values ('lin', 'adherence', 1, (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1000000)::text::xid8, 'x', '{}');
 update sync.meta set lineage = 'dumped';
 select test.is('both signs of a restore: one epoch', test.hello() || ', ' || test.hello(), '1 fresh, 0 same');
