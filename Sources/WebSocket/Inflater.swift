@@ -78,6 +78,7 @@ package final class Inflater {
     {
         inflateReset(stream)
         (produced, taken, blocks, tables, cost) = (0, 0, 0, 0, 0)
+        if payload.count > 0 { countBlock(payload, at: 0, unused: 0) }
         do throws(WebSocketError) {
             if payload.count > 0, try !take(payload, limit: limit) {
                 // What the sender has not sent does not count.
@@ -124,7 +125,6 @@ package final class Inflater {
         let before = taken
         var position = 0
         var end = min(Self.pieceBytes, bytes.count)
-        countBlock(bytes, at: 0, unused: 0)
         while true {
             if produced == room.count { try grow(limit: limit) }
             let offered = min(room.count, limit + 1) - produced

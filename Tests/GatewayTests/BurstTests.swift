@@ -95,7 +95,7 @@ import WebSocket
     }
 
     /// So many as one turn has room for need no other one.
-    @Test(arguments: [(234, Turn.none), (235, .none), (236, .coming)])
+    @Test(arguments: [(62, Turn.none), (63, .none), (64, .coming)])
     func aTurnHasRoomForSoMany(_ count: Int, _ turn: Turn) async throws {
         let hub = try await DrivenHub()
         let peer = try hub.open()

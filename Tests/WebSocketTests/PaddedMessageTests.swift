@@ -146,8 +146,9 @@ import WebSocket
             return inflater.cost
         }
         let bomb = try #require(deflated([UInt8](repeating: 0x61, count: 60_000)))
-        // One block, and the empty one whose end senders leave off.
-        #expect(try cost(bomb) == 60_000 + 2 * Inflater.blockCost + Inflater.tableCost, "plain is more")
+        // One block, and the empty one whose end senders leave off, if its beginning takes a byte of its own.
+        let rest = try cost(bomb) - 60_000 - Inflater.tableCost
+        #expect([1, 2].map { $0 * Inflater.blockCost }.contains(rest), "plain is more")
         let stored = Padding.stored.payload(200, behind: letters(10))
         #expect(try cost(stored) == stored.count + 202 * Inflater.blockCost, "compressed is more")
         let tables = Padding.dynamic.payload(16, behind: letters(2_000))
