@@ -56,7 +56,8 @@ package enum TokenRejection: String, Error, Sendable, CaseIterable {
         case .notYetValid: "The token is not valid yet"
         case .issuer: "The token's iss is not the one that this hub expects"
         case .audience: "The token's aud does not name this hub"
-        case .claims: "The token needs sub (a string of 1 to 128 bytes) and exp"
+        case .claims:
+            "The token needs sub (a string of 1 to 128 bytes) and exp (a number); nbf is a number, iss a string, aud one or several"
         case .revoked: "The user's access was revoked after this token was issued"
         case .notConfigured: "This hub accepts no tokens: neither a JWT secret nor a key set is configured"
         }
@@ -151,8 +152,8 @@ package actor TokenVerifier {
     private func accept(_ claims: Claims) throws(TokenRejection) -> VerifiedToken {
         let now = Date().timeIntervalSince1970
         let leeway = Double(policy.leeway.components.seconds)
-        guard let user = claims.sub, !user.isEmpty, user.utf8.count <= 128, let expiry = claims.exp, expiry.isFinite,
-            abs(expiry) < 1e15
+        guard claims.areOfTheirKinds, let user = claims.sub, !user.isEmpty, user.utf8.count <= 128,
+            let expiry = claims.exp, expiry.isFinite, abs(expiry) < 1e15
         else { throw .claims }
         guard expiry + leeway > now else { throw .expired }
         if let start = claims.nbf, start - leeway > now { throw .notYetValid }
@@ -233,6 +234,31 @@ private struct Claims: JWTPayload {
     let iat: IssueTime?
     let iss: String?
     let aud: Audience?
+    /// False where a claim is there and of another kind than it should be, such as a number for `sub`. Told so, and not by
+    /// an error of decoding, which a text that is no token at all gives too.
+    let areOfTheirKinds: Bool
+
+    private enum CodingKeys: String, CodingKey { case sub, exp, nbf, iat, iss, aud }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        var areOfTheirKinds = true
+        func read<Value: Decodable>(_ key: CodingKeys) -> Value? {
+            do {
+                return try container.decodeIfPresent(Value.self, forKey: key)
+            } catch {
+                areOfTheirKinds = false
+                return nil
+            }
+        }
+        sub = read(.sub)
+        exp = read(.exp)
+        nbf = read(.nbf)
+        iat = read(.iat)
+        iss = read(.iss)
+        aud = read(.aud)
+        self.areOfTheirKinds = areOfTheirKinds
+    }
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
 

@@ -163,7 +163,10 @@ private struct ActionMembers {
             throw fail(.number, "must be a whole number, from 1 on")
         }
         guard number == nil || deviceID != nil else { throw fail(.deviceID, "is needed where n is given") }
-        guard let type = type(shape) else { throw fail(.type, "must be a string of at most 64 bytes") }
+        guard let type = type(shape) else {
+            let isThere = self[shape == .envelope ? .type : .actionType] != nil
+            throw fail(.type, isThere ? "must be a string of at most 64 bytes" : "is required")
+        }
         guard let payload = payload(wording) else { throw fail(.payload, "must be an object") }
         guard self[.base] == nil || self[.base]?.kind == .object else { throw fail(.base, "must be an object") }
         let timeZone = try text(
@@ -176,7 +179,12 @@ private struct ActionMembers {
 
     private func key(_ shape: ActionShape, _ keyField: String?) throws(ActionError) -> String {
         let key = self[shape == .envelope ? .key : .idempotencyKey].map { $0.string ?? "" } ?? keyField
-        guard let key else { throw .keyless("An action needs a key") }
+        guard let key else {
+            throw .keyless(
+                shape == .envelope
+                    ? "An action needs a key"
+                    : "An action needs a key: idempotencyKey, or the header Idempotency-Key")
+        }
         guard Self.isText(key, 1...ActionLimits.keyBytes) else {
             throw .keyless("An action's key is a string of 1 to 200 bytes")
         }

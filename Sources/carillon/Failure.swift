@@ -30,10 +30,11 @@ struct Failure: Error, CustomStringConvertible {
 }
 
 extension StatementError {
-    /// The server's words in one line: libpq's come in several, the last one closed too.
+    /// The first line of what the server said. Those that follow may be pages of a function's text (QUERY, CONTEXT), or quote
+    /// rows (DETAIL).
     var line: String {
-        description.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
-            .filter { !$0.isEmpty && $0 != "^" }.joined(separator: "; ")
+        description.split(whereSeparator: \.isNewline).lazy.map { $0.trimmingCharacters(in: .whitespaces) }
+            .first { !$0.isEmpty } ?? ""
     }
 }
 

@@ -46,6 +46,7 @@ enum HubProcess {
         // After the gateway, whose last events it sends.
         defer { courier.stop(within: timeForWebhooks(since: endsSince, now: .read())) }
         for warning in settings.warnings { logger.warning("\(warning)") }
+        for notice in settings.notices { logger.notice("\(notice)") }
         let gateway = try start(settings, tls, courier, metrics, logger)
         defer { gateway.stop() }
         metrics.threads.withLock { $0 = gateway.handles }

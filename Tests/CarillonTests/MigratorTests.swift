@@ -68,7 +68,8 @@ struct MigratorTests {
         let advice = MigrateCommand.passwordAdvice.joined(separator: "\n") + "\n"
         #expect(try migrate(url).hasSuffix(advice), "after the roles were made")
         #expect(try migrate(url).hasSuffix(advice), "and where there was nothing to do")
-        #expect(try migrate(url, ["--new-epoch"]).hasSuffix(advice))
+        let renewed = try migrate(url, ["--new-epoch"])
+        #expect(renewed.hasSuffix(advice) && renewed.contains("devices fetch anew, those connected at once\n"))
         #expect(try !migrate(url, ["--status"]).contains("password"))
         // Who may not look says nothing of roles that were there.
         let owner = url.replacing("//postgres@", with: "//carillon_owner@")
@@ -233,6 +234,22 @@ struct MigratorTests {
         }
     }
 
+    /// As after a restore with other owners, such as `pg_restore --no-owner`; without the role, see `ReadmeTests`.
+    @Test func saysThatTheSchemaIsAnothers() throws {
+        let place = try PrivateCluster()
+        try place.start()
+        let url = try place.makeDatabase("one")
+        let files = try files()
+        _ = try lines(url, files)
+        try place.query("create role \"Some one\"; alter schema sync owner to \"Some one\"", in: "one")
+        let words =
+            "the schema sync of this database belongs to Some one, not to carillon_owner: a dump keeps its owners only where"
+        expectFailure(words) { _ = try lines(url, files) }
+        expectFailure(words) { _ = try Migrator(url: url, files: files).status() }
+        try place.query("alter schema sync owner to carillon_owner", in: "one")
+        #expect(try lines(url, files).isEmpty)
+    }
+
     @Test func aRoleThatMakesRolesBecomesAMember() throws {
         let place = try PrivateCluster()
         let cluster = try place.start()
@@ -259,6 +276,14 @@ struct MigratorTests {
         let failure = #expect(throws: Failure.self) { try lines(url, files) }
         #expect(failure?.description.contains { $0.isNewline } == false)
         #expect(failure?.description.contains("\"nothing\" does not exist") == true)
+        // Of a function's text, which may be pages, nothing.
+        files.migrations[1] = .init(
+            version: 2,
+            file: .init(
+                path: "migrations/0002_two.sql",
+                text: "do $$ begin perform 'a long text', nothing.at_all(); end $$"))
+        let inFunction = #expect(throws: Failure.self) { try lines(url, files) }
+        #expect(inFunction?.description.hasSuffix("ERROR:  schema \"nothing\" does not exist") == true)
     }
 
     private func expectFailure(_ words: String, _ body: () throws -> Void) {

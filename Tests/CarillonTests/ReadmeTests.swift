@@ -97,6 +97,84 @@ struct ReadmeTests {
         #expect(standing == [["42", "t"]], "the latest stands")
     }
 
+    /// On a server that has none of the roles: by a file of them, or by a migration that makes them.
+    @Test(arguments: [true, false]) func aDumpIsRestoredOnANewServer(_ hasRolesFile: Bool) throws {
+        let (old, new) = (try PrivateCluster(), try PrivateCluster())
+        try old.start()
+        try new.start()
+        let oldURL = try old.makeDatabase("hub")
+        try Migrator(url: oldURL, files: try SQLFileSet.embedded()).migrate { _ in }
+        try old.query("create table own (id int primary key, u text)", in: "hub")
+        try old.query("select sync.publish_changes('own', 'u', 'own', 'own')", in: "hub")
+        try old.query("insert into own values (1, 'demo')", in: "hub")
+        try old.query("alter role carillon_hub password 'secret'", in: "hub")
+
+        let steps = try blocks(of: "### Back up and restore", in: "deploy/README.md")
+        try #require(steps.count >= 3)
+        let folder = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let sockets = [old, new].map { $0.cluster?.folders.socket ?? "" }
+        func url(_ database: String) -> String {
+            new.cluster?.folders.databaseURL(role: "postgres", database: database) ?? ""
+        }
+        func run(_ lines: [String]) throws -> (text: String, status: Int32) {
+            let script = lines.joined(separator: "\n").replacing(
+                "-h old -U admin", with: "-h \(sockets[0]) -U postgres"
+            )
+            .replacing("-h db -U admin", with: "-h \(sockets[1]) -U postgres")
+            .replacing("=postgres://admin@db/hub ", with: "='\(url("hub"))' ")
+            .replacing("=postgres://admin@db/roles ", with: "='\(url("roles"))' ")
+            .replacing("carillon migrate", with: RunningCommand.carillon + " migrate")
+            let command = try RunningCommand(shell: "set -e\ncd \(folder)\n\(script)", isMixed: true)
+            let text = command.rest()
+            return (text, command.end())
+        }
+
+        let backUp = try run(steps[0])
+        #expect(backUp.status == 0, "\(backUp.text)")
+        if !hasRolesFile {
+            // Without the roles, the restore itself complains, and the migration says what is to be done.
+            let early = try run(["createdb -h db -U admin hub", "pg_restore -h db -U admin -d hub hub.dump || true"])
+            #expect(early.text.contains("role \"carillon_owner\" does not exist"))
+            let told = try run(["DATABASE_URL=postgres://admin@db/hub carillon migrate"])
+            #expect(
+                told.text == """
+                    carillon: the schema sync of this database belongs to postgres, not to carillon_owner, a role that this \
+                    server does not have: a dump keeps its owners only where their roles are there; make the roles, and \
+                    restore it into a new database (deploy/README.md, Back up and restore)
+
+                    """)
+            #expect(told.status == 1)
+            try new.query("drop database hub", in: "postgres")
+        }
+        // The page's first line makes the roles from the file, its last block without one.
+        let roles = hasRolesFile ? [steps[1][0]] : steps[2].filter { !$0.contains("\\password") }
+        let restore = try run(roles + steps[1].dropFirst())
+        #expect(restore.status == 0, "\(restore.text)")
+        #expect(restore.text.contains("the database is at migration "))
+        #expect(!restore.text.contains("does not tell all its changes"))
+        #expect(restore.text.contains("has no password") != hasRolesFile, "the file has it")
+        try new.query("insert into own values (2, 'demo')", in: "hub")
+        let events = try new.query("select user_id, name from sync.event order by o", in: "hub")
+        #expect(events == [["demo", "own.created"], ["demo", "own.created"]])
+    }
+
+    /// The sample of the page is a key set as the hub reads it.
+    @Test func theSampleOfAKeySetIsRead() throws {
+        let section = try #require(Page("deploy/README.md").section("### Tokens"))
+        let keys = section.drop { $0 != "```json" }.dropFirst().prefix { $0 != "```" }
+        try #require(!keys.isEmpty)
+        let file = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8)).json"
+        try keys.joined(separator: "\n").write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let check = try RunningCommand(
+            ["check-config", "--jwt-keys-file", file, "--database-url", "postgresql://h/d"], isMixed: true,
+            environment: ["CARILLON_APPS": #"[{"id": "1", "key": "k", "secret": "s"}]"#])
+        let text = check.rest()
+        #expect(check.end() == 0, "\(text)")
+    }
+
     /// The SQL of the section, from which comments and the indentation of the code are dropped.
     private func statements(of heading: String, in page: String) throws -> [String] {
         let code = try blocks(of: heading, in: page).joined().filter { !$0.contains("--") && !$0.contains(".build/") }

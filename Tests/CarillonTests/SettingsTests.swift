@@ -265,6 +265,24 @@ struct SettingsTests {
             ownerless.count == 1 && ownerless[0].hasPrefix("command line --database-app: databaseApp has no effect"))
     }
 
+    /// It may be meant so, and says nothing else of itself.
+    @Test func aDatabaseWithoutKeysOfTokensIsNoticed() throws {
+        func notices(_ arguments: [String]) throws -> [String] {
+            try Settings(effective(arguments, environment: ["CARILLON_APPS": apps])).notices
+        }
+        let database = ["--database-url", "postgresql://h/d"]
+        #expect(
+            try notices(database)
+                == ["no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone"])
+        #expect(try notices(database + ["--jwt-keys-file", "/keys.json"]).isEmpty)
+        #expect(try notices(database + ["--jwt-secret", String(repeating: "x", count: 32)]).isEmpty)
+        #expect(try notices([]).isEmpty)
+        let check = try RunningCommand(
+            ["check-config"] + database, isMixed: true, environment: ["CARILLON_APPS": apps])
+        #expect(check.line(containing: "notice: no jwt.keysFile: tokens are refused") != nil)
+        #expect(check.end() == 0)
+    }
+
     @Test func anEmptyDatabaseURLIsNone() throws {
         let environment = ["CARILLON_APPS": apps, "DATABASE_URL": ""]
         #expect(try Settings(effective(environment: environment)).databaseURL == nil)

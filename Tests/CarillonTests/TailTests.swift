@@ -33,6 +33,17 @@ struct TailTests {
         #expect(throws: Failure.self) { try HubAddress(url) }
     }
 
+    /// Pusher's own path, which the command adds by itself.
+    @Test(arguments: [
+        ("ws://127.0.0.1:6001/app", "/app", "ws://127.0.0.1:6001"), ("wss://h/app/", "/app", "wss://h"),
+        ("ws://h:1/app/key", "/app/key", "ws://h:1"),
+    ])
+    func saysWhichPathIsTooMuch(_ url: String, _ path: String, _ place: String) {
+        let failure = #expect(throws: Failure.self) { try HubAddress(url) }
+        #expect(failure?.description == "--url \(url): leave off \(path), the command adds it by itself: \(place)")
+        #expect(throws: Never.self) { try HubAddress("ws://h:1/apps") }
+    }
+
     @Test func comesBackAsCloseCodesSay() {
         #expect(TailCommand.delay(after: 4001) < .zero)
         #expect(TailCommand.delay(after: 4100) == .seconds(1))
@@ -99,6 +110,32 @@ struct TailTests {
         var places = Places()
         let ending = try TailCommand.follow(device, target, &places, EventPrinter())
         #expect(ending == (isChannelNamed ? .closed(code: 4200) : .tokenRefused("The token has expired")))
+    }
+
+    @Test(arguments: [false, true]) func endsWhereEveryChannelIsRefused(_ isEach: Bool) throws {
+        @Sendable func refused(_ channel: String) -> String {
+            #"{"event":"pusher:subscription_error","channel":"\#(channel)","data":"{\"error\":\"no \#(channel)\"}"}"#
+        }
+        let hub = try ScriptedHub { peer in
+            peer.text(#"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\"}"}"#)
+            peer.text(refused("private-a"))
+            peer.text(refused("private-a"))
+            if isEach { peer.text(refused("presence-b")) }
+            peer.close(CloseCode(rawValue: 4001))
+        }
+        let tail = try RunningCommand(
+            [
+                "tail", "--url", "ws://127.0.0.1:\(hub.port)", "--app-key", "k", "--channel", "private-a", "--channel",
+                "presence-b",
+            ], isMixed: true)
+        let lines = tail.rest().split(separator: "\n")
+        #expect(tail.end() == 1)
+        #expect(lines.contains("refused private-a: no private-a"))
+        #expect(
+            lines.last
+                == (isEach
+                    ? "carillon: the hub refuses every channel: see the lines above"
+                    : "carillon: the hub refuses this client for good: see the line above"))
     }
 
     @Test func remembersWhereItWas() throws {

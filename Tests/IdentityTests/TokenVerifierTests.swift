@@ -88,6 +88,23 @@ import Testing
         #expect(try await rejection { _ in } == .audience)
     }
 
+    /// Signed well, with a claim of another kind: its issuer is told what the hub needs, not that it is no token.
+    @Test(
+        arguments: [
+            ["sub": .number(42)], ["sub": .list(["u"])], ["exp": .text("4000000000")],
+            ["exp": .text("2100-01-01T00:00:00Z")],
+            ["nbf": .text("now")], ["iss": .number(1)], ["aud": .number(1)],
+        ] as [[String: MixedClaims.Value]])
+    func claimsOfAnotherKindAreNamed(_ odd: [String: MixedClaims.Value]) async throws {
+        let good: [String: MixedClaims.Value] = ["sub": .text("u"), "exp": .number(4_000_000_000)]
+        let token = try await hmacKeys(secret).sign(MixedClaims(members: good.merging(odd) { $1 }))
+        #expect(try await verifier { $0.secret = secret }.verify(token) == .failure(.claims))
+        let message = TokenRejection.claims.message.description
+        #expect(message.contains("sub (a string") && message.contains("exp (a number)"))
+        // Forged, it is told nothing of its claims.
+        #expect(try await verifier { $0.secret = secret + "." }.verify(token) == .failure(.signature))
+    }
+
     @Test(
         arguments: [
             ("1700000000", 1_700_000_000), ("1700000000.9", 1_700_000_000), ("-5", -5), ("null", nil),
@@ -287,6 +304,37 @@ private final class TestClock: @unchecked Sendable {
 }
 
 /// A user's claims with any text as `iat`.
+/// Claims of any kind.
+struct MixedClaims: JWTPayload {
+    enum Value: Codable, Sendable {
+        case text(String)
+        case number(Double)
+        case list([String])
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .number(let number): try container.encode(number)
+            case .list(let list): try container.encode(list)
+            }
+        }
+    }
+
+    let members: [String: Value]
+
+    init(members: [String: Value]) { self.members = members }
+
+    init(from decoder: any Decoder) throws { members = [:] }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(members)
+    }
+
+    func verify(using algorithm: some JWTAlgorithm) async throws {}
+}
+
 private struct RawClaims: JWTPayload {
     let iat: String
 

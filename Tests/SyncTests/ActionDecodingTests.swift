@@ -10,6 +10,17 @@ import Testing
         try ActionEnvelope.decode(Array(text.utf8), plain: plain, keyField: keyField)
     }
 
+    /// What is said of a field that is wrong.
+    private func message(_ text: String, plain: ActionShape = .envelope) -> String? {
+        do throws(ActionError) {
+            _ = try read(text, plain: plain)
+            return nil
+        } catch {
+            guard case .invalid(_, _, let message, _) = error else { return nil }
+            return message.description
+        }
+    }
+
     /// The failure in words: `keyless: …`, or `key path`, the path as its client knows it.
     private func failure(_ text: String, plain: ActionShape = .envelope, keyField: String? = nil) -> String? {
         do throws(ActionError) {
@@ -101,6 +112,23 @@ import Testing
         #expect(failure(#"{"key":"k","tz":1,"base":1,"payload":1}"#) == "k type")
         #expect(failure(#"{"key":"k"}"#) == "k type")
         #expect(failure(#"{"key":"k","type":"t"}"#) == "k payload")
+    }
+
+    @Test func whatIsNotThereIsRequired() {
+        let tooLong = "must be a string of at most 64 bytes"
+        #expect(message(#"{"idempotencyKey":"k","payload":{}}"#, plain: .plain) == "is required")
+        #expect(message(#"{"idempotencyKey":"k","actionType":null,"payload":{}}"#, plain: .plain) == "is required")
+        #expect(message(#"{"idempotencyKey":"k","actionType":7,"payload":{}}"#, plain: .plain) == tooLong)
+        #expect(message(#"{"key":"k","payload":{}}"#) == "is required")
+        #expect(message(#"{"key":"k","type":7,"payload":{}}"#) == tooLong)
+    }
+
+    /// Each shape's key by its own name.
+    @Test func theKeyIsCalledWhatTheClientCallsIt() {
+        let plain = "keyless: An action needs a key: idempotencyKey, or the header Idempotency-Key"
+        #expect(failure(#"{"actionType":"skip","payload":{}}"#, plain: .plain) == plain)
+        #expect(failure(#"{"occurrenceIds":[]}"#, plain: .plainBulk) == plain)
+        #expect(failure(#"{"type":"skip","payload":{}}"#, plain: .plain) == "keyless: An action needs a key")
     }
 
     @Test func limitsAtTheBoundAndOnePast() throws {

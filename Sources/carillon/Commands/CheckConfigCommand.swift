@@ -27,6 +27,7 @@ struct CheckConfigCommand: SettingsReader {
         let settings = try Settings(effective)
         let logger = LogOutput.logger("carillon", level: settings.logLevel, format: settings.logFormat)
         for warning in settings.warnings { complain("warning: \(warning)") }
+        for notice in settings.notices { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()
         if let tls = try settings.tls?.server() {
             for warning in tls.warnings() { complain("warning: \(warning)") }

@@ -23,8 +23,8 @@ struct MigrateCommand: SettingsReader {
 
     @Flag(
         help: """
-            Afterwards begin a new epoch: every device fetches a snapshot. For a database put back by a dump, or by a copy \
-            of its files while no hub was connected.
+            Afterwards begin a new epoch: every device fetches a snapshot, those connected at once. For files put back as \
+            they were; a restored dump, a recovery, a copy and a promotion are seen without it.
             """)
     var newEpoch = false
 
@@ -54,7 +54,7 @@ struct MigrateCommand: SettingsReader {
             say("the database is at migration \(status.lines.last?.version ?? 0)")
             if newEpoch {
                 let epoch = try migrator.beginEpoch()
-                say("the epoch is \(epoch) now: devices fetch anew, those connected within a position check")
+                say("the epoch is \(epoch) now: devices fetch anew, those connected at once")
             }
             let hasPassword = try migrator.hubRoleHasPassword() ?? !makesHubRole
             if !hasPassword { for line in Self.passwordAdvice { say(line) } }

@@ -46,6 +46,7 @@ struct TailCommand: ParsableCommand {
                 switch try Self.follow(device, target, &places, printer) {
                 case .closed(let code): delay = Self.delay(after: code)
                 case .tokenRefused(let reason): throw Failure("the hub refuses the token: \(reason)")
+                case .nothingToFollow: throw Failure("the hub refuses every channel: see the lines above")
                 }
             } catch let pause as ClientSocket.Pause {
                 switch pause {
@@ -66,6 +67,8 @@ struct TailCommand: ParsableCommand {
         case closed(code: UInt16?)
         /// Nothing but a user's channels was asked for, and they will not come.
         case tokenRefused(String)
+        /// Each channel that was asked for is refused.
+        case nothingToFollow
     }
 
     /// Prints until the connection is closed, or until nothing can come of it. What a connection before this one missed
@@ -75,6 +78,7 @@ struct TailCommand: ParsableCommand {
     ) throws(ClientSocket.Pause) -> Ending {
         var isWaitingForUser = false
         var isResuming = false
+        var awaited = Set(target.channels)
         while true {
             switch try device.next() {
             case .established(let socketID):
@@ -102,7 +106,10 @@ struct TailCommand: ParsableCommand {
                 resume(channels, &places, printer)
             case .expiring:
                 if let token = target.token() { try device.signIn(token: token) }
-            case .refused(let channel, let reason): printer.note("refused \(channel): \(reason)")
+            case .refused(let channel, let reason):
+                printer.note("refused \(channel): \(reason)")
+                awaited.remove(channel)
+                if awaited.isEmpty { return .nothingToFollow }
             case .event(let channel, let name, let data):
                 switch places.step(channel, data: data) {
                 case .next: printer.event(channel: channel, name: name, data: data)
@@ -203,8 +210,8 @@ extension Target {
 
     private static func tls(of address: HubAddress, judgedBy file: String?) throws(Failure) -> TLSClient? {
         guard address.usesTLS else {
-            guard file == nil else { throw Failure("--ca-file is of no use without a --url of wss://") }
-            return nil
+            guard file != nil else { return nil }
+            throw Failure("--ca-file is of no use at \(address): did you mean wss://\(address.authority)?")
         }
         var manner = TLSClient.Manner()
         manner.rootsFile = file

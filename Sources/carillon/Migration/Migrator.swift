@@ -69,6 +69,7 @@ struct Migrator {
 
     /// Compares, and changes nothing.
     func status() throws(Failure) -> Status {
+        try checkSchemaOwner()
         let (applied, functions) = try asking("the state of the database cannot be read") { () throws(StatementError) in
             let present = try connection.query("select to_regclass('sync.migration') is not null")
             guard present.first?.first == "t" else { return ([[String?]](), [[String?]]()) }
@@ -95,6 +96,27 @@ struct Migrator {
         return Status(
             lines: lines.values.sorted { $0.version < $1.version }, functionsCurrent: current,
             problems: current ? try problems() : [])
+    }
+
+    /// A dump that is restored where its roles are not there leaves the schema to who restored it, without the hub's rights:
+    /// no later step could say what is wrong.
+    private func checkSchemaOwner() throws(Failure) {
+        let owner = DevelopmentCluster.owner
+        let found = try asking("the state of the database cannot be read") { () throws(StatementError) in
+            try connection.query(
+                """
+                select r.rolname, exists (select from pg_roles where rolname = $1)
+                from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = 'sync'
+                """, [owner]
+            ).first
+        }
+        guard let found, let name = found.first ?? nil, name != owner else { return }
+        let isMissing = found.last == "f"
+        throw Failure(
+            "the schema sync of this database belongs to \(name), not to \(owner)"
+                + (isMissing ? ", a role that this server does not have" : "")
+                + ": a dump keeps its owners only where their roles are there; make the roles, and restore it into a new "
+                + "database (deploy/README.md, Back up and restore)")
     }
 
     /// What keeps published tables from telling all their changes.

@@ -41,6 +41,8 @@ struct Settings: Sendable {
     var strictProtocol: Bool
     /// What the hub starts with, though somebody may be surprised by it.
     private(set) var warnings: [String] = []
+    /// What may well be meant, but is not seen by itself.
+    private(set) var notices: [String] = []
 }
 
 /// How tokens of users are verified.
@@ -213,6 +215,9 @@ extension Settings {
             warnings.append(
                 "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)"
             )
+        }
+        if databaseURL != nil, jwt.keysFile == nil, jwt.secret == nil {
+            notices.append("no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone")
         }
     }
 

@@ -3,7 +3,7 @@ struct HubAddress: Equatable, Sendable, CustomStringConvertible {
     /// A name or numeric address, without brackets.
     let host: String
     let port: UInt16
-    /// Stands before `/app/…`; empty, or a path without a slash at its end.
+    /// Stands before `/app/…`, for proxies that take it off; empty, or a path without a slash at its end.
     let prefix: String
     let usesTLS: Bool
 
@@ -20,6 +20,10 @@ struct HubAddress: Equatable, Sendable, CustomStringConvertible {
         guard let address = try? ListenAddress(hasPort ? String(authority) : "\(authority):\(usesTLS ? 443 : 80)"),
             path.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
         else { throw mustBe }
+        guard path != "/app", !path.hasPrefix("/app/") else {
+            let place = url.prefix(scheme.count + authority.utf8.count)
+            throw Failure("--url \(url): leave off \(path), the command adds it by itself: \(place)")
+        }
         host = address.host
         port = address.port
         prefix = String(path)
