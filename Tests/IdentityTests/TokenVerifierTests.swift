@@ -303,7 +303,6 @@ private final class TestClock: @unchecked Sendable {
     }
 }
 
-/// A user's claims with any text as `iat`.
 /// Claims of any kind.
 struct MixedClaims: JWTPayload {
     enum Value: Codable, Sendable {
@@ -335,6 +334,7 @@ struct MixedClaims: JWTPayload {
     func verify(using algorithm: some JWTAlgorithm) async throws {}
 }
 
+/// A user's claims with any text as `iat`.
 private struct RawClaims: JWTPayload {
     let iat: String
 
