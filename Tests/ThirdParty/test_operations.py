@@ -100,6 +100,19 @@ def test_the_units_steps_make_its_group():
                 assert (ROOT / word).is_file(), step
 
 
+def test_the_unit_starts_a_crashed_hub_within_its_clients_second():
+    """pusher-js comes back after one second, and then after 15 more. Without a limit of starts: the default allows five in ten
+    seconds, which are over in one."""
+    section, settings = "", {}
+    for line in (ROOT / "deploy/carillon.service").read_text().splitlines():
+        if line.startswith("["):
+            section = line
+        elif "=" in line and not line.startswith("#"):
+            settings[section, line.split("=")[0]] = line.split("=", 1)[1]
+    assert settings["[Service]", "RestartSec"] == "100ms"
+    assert settings["[Unit]", "StartLimitIntervalSec"] == "0"
+
+
 def test_the_example_leaves_the_container_as_it_is():
     """What the image sets for its own network is not undone by the environment that it is run with."""
     def given(path, prefix):
