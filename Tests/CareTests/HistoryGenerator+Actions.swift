@@ -100,8 +100,8 @@ extension HistoryGenerator {
             add("takenAt", time(around: near), type == "markTaken" ? 0.65 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)
-            add("note", .string(note(on: dose)), 0.3, &self)
-            add("text", .string(note(on: dose)), type == "addNote" ? 0.7 : 0.05, &self)
+            add("note", .string(note(on: dose)), 0.4, &self)
+            add("text", .string(note(on: dose)), type == "addNote" ? 0.9 : 0.05, &self)
         }
         add("unknown", .null, 0.1, &self)
         return members
@@ -109,12 +109,21 @@ extension HistoryGenerator {
 
     /// Mostly one of the last that changed the dose that the last action was about; now and then what was undone already.
     private mutating func undoTarget(_ user: Identifier) -> Identifier {
+        if let key = firstOfEqualNotes(user), chance(0.8) { return key }
         if let dose = focusedDose(of: user), let account = model.accounts[user], chance(0.7),
             let key = pick(account.changes(of: dose.id, undone: chance(0.2)).suffix(3))
         {
             return key
         }
         return target(user)
+    }
+
+    /// The action that was the first to add the note of the dose that the last action was about, where another has added the
+    /// same since: what was there before must outlive its undo.
+    private func firstOfEqualNotes(_ user: Identifier) -> Identifier? {
+        guard let dose = focusedDose(of: user), let account = model.accounts[user] else { return nil }
+        let equal = Set(account.notes.filter { $0.key.dose == dose.id && $0.value == dose.note }.map(\.key.key))
+        return equal.count < 2 ? nil : account.changes(of: dose.id, undone: false).first { equal.contains($0) }
     }
 
     private mutating func target(_ user: Identifier) -> Identifier {
@@ -169,7 +178,7 @@ extension HistoryGenerator {
 
     /// Often the one that the dose has: equal notes are undone by a rule of their own.
     private mutating func note(on dose: Dose?) -> String {
-        if chance(0.6), let note = dose?.note { return note }
+        if chance(0.75), let note = dose?.note { return note }
         return text()
     }
 

@@ -17,8 +17,8 @@ struct HistoryGenerator {
 
         init(using random: inout SeededRandom) {
             weights = DoseAction.types.map { type in
-                // What comes back to earlier actions a little more often: it has the most to meet.
-                let weights = type == "undo" || type == "resolve" ? [0, 1, 3, 3] : [0, 1, 1, 3]
+                // What comes back to earlier actions, and notes, a little more often: they have the most to meet.
+                let weights = ["undo", "resolve", "addNote"].contains(type) ? [0, 1, 3, 3] : [0, 1, 1, 3]
                 return weights.randomElement(using: &random) ?? 1
             }
             if weights.allSatisfy({ $0 == 0 }) { weights[0] = 1 }
@@ -148,7 +148,7 @@ struct HistoryGenerator {
 
     private mutating func foreign(_ user: Identifier) -> Step.Change {
         // Several lie on several days, whose streaks are then carried on together.
-        let ids = [dose(of: user)] + (0..<(chance(0.6) ? 0 : 4)).map { _ in anyDose(of: user) }
+        let ids = [dose(of: user)] + (0..<(chance(0.5) ? 0 : 4)).map { _ in anyDose(of: user) }
         let distinct = Array(Set(ids)).sorted()
         switch Int.random(in: 0..<12, using: &random) {
         case 0..<4:
