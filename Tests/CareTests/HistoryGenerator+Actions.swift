@@ -96,7 +96,8 @@ extension HistoryGenerator {
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
             let dose = model.accounts[user]?.doses[id]
-            let near = moment(near: dose, early: 0.25)
+            // A missed dose was taken all the same where the time is not too early and not too late.
+            let near = moment(near: dose, early: dose?.state.status == .missed ? 0.4 : 0.25)
             add("takenAt", time(around: near), type == "markTaken" ? 0.65 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
             add("reason", .string(text()), 0.4, &self)

@@ -130,7 +130,7 @@ struct HistoryGenerator {
         var at = Timestamp(microseconds: Int64(base + days * 86_400 + minutes * 60) * 1_000_000)
         // One that is due now, so that its window is open.
         if chance(0.15) { at = now.adding(seconds: pick([-3000, -600, 0]) ?? 0) }
-        let status = chance(0.6) ? .scheduled : chance(0.45) ? .missed : pick(DoseStatus.allCases) ?? .scheduled
+        let status = chance(0.5) ? .scheduled : chance(0.65) ? .missed : pick(DoseStatus.allCases) ?? .scheduled
         let isTaken = status == .taken || status == .madeUp
         let windowSeconds = pick([900, 3600, 14_400]) ?? 900
         return Dose(
