@@ -34,7 +34,7 @@ struct MutantTests {
     }
 
     /// Failing histories of each mutant that are shrunk.
-    private static let shrunk = Int(Environment.number("CARILLON_SHRUNK") ?? 5)
+    private static let shrunk = Int(Environment.number("CARILLON_SHRUNK") ?? 2)
 
     /// How many of so many other histories find each: for who changes the generator. `CARILLON_HISTORIES` says how many;
     /// with fewer than 200 nothing is sure enough.

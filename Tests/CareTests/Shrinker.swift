@@ -16,6 +16,7 @@ struct Shrinker {
             if try fails(unnumbered) { steps = unnumbered }
             steps = try withoutParts(steps)
             steps = try withoutPairs(steps)
+            steps = try withoutStates(steps)
             steps = try withPlainSteps(steps)
         }
         return steps
@@ -57,6 +58,27 @@ struct Shrinker {
                 hasShrunk = true
             }
             if !hasShrunk { first += 1 }
+        }
+        return steps
+    }
+
+    /// The status that a backend gives to a dose may be one that the dose can begin with.
+    private func withoutStates(_ whole: [Step]) throws -> [Step] {
+        var steps = whole
+        for place in whole.indices.reversed() {
+            guard case .update(let ids, let state?, note: nil, day: nil) = steps[place].change, ids.count == 1 else {
+                continue
+            }
+            for first in 0..<place {
+                guard case .insert(let dose) = steps[first].change, dose.id == ids[0] else { continue }
+                var tried = steps
+                tried[first] = Step(
+                    at: steps[first].at, user: steps[first].user, change: .insert(dose.with(state: state)))
+                tried.remove(at: place)
+                guard Self.size(tried) < Self.size(steps), try fails(tried) else { continue }
+                steps = tried
+                break
+            }
         }
         return steps
     }
@@ -198,7 +220,7 @@ extension Dose {
         return states.map { with(state: $0) } + [with(state: state, isBare: true)]
     }
 
-    private func with(state: DoseState, isBare: Bool = false) -> Dose {
+    fileprivate func with(state: DoseState, isBare: Bool = false) -> Dose {
         Dose(
             id: id, user: user, scheduleID: isBare ? nil : scheduleID, productID: isBare ? nil : productID,
             state: state,
