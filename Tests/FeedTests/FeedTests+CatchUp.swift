@@ -301,10 +301,14 @@ extension FeedTests {
         let recorder = try record(database) { $0.degradedAfter = .milliseconds(300) }
         try recorder.waitForStatus(.live)
         try cluster.stop("immediate")
-        try recorder.wait("an outage") { recorder.unlockedDegradations == [true] }
+        // A slow machine tells of one before the feed has connected at all, too.
+        try recorder.wait("an outage") { recorder.unlockedDegradations.last == true }
         try cluster.start()
-        try recorder.wait("its end") { recorder.unlockedDegradations == [true, false] }
+        try recorder.wait("its end") { recorder.unlockedDegradations.last == false }
         recorder.stop()
+        try recorder.wait("each told once") {
+            recorder.unlockedDegradations.enumerated().allSatisfy { $1 == ($0 % 2 == 0) }
+        }
     }
 
     @Test func aShortOutageIsNot() throws {
