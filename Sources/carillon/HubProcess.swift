@@ -324,7 +324,8 @@ extension GatewayConfiguration {
         channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
         channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
         channelLimits.streams = StreamLimits(settings.limits)
-        channelLimits.unpublishedPerUserMax = settings.limits.streamsPerUserMax
+        channelLimits.unpublishedPerUserMax = max(
+            channelLimits.unpublishedPerUserMax, settings.limits.streamsPerUserMax)
         channelLimits.homes.channelsMax = settings.limits.channelsMax
         channelLimits.homes.leaveGrace = settings.channels.leaveGrace
         channelLimits.homes.webhookPause = settings.channels.webhookPause

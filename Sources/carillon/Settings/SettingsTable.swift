@@ -183,7 +183,7 @@ enum SettingsTable {
 
     static let streamsPerUserMax = Setting(
         "limits.streamsPerUser", takes: "count", fallback: "1000",
-        "User channels of one user, on all its connections, of published topics; as many of others on each loop.",
+        "User channels of one user, on all its connections, of published topics; of others as many on each loop, 1,000 at least.",
         parse: SettingValues.count(1...1_000_000))
 
     static let connectionsMax = Setting(
