@@ -128,17 +128,15 @@ extension ClientLoop {
         // A copy: one that is closed leaves the channel.
         let subscribers = channel.subscribers
         let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
-        var told = subscribers.count
-        if let only = subscribers.only {
-            if only == excluded { told -= 1 } else { deliver(frame, variants, to: only) }
-        }
+        if let only = subscribers.only, only != excluded { deliver(frame, variants, to: only) }
         if excluded == .nobody {
             for id in subscribers.many { deliver(frame, variants, to: id) }
         } else {
-            for id in subscribers.many {
-                if id == excluded { told -= 1 } else { deliver(frame, variants, to: id) }
-            }
+            for id in subscribers.many where id != excluded { deliver(frame, variants, to: id) }
         }
+        // A sender may have left meanwhile.
+        let isOneLeftOut = excluded != .nobody && subscribers.contains(excluded)
+        let told = subscribers.count - (isOneLeftOut ? 1 : 0)
         metrics.fanout.record(UInt64(told))
         metrics.channelDeliveries.add(told)
         apps.app(index: key.app)?.counts.deliveries.add(told)
