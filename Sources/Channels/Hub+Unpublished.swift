@@ -62,8 +62,15 @@ extension Hub {
     private func refuseUnpublished(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         remove(stream)
         metrics.refusedStreams.add()
-        effects.append(.send(ServerEvent.refusedFrame(stream, .tooManyStreams)))
-        guard let position = takePlace(stream, of: session) else { return }
+        tellRefused(stream, .tooManyStreams, owed: takePlace(stream, of: session), &effects)
+    }
+
+    /// Tells that the stream is refused, and answers the place that the client named in it.
+    private func tellRefused(
+        _ stream: StreamName, _ reason: SubscriptionRefusal, owed position: StreamPosition?, _ effects: inout Effects
+    ) {
+        effects.append(.send(ServerEvent.refusedFrame(stream, reason)))
+        guard let position else { return }
         metrics.lost(.storeUnavailable)
         effects.append(.send(ServerEvent.resumedFrame(.stream(stream), at: position, lost: .storeUnavailable)))
     }
@@ -111,12 +118,8 @@ extension Hub {
         let subscription = session.subscriptions.remove(at: place)
         leave(subscription, of: session, mayReturn: false, &effects)
         guard let stream = subscription.channel.stream else { return }
-        effects.append(.send(ServerEvent.refusedFrame(stream, reason)))
-        if let position = takePlace(stream, of: session) ?? subscription.owed {
-            metrics.lost(.storeUnavailable)
-            let frame = ServerEvent.resumedFrame(.stream(stream), at: position, lost: .storeUnavailable)
-            effects.append(.send(frame))
-        }
+        let position = takePlace(stream, of: session) ?? subscription.owed
+        tellRefused(stream, reason, owed: position, &effects)
         session.tidy()
     }
 }

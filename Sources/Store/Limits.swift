@@ -45,7 +45,7 @@ package enum StoreLimits {
     package static let failuresMax = 5
     /// The time from the first of them to the last, at least: who is just replacing a trigger has done it by then.
     static let failuresLeast = Duration.seconds(3)
-    /// The same where no action was applied meanwhile: who is mending what all of them run into has so long.
+    /// That time where no action was applied meanwhile: all may run into one fault, and an operator has so long to mend it.
     static let failuresLeastOfAll = Duration.seconds(30)
     /// Actions that are remembered to have failed; beyond them failures are not counted.
     static let failingMax = 10_000

@@ -35,8 +35,8 @@ package final class Inflater {
     package static let tableCost = 512
     /// Bytes that each block counts for, whatever its type: it takes some 60 ns, also where nothing comes of it.
     package static let blockCost = 32
-    /// Blocks with codes of their own that any message may have, and of how many plain bytes on average each further one is. zlib makes one of
-    /// 127 bytes or more, with its least memory (`memLevel` 1); with the usual one, of 16,383.
+    /// Blocks with codes of their own that any message may have, and of how many plain bytes on average each further one is.
+    /// zlib makes one of 127 bytes or more, with its least memory (`memLevel` 1); with the usual one, of 16,383.
     package static let tablesFree = 16
     package static let bytesPerTable = 64
 

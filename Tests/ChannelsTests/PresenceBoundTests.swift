@@ -38,7 +38,7 @@ import Testing
         #expect(late.heard[0].contains("subscription_succeeded"))
     }
 
-    /// A place is held by who is connected: who left goes before his grace is over when another wants it, the first first.
+    /// Only connected users hold their places. A user who has left goes early when another needs the place, the first to leave first.
     @Test func whoHasLeftGivesWay() throws {
         var limits = AppLimits()
         limits.presenceMembersMax = 3
@@ -74,7 +74,7 @@ import Testing
         #expect(wire.heard[0].contains("succeeded") && wire.heard[1].contains(#"\"status\":413"#))
     }
 
-    /// Whoever is told of all members must be able to take the list.
+    /// The list of members fits into what a connection can take.
     @Test func theListOfMembersIsBoundedInBytes() throws {
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
         let size = MemberList.size("a", info: Array(info.utf8))
@@ -170,7 +170,7 @@ import Testing
         #expect(stays.heard == [removed("presence-x", "b")])
     }
 
-    /// Who comes and goes again and again leaves nothing behind by which he would be found.
+    /// A user who comes and goes again and again leaves no entries behind.
     @Test func theFirstToLeaveIsFoundAmongManyWhoCameBack() throws {
         var limits = AppLimits()
         limits.presenceMembersMax = 3
