@@ -1,7 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Targets are layers, in the order of the map in Sources/README.md: a target imports only what stands above it.
+// Folders are layers, targets are the rooms in them. Both stand in the order of the map in Sources/README.md: a target
+// imports only what stands above it.
 
 // For what imports both Foundation and Glibc: which of the two modules a C structure such as `stat` belongs to depends
 // on the order in which they were built, so no file can name the right one.
@@ -13,18 +14,32 @@ let settings = mixedSettings + [.enableUpcomingFeature("MemberImportVisibility")
 
 // What the hub alone is built of: loop-owned classes. Each access to a property of theirs is checked for exclusivity at
 // run time, eight times for one delivered event and at half its instructions; debug builds, and so all tests, keep the
-// checks. Not for layer 1, which a client library may share: packages with unsafe flags cannot be depended upon.
+// checks. Not for Values, which a client library may share: packages with unsafe flags cannot be depended upon.
 let hubSettings = settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
-func layer(
-    _ name: String, _ dependencies: [Target.Dependency] = [], path: String? = nil, settings: [SwiftSetting] = settings
+/// A target of the hub: `place` is its folder below Sources, the layer's and its own.
+func room(
+    _ place: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings
 ) -> Target {
-    .target(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
+    .target(name: name(of: place), dependencies: dependencies, path: "Sources/\(place)", swiftSettings: settings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: mixedSettings)
+func system(_ name: String, _ library: String, _ package: String) -> Target {
+    .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: library, providers: [.apt([package])])
 }
+
+/// What tests share.
+func support(_ place: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings) -> Target {
+    .target(name: name(of: place), dependencies: dependencies, path: "Tests/\(place)", swiftSettings: settings)
+}
+
+/// The tests of a target: `place` is their folder below Tests, which mirrors Sources.
+func tests(_ place: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(
+        name: name(of: place), dependencies: dependencies, path: "Tests/\(place)", swiftSettings: mixedSettings)
+}
+
+func name(of place: String) -> String { String(place.split(separator: "/").last ?? "") }
 
 let package = Package(
     name: "carillon",
@@ -40,75 +55,77 @@ let package = Package(
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", .upToNextMinor(from: "0.2.0")),
     ],
     targets: [
-        // 0: the system
-        .target(name: "CLinux"),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        // System: module maps and shims
+        .target(name: "CLinux", path: "Sources/System/CLinux"),
+        system("COpenSSL", "openssl", "libssl-dev"),
+        system("CZlib", "zlib", "zlib1g-dev"),
+        system("CPostgres", "libpq", "libpq-dev"),
+        system("CCurl", "libcurl", "libcurl4-openssl-dev"),
 
-        // 1: bytes in, values out
-        layer("Bytes"),
-        layer("Digests", ["Bytes", "COpenSSL"]),
-        layer("JSON", ["Bytes"]),
-        layer("HTTP", ["Bytes"]),
-        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
-        layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes", "JSON"]),
-        layer("Care", ["Bytes", "JSON", "Sync"]),
-        layer("Metrics", ["Bytes"]),
+        // Values: bytes in, values out
+        room("Values/Bytes"),
+        room("Values/Digests", ["Bytes", "COpenSSL"]),
+        room("Values/JSON", ["Bytes"]),
+        room("Values/HTTP", ["Bytes"]),
+        room("Values/WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
+        room("Values/Pusher", ["Bytes", "JSON", "Digests"]),
+        room("Values/Sync", ["Bytes", "JSON"]),
+        room("Values/Care", ["Bytes", "JSON", "Sync"]),
+        room("Values/Metrics", ["Bytes"]),
 
-        // 2: the engine
-        layer("Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
+        // Engine: values in, effects out
+        room("Engine/Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
 
-        // 3: the system, as values and callbacks
-        layer("Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
-        layer(
-            "Postgres", ["Bytes", "CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
+        // Runtime: the system, as values and callbacks
+        room("Runtime/Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
+        room(
+            "Runtime/Postgres",
+            ["Bytes", "CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
-        // 4: what the hub asks of others
-        layer(
-            "Feed",
+        // Data: what the hub asks of PostgreSQL
+        room(
+            "Data/Feed",
             ["Bytes", "Metrics", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
-        layer(
-            "Store",
+        room(
+            "Data/Store",
             [
                 "Bytes", "JSON", "Care", "Metrics", "Sync", "Reactor", "Postgres",
                 .product(name: "Logging", package: "swift-log"),
             ],
             settings: hubSettings),
-        layer(
-            "Identity",
+
+        // Edge: what the world touches
+        room(
+            "Edge/Identity",
             [
                 "Bytes", "JSON", "Metrics", "Sync", "Reactor",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
 
-        // 5: connections and routes
-        layer(
-            "Gateway",
+        room(
+            "Edge/Gateway",
             [
                 "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Feed",
                 "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
-        layer(
-            "API",
+        room(
+            "Edge/API",
             [
                 "Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Store",
                 "Identity", "Gateway",
             ]),
-        layer(
-            "Courier",
+        room(
+            "Edge/Courier",
             [
                 "CCurl", "CLinux", "Bytes", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        layer("Operations", ["Bytes", "HTTP", "Metrics", "Reactor"]),
+        room("Edge/Operations", ["Bytes", "HTTP", "Metrics", "Reactor"]),
 
-        // 6: the command
+        // The command
         .target(
             name: "SQLFiles", path: "sql",
             exclude: [
@@ -161,46 +178,46 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         .target(name: "CLockCount", path: "Tests/CLockCount"),
-        layer("TestSupport", ["CDescriptorGuard", "Reactor"], path: "Tests/TestSupport", settings: mixedSettings),
-        layer(
-            "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"], path: "Tests/TestDatabase",
+        support("TestSupport", ["CDescriptorGuard", "Reactor"], settings: mixedSettings),
+        support(
+            "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
             settings: mixedSettings),
-        layer(
-            "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
-            path: "Tests/Fuzz/Properties"),
+        .target(
+            name: "FuzzProperties", dependencies: ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
+            path: "Tests/Fuzz/Properties", swiftSettings: settings),
         tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
-        tests("BytesTests", ["Bytes", "TestSupport"]),
-        tests("DigestsTests", ["Bytes", "Digests"]),
-        tests("JSONTests", ["Bytes", "JSON", "TestSupport"]),
-        tests("HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
-        tests("WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
-        tests("PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
-        tests("CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
-        tests("MetricsTests", ["Metrics"]),
-        tests("ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("ReactorTests", ["CDescriptorGuard", "COpenSSL", "Reactor", "TestSupport"]),
-        tests("PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests("Values/BytesTests", ["Bytes", "TestSupport"]),
+        tests("Values/DigestsTests", ["Bytes", "Digests"]),
+        tests("Values/JSONTests", ["Bytes", "JSON", "TestSupport"]),
+        tests("Values/HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
+        tests("Values/WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
+        tests("Values/PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
+        tests("Values/SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
+        tests("Values/CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
+        tests("Values/MetricsTests", ["Metrics"]),
+        tests("Engine/ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
+        tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Reactor", "TestSupport"]),
+        tests("Runtime/PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
-            "FeedTests",
+            "Data/FeedTests",
             [
                 "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "StoreTests",
+            "Data/StoreTests",
             [
                 "Bytes", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "IdentityTests",
+            "Edge/IdentityTests",
             [
                 "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "GatewayTests",
+            "Edge/GatewayTests",
             [
                 "API", "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Digests", "Feed", "Gateway", "HTTP",
                 "Identity", "Metrics",
@@ -210,13 +227,13 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "CourierTests",
+            "Edge/CourierTests",
             [
                 "Bytes", "CCurl", "Channels", "Courier", "Digests", "Metrics", "Pusher", "Reactor", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "OperationsTests", ["Metrics", "Operations", "Reactor"]),
+            "Edge/OperationsTests", ["Metrics", "Operations", "Reactor"]),
         tests(
             "CarillonTests",
             [

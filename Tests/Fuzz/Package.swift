@@ -17,15 +17,17 @@ func layer(_ name: String, _ dependencies: [Target.Dependency] = [], path: Strin
 let package = Package(
     name: "fuzz",
     targets: [
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        layer("Bytes"),
-        layer("Digests", ["Bytes", "COpenSSL"]),
-        layer("JSON", ["Bytes"]),
-        layer("HTTP", ["Bytes"]),
-        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
-        layer("Pusher", ["Bytes", "JSON", "Digests"]),
-        layer("Sync", ["Bytes", "JSON"]),
+        .systemLibrary(
+            name: "COpenSSL", path: "Sources/System/COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CZlib", path: "Sources/System/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        layer("Bytes", path: "Sources/Values/Bytes"),
+        layer("Digests", ["Bytes", "COpenSSL"], path: "Sources/Values/Digests"),
+        layer("JSON", ["Bytes"], path: "Sources/Values/JSON"),
+        layer("HTTP", ["Bytes"], path: "Sources/Values/HTTP"),
+        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
+        layer("Pusher", ["Bytes", "JSON", "Digests"], path: "Sources/Values/Pusher"),
+        layer("Sync", ["Bytes", "JSON"], path: "Sources/Values/Sync"),
         layer(
             "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"], path: "Properties"),
         .executableTarget(name: "fuzz", dependencies: ["FuzzProperties"], path: "Entry", swiftSettings: settings),

@@ -100,7 +100,8 @@ import Testing
     @Test func theOldestInFlightHasADeadline() throws {
         let client = try Client(depth: 8)
         var answers: [String] = []
-        client.connection.query("SELECT 1", timeout: .milliseconds(50)) { answers.append(Self.text($0)) }
+        // This one must come, however busy the machine is.
+        client.connection.query("SELECT 1") { answers.append(Self.text($0)) }
         client.connection.query("SELECT pg_sleep(60)", timeout: .milliseconds(50)) { answers.append(Self.text($0)) }
         client.connection.query("SELECT 3", timeout: .milliseconds(50)) { answers.append(Self.text($0)) }
         try client.run { client.lost != nil }
