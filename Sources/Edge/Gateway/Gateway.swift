@@ -56,17 +56,6 @@ final class HubContext: Sendable {
             loops: mailboxes.count, limits: configuration.limits, trusted: configuration.trustedPeers)
     }
 
-    /// The loop that is the stream's home.
-    func home(of stream: StreamID) -> Int {
-        Self.home(of: stream, loops: mailboxes.count)
-    }
-
-    /// By the highest bits of the code, without a division. The streams of one home so have those in common, which
-    /// `KeyedTable` does not mind.
-    static func home(of stream: StreamID, loops: Int) -> Int {
-        Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
-    }
-
     /// Whether there is a feed, which tells who is revoked.
     var hasFeed: Bool { feed != nil }
 
@@ -137,7 +126,7 @@ package final class Gateway: Sendable {
                 let thread = try LoopThread(
                     name: "loop-\(number)", handle: handle,
                     filling: { loop throws(ReactorError) in
-                        let clients = ClientLoop(number, on: loop, context)
+                        let clients = try ClientLoop(number, on: loop, context)
                         guard number == 0 else { return clients }
                         // A fresh epoll set takes some more descriptors; where it does not, the hub hears nobody, and ends.
                         let sockets = waiting.withLock { exchange(&$0, with: []) }
@@ -228,27 +217,13 @@ package final class Gateway: Sendable {
                     default: break
                     }
                 }
-                for (mailbox, outputs) in zip(mailboxes, perLoop(outputs, loops: mailboxes.count))
+                for (mailbox, outputs) in zip(mailboxes, Router.split(outputs, loops: mailboxes.count))
                 where !outputs.isEmpty {
                     backlog.add(outputs)
                     mailbox.post(.feed(outputs))
                 }
             },
             backlog: { backlog.count + backlog.broadcastCount })
-    }
-
-    /// What each loop gets of the feed's outputs, in their order. A loop alone gets all, and makes nothing of a status.
-    private static func perLoop(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
-        guard loops > 1 else { return [outputs] }
-        var perLoop = [[FeedOutput]](repeating: [], count: loops)
-        for output in outputs {
-            switch output.receiver {
-            case .home(let stream): perLoop[HubContext.home(of: stream, loops: loops)].append(output)
-            case .everyLoop: for loop in perLoop.indices { perLoop[loop].append(output) }
-            case .nobody: break
-            }
-        }
-        return perLoop
     }
 }
 

@@ -68,7 +68,7 @@ extension GatewayFixture {
             gateway.context.mailboxes[0].post(
                 .ask { loop in
                     let answer = { @Sendable in continuation.resume() }
-                    if loop.terminate(user, of: app, answer) != nil { continuation.resume() }
+                    if loop.directory.terminate(user, of: app, answer) != nil { continuation.resume() }
                 })
         }
     }

@@ -128,7 +128,7 @@ import Testing
         }
         var facts = ChannelFacts()
         repeat {
-            facts = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }
+            facts = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
         } while facts.subscriptionCount > 1
         #expect(facts.userCount == (end.isLeave ? 1 : 2))
         if end.isLeave {
@@ -148,11 +148,11 @@ import Testing
         }
         let name = try #require(ChannelName("cache-a"))
         let publication = Publication(channel: name, event: "e", data: Array("1".utf8))
-        let facts = await fixture.ask { loop, answer in loop.publish([publication], of: app, answer) }
+        let facts = await fixture.ask { loop, answer in loop.directory.publish([publication], of: app, answer) }
         #expect(facts[0].cached == CachedEvent(name: "e", data: Array("1".utf8), secondsLeft: 1))
         var isKept = true
         while isKept {
-            isKept = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }.cached != nil
+            isKept = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }.cached != nil
         }
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
         try await subscribe("cache-a", client, socketID, app)
@@ -178,7 +178,7 @@ import Testing
         var subscribers = 2
         while subscribers == 2 {
             let facts = await fixture.ask { loop, answer in
-                loop.publish([Publication(channel: name, event: "e", data: data)], of: app, answer)
+                loop.directory.publish([Publication(channel: name, event: "e", data: data)], of: app, answer)
             }
             subscribers = facts[0].subscriptionCount
             guard case .text = try await quick.next() else { throw TestClient.Failure(reason: "no event") }
@@ -203,7 +203,8 @@ import Testing
         let subscribers = await fixture.ask { (loop: ClientLoop, _: @escaping @Sendable (Int) -> Void) -> Int? in
             var left = 1
             for _ in 0..<10_000 where left > 0 {
-                let facts = loop.publish([Publication(channel: name, event: "e", data: data)], of: app, { _ in })
+                let facts = loop.directory.publish(
+                    [Publication(channel: name, event: "e", data: data)], of: app, { _ in })
                 left = facts?[0].subscriptionCount ?? -1
             }
             return left
@@ -229,7 +230,8 @@ import Testing
         for round in 1...20 as ClosedRange<UInt64> {
             let taken = await fixture.ask {
                 (loop: ClientLoop, answer: @escaping @Sendable (UInt64) -> Void) -> UInt64? in
-                let facts = loop.publish([Publication(channel: name, event: "e", data: [0x31])], of: app) { _ in
+                let facts = loop.directory.publish([Publication(channel: name, event: "e", data: [0x31])], of: app) {
+                    _ in
                     answer(metrics.channelDeliveries.count)
                 }
                 return facts.map { _ in 0 }
@@ -252,7 +254,7 @@ import Testing
         try await subscribe("private-a", two, twoID, app)
         for wanted in 1...3 {
             metrics.publishes.add(of: app.index)
-            #expect(await fixture.ask { loop, _ in loop.isOverloaded(by: app) } == (wanted > 2))
+            #expect(await fixture.ask { loop, _ in loop.directory.isOverloaded(by: app) } == (wanted > 2))
             try await one.send(#"{"event":"client-e","channel":"private-a","data":\#(wanted)}"#)
             // Behind it.
             try await one.send(#"{"event":"pusher:ping","data":{}}"#)
@@ -307,11 +309,15 @@ import Testing
         while count < 4 {
             // Whichever of its watches it is.
             for serial in 1...4 as ClosedRange<UInt32> { fixture.feed([.positioned(stream, serial: serial, position)]) }
-            count = await fixture.ask { loop, answer in loop.facts(of: name, of: app, answer) }.subscriptionCount
+            count = await fixture.ask { loop, answer in loop.directory.facts(of: name, of: app, answer) }
+                .subscriptionCount
         }
-        let all = await fixture.ask { loop, answer in loop.channels(of: app, prefix: "user.", max: 10, answer) }
+        let all = await fixture.ask { loop, answer in loop.directory.channels(of: app, prefix: "user.", max: 10, answer)
+        }
         #expect(all.count == 1 && all["user.u1.items"]?.subscriptionCount == 4)
-        #expect(await fixture.ask { loop, answer in loop.channels(of: app, prefix: "x", max: 10, answer) }.isEmpty)
+        #expect(
+            await fixture.ask { loop, answer in loop.directory.channels(of: app, prefix: "x", max: 10, answer) }.isEmpty
+        )
     }
 
     /// A publish crosses once to each loop that has subscribers, and takes no lock beyond the mailboxes'.
@@ -331,7 +337,8 @@ import Testing
             let locks = await fixture.ask { (loop: ClientLoop, _: @escaping @Sendable (Int) -> Void) -> Int? in
                 let before = Int(cl_locks_taken())
                 for _ in 0..<20 {
-                    _ = loop.publish([Publication(channel: name, event: "e", data: [0x31])], of: app, { _ in })
+                    _ = loop.directory.publish(
+                        [Publication(channel: name, event: "e", data: [0x31])], of: app, { _ in })
                 }
                 return Int(cl_locks_taken()) - before
             }

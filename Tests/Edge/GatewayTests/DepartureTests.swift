@@ -29,7 +29,7 @@ import Testing
 
     /// All who have gone have their turns.
     private func end(_ hub: DrivenHub) throws {
-        for clients in hub.clients { clients.limits.departuresPerTurnMax = 3 }
+        for clients in hub.clients { clients.settings.limits.departuresPerTurnMax = 3 }
         try hub.turn { !hub.census.hasDepartures }
         // What the last of them told its channel's home is taken in.
         hub.turn()
@@ -61,13 +61,13 @@ import Testing
         let dead = try (0..<40).map { _ in try hub.subscribed(to: "news") }
         dead[0].send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        hub.clients[0].newcomers = []
+        hub.clients[0].door.newcomers = []
         for peer in dead { peer.go() }
         let newcomer = try hub.newPeer()
         var isAsked = false
         // Without a turn, in which the loop would look at the dead.
         try hub.wait {
-            hub.clients[0].overtake()
+            hub.clients[0].door.overtake()
             for connection in hub.connections { connection.tickEnded() }
             if !isAsked, try newcomer.socketID() != nil {
                 try hub.ask(newcomer, for: "news")
@@ -100,19 +100,19 @@ import Testing
         let settled = try hub.open()
         settled.send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        hub.clients[0].newcomers = []
+        hub.clients[0].door.newcomers = []
         let silent = try (0..<3).map { _ in try hub.newPeer(isSilent: true) }
         try hub.wait {
-            hub.clients[0].overtake()
-            return hub.clients[0].newcomers.count == silent.count
+            hub.clients[0].door.overtake()
+            return hub.clients[0].door.newcomers.count == silent.count
         }
-        hub.clients[0].overtake()
+        hub.clients[0].door.overtake()
         #expect(hub.metrics.tls.underWay.level == 0)
         #expect(hub.metrics.tls.delayed.count == 0)
         #expect(hub.metrics.tls.failures["shed"].count == 0)
         silent[2].begin()
         try hub.wait {
-            hub.clients[0].overtake()
+            hub.clients[0].door.overtake()
             return hub.metrics.tls.underWay.level == 1
         }
         for peer in silent[..<2] { peer.go(byReset: false) }
@@ -127,11 +127,11 @@ import Testing
         let connections = hub.connections
         peers[0].send(#"{"event":"pusher:ping","data":{}}"#)
         try hub.turn { hub.loops[0].isCrowded }
-        for connection in connections { hub.clients[0].came(connection) }
-        #expect(Array(hub.clients[0].newcomers) == connections[first...].map(\.sessionID), "the latest")
+        for connection in connections { hub.clients[0].door.came(connection.sessionID) }
+        #expect(Array(hub.clients[0].door.newcomers) == connections[first...].map(\.sessionID), "the latest")
         try hub.turn { !hub.loops[0].isCrowded }
-        hub.clients[0].came(connections[0])
-        #expect(hub.clients[0].newcomers.isEmpty)
+        hub.clients[0].door.came(connections[0].sessionID)
+        #expect(hub.clients[0].door.newcomers.isEmpty)
     }
 
     @Test(arguments: [(4, 0), (5, 1)])
@@ -141,7 +141,7 @@ import Testing
         for connection in hub.connections { connection.depart() }
         hub.turn()
         #expect(hub.census.total == dead, "none is closed at once")
-        hub.clients[0].limits.departuresPerTurnMax = 4
+        hub.clients[0].settings.limits.departuresPerTurnMax = 4
         hub.turn()
         #expect(hub.census.total == left)
         try end(hub)
@@ -155,7 +155,9 @@ import Testing
         let marked = try #require(hub.connections.first { $0.session?.socketID == (try? dead.socketID()) })
         marked.depart()
         let name = try #require(ChannelName("news"))
-        _ = hub.clients[0].publish([Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app) { _ in
+        _ = hub.clients[0].directory.publish(
+            [Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app
+        ) { _ in
         }
         #expect(!marked.output.isEmpty, "it is a subscriber still")
         hub.turn()

@@ -50,7 +50,7 @@ final class DrivenHub {
         let loops = try handles.map { try EventLoop(handle: $0, eventsPerWait: eventsPerWait) }
         self.context = context
         self.loops = loops
-        clients = loops.enumerated().map { ClientLoop($0, on: $1, context) }
+        clients = try loops.enumerated().map { try ClientLoop($0, on: $1, context) }
         socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         usesTLS = configuration.tls != nil
         try clients[0].listen(on: socket, usesTLS: usesTLS)
@@ -139,13 +139,13 @@ final class DrivenHub {
     func facts(_ channel: String) -> ChannelFacts {
         guard let name = ChannelName(channel) else { return ChannelFacts() }
         let key = ChannelKey(0, name)
-        return clients[context.home(of: key)].channelHome.facts(of: key, now: loops[0].now.nanoseconds)
+        return clients[key.home(of: clients.count)].channels.facts(of: key)
     }
 
     func users(_ channel: String) -> [String] {
         guard let name = ChannelName(channel) else { return [] }
         let key = ChannelKey(0, name)
-        return clients[context.home(of: key)].channelHome.users(in: key).sorted()
+        return clients[key.home(of: clients.count)].channels.home.users(in: key).sorted()
     }
 }
 

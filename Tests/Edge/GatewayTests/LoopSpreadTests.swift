@@ -73,7 +73,7 @@ import Testing
         var places = Set<UInt32>()
         for number in 0..<64_000 {
             let stream = StreamID(user: "u\(number)", topic: "items")
-            let home = HubContext.home(of: stream, loops: loops)
+            let home = Router.owner(of: stream, loops: loops)
             perHome[home] += 1
             if home == 0, perHome[0] <= 640 { places.insert(stream.code & 63) }
         }

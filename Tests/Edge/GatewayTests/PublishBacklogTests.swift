@@ -131,7 +131,9 @@ import Testing
             })
         isHeld.wait()
         let counts = await fixture.ask { loop, answer in
-            guard loop.facts(of: name, of: app, { _ in answer([1, metrics.publishes.count]) }) == nil else { return [] }
+            guard loop.directory.facts(of: name, of: app, { _ in answer([1, metrics.publishes.count]) }) == nil else {
+                return []
+            }
             let whileItWaits = metrics.publishes.count
             mayGoOn.signal()
             return whileItWaits == 1 ? nil : [0, whileItWaits]
@@ -152,7 +154,9 @@ import Testing
             _ = try await client.text()
         }
         for (max, range) in [(5, 6...8), (59, 60...60), (60, 60...60)] {
-            let list = await fixture.ask { loop, answer in loop.channels(of: app.app, prefix: "", max: max, answer) }
+            let list = await fixture.ask { loop, answer in
+                loop.directory.channels(of: app.app, prefix: "", max: max, answer)
+            }
             #expect(range.contains(list.count), "\(list.count)")
         }
     }

@@ -156,12 +156,12 @@ import Testing
     @Test func soManyAreClosedInOneTurn() async throws {
         let strict = TestApp { $0.features.authorizationDeadline = .seconds(3_600) }
         let fixture = try await GatewayFixture(loops: 1) { $0.apps = [strict.app] }
-        let count = ClientLoop.looksPerTurn + 50
+        let count = IdentityWatch.looksPerTurn + 50
         var clients: [TestClient] = []
         for _ in 0..<count { clients.append(try await TestClient.opened(fixture, strict).0) }
         let left = await fixture.inLoop { loop in
-            for connection in loop.connections { loop.watchIdentity(of: connection, after: .zero) }
-            loop.identitiesDue()
+            for connection in loop.connections { loop.identities.watch(connection, after: .zero) }
+            loop.identities.looksDue(loop.lookAtIdentity)
             return loop.connections.count { $0.isEstablished }
         }
         #expect(left == 50)

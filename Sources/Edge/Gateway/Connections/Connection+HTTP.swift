@@ -86,7 +86,7 @@ extension Connection {
         do {
             guard let request = try conversation.parser.parse(bytes) else {
                 if conversation.begunAt == nil { begun(conversation) }
-                if conversation.parser.takeContinue() { queue(ClientLoop.continueResponse) }
+                if conversation.parser.takeContinue() { queue(ConnectionSettings.continueResponse) }
                 return 0
             }
             conversation.begunAt = nil
@@ -194,7 +194,7 @@ extension Connection {
     func restMayEnd(_ conversation: HTTPConversation) {
         guard output.byteCount <= owner.limits.answerBytesMax else { return }
         conversation.rest = .turnComing
-        owner.wantsTurn(sessionID)
+        owner.turns.wants(sessionID)
     }
 
     /// The connection's turn has come again.
@@ -233,7 +233,8 @@ extension Connection {
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
-        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner) {
+        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner.directory)
+        {
             answer(response, keepsAlive: conversation.keepsAlive)
         } else {
             updateInterest()
@@ -242,9 +243,9 @@ extension Connection {
 
     /// Whose request a trusted peer sends, and whether that client may.
     private func move(of request: Request, behind peer: PeerAddress) -> ConnectionCensus.Move {
-        guard owner.hasTrustedPeers, owner.trustedPeers.contains(peer) else { return .taken }
+        guard owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) else { return .taken }
         return moved(
-            to: owner.trustedPeers.client(of: request, from: peer), begins: request.path.hasPrefix("/app/"))
+            to: owner.settings.trustedPeers.client(of: request, from: peer), begins: request.path.hasPrefix("/app/"))
     }
 
     private func answer(_ refusal: ConnectionCensus.Refusal) {
@@ -316,17 +317,17 @@ extension Connection {
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
-        guard let app = owner.apps.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
+        guard let app = owner.apps.table.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
         if let complaint { return refuse(complaint, after: response.finish()) }
         guard let token = request.bearerToken, app.ownsDatabase else {
-            if let code = owner.refusal(of: app) { return refuse(code, after: response.finish()) }
+            if let code = owner.apps.refusal(of: app) { return refuse(code, after: response.finish()) }
             return open(newSession(app), behind: response)
         }
         conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
         updateInterest()
-        owner.verify(token.string, for: sessionID)
+        owner.identities.verify(token.string, for: sessionID)
     }
 
     /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
@@ -342,9 +343,9 @@ extension Connection {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false)
             }
             // Others may be served since the upgrade was read.
-            let app = owner.apps.app(index: upgrade.app.index)
+            let app = owner.apps.table.app(index: upgrade.app.index)
             guard let app else { return refuse(.unknownApp, after: upgrade.response) }
-            if let code = code ?? owner.refusal(of: app) { return refuse(code, after: upgrade.response) }
+            if let code = code ?? owner.apps.refusal(of: app) { return refuse(code, after: upgrade.response) }
             queue(upgrade.response)
             let session = newSession(app)
             open(session, behind: ByteWriter())

@@ -6,14 +6,14 @@ extension Connection {
     /// Reads once, and says whether something had come.
     @discardableResult func readable() -> Bool {
         if phase == .securing, !mayHandshake() { return false }
-        let buffer = owner.readBuffer
+        let buffer = owner.buffers.read
         let held = leftover.count
         guard held < buffer.count else {
             drop()
             return false
         }
         // TLS needs room for a record that came in part before, and takes no more from the kernel by itself.
-        let end = tls == nil ? min(buffer.count, held &+ ClientLoop.readRoom) : buffer.count
+        let end = tls == nil ? min(buffer.count, held &+ LoopBuffers.readRoom) : buffer.count
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held..<end])
         let result = receive(into: room)
         if phase == .securing, !handshakeAdvanced(result) { return false }
@@ -51,9 +51,9 @@ extension Connection {
     /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
     private func consume(held: Int, received: Int) {
         if held > 0, phase == .http {
-            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.readBuffer[held..<held + received]))
+            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.buffers.read[held..<held + received]))
         } else {
-            let buffer = owner.readBuffer
+            let buffer = owner.buffers.read
             if held > 0 {
                 leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
                 leftover = []

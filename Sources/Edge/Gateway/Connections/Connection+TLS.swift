@@ -21,7 +21,7 @@ extension Connection {
     private func mayUpdateKeys(_ count: Int) -> Bool {
         var isAllowed = count <= TLSSession.keyUpdatesMax
         for _ in 0..<count where isAllowed {
-            isAllowed = controlAllowance.take(owner.controlRate, at: owner.loop.now)
+            isAllowed = controlAllowance.take(owner.settings.controlRate, at: owner.loop.now)
         }
         if !isAllowed { owner.metrics.reached(.keyUpdates, address) }
         return isAllowed
@@ -38,12 +38,10 @@ extension Connection {
             handshakeFailed(.closed)
             return false
         }
-        switch owner.handshakes.arrived(sessionID, at: owner.loop.now) {
+        switch owner.handshakes.arrived(sessionID) {
         case .begin: return beginHandshake()
         case .wait:
-            owner.metrics.tls.delayed.add()
             owner.loop.setInterest(self, [])
-            owner.awaitHandshakeTick()
             return false
         case .shed:
             handshakeFailed(.shed)
@@ -56,18 +54,17 @@ extension Connection {
         guard phase == .securing, tls == nil else { return }
         // Before it begins: by this is told who waits.
         updateInterest()
-        owner.handshakes.begin(sessionID, at: owner.loop.now)
+        owner.handshakes.begin(sessionID)
         guard beginHandshake() else { return }
         readable()
     }
 
     private func beginHandshake() -> Bool {
-        owner.metrics.tls.underWay.add(1)
-        owner.awaitHandshakeTick()
-        tls = owner.newTLSSession()
+        owner.handshakes.begun()
+        tls = owner.handshakes.newSession()
         if tls != nil { return true }
         // OpenSSL has no memory.
-        owner.handshakeEnded()
+        owner.handshakes.ended()
         handshakeFailed(.shed)
         return false
     }
@@ -88,7 +85,7 @@ extension Connection {
             updateInterest()
             return false
         }
-        owner.handshakeEnded()
+        owner.handshakes.ended()
         owner.metrics.tls.handshakes[tls.isResumed ? "resumed" : "full"].add()
         if let conversation {
             owner.metrics.tls.times.record(owner.loop.now.duration(since: conversation.startedAt))
@@ -106,7 +103,7 @@ extension Connection {
         // Who says nothing at all and goes has not tried: a balancer that looks whether the port is open.
         if reason != .closed || tls?.hasBegun == true { owner.metrics.tls.failures[reason.rawValue].add() }
         guard reason == .plainHTTP else { return drop() }
-        if tls != nil { owner.handshakeEnded() }
+        if tls != nil { owner.handshakes.ended() }
         tls = nil
         phase = .http
         answer(.problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false)
@@ -126,62 +123,10 @@ extension Connection {
     /// It goes away, whatever for: a handshake under way makes room for another one, and so does one that waits.
     func leaveHandshake() {
         guard phase == .securing else { return }
-        if tls != nil { return owner.handshakeEnded() }
-        if waitsForHandshake { owner.handshakes.leaves(owner.waitsForHandshake) }
+        if tls != nil { return owner.handshakes.ended() }
+        if waitsForHandshake { owner.handshakes.leaves() }
     }
 
     /// Whether it stands in `HandshakeLine`.
     var waitsForHandshake: Bool { phase == .securing && tls == nil && interest == [] }
-}
-
-extension ClientLoop {
-    /// A session for a connection of a listener with TLS; nil where OpenSSL has no memory.
-    func newTLSSession() -> TLSSession? {
-        guard let server = configuration.tls else { return nil }
-        do throws(TLSError) {
-            let wire: TLSWire
-            if let own = self.wire { wire = own } else { wire = try TLSWire() }
-            self.wire = wire
-            return try server.session(on: wire)
-        } catch {
-            return nil
-        }
-    }
-
-    /// A handshake that had begun is at its end: the next one in line begins in the next tick.
-    func handshakeEnded() {
-        handshakes.ended()
-        metrics.tls.underWay.add(-1)
-        awaitHandshakeTick()
-    }
-
-    /// Has `handshakesDue` called in the next tick, or when somebody has held up the others for too long.
-    func awaitHandshakeTick() {
-        guard !awaitsHandshakeTick, let handshakeAlarm else { return }
-        if handshakes.awaitsTick {
-            awaitsHandshakeTick = true
-            handshakeAlarm.set(after: .zero)
-        } else if handshakes.isHeldUp, let longest = longestHandshake() {
-            loop.setDeadline(handshakeAlarm, longest.since.advanced(by: timeouts.tlsTurn))
-        }
-    }
-
-    func waitsForHandshake(_ id: SessionID) -> Bool { connection(id)?.waitsForHandshake == true }
-
-    private func longestHandshake() -> (id: SessionID, since: Instant)? {
-        handshakes.longest { id in connection(id).map { $0.phase == .securing && $0.tls != nil } ?? false }
-    }
-
-    /// A new tick: those whose turn it is begin. Where all places are taken, the client that has kept its own for the longest
-    /// time loses it: or a thousand that send half a hello would keep out everybody else.
-    func handshakesDue() {
-        awaitsHandshakeTick = false
-        handshakes.tick()
-        let longest = longestHandshake()
-        if handshakes.isHeldUp, let longest, longest.since.advanced(by: timeouts.tlsTurn) <= loop.now {
-            connection(longest.id)?.handshakeFailed(.shed)
-        }
-        while let id = handshakes.popReady(waitsForHandshake) { connection(id)?.handshakeTurn() }
-        awaitHandshakeTick()
-    }
 }

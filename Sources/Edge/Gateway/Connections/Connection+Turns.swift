@@ -13,7 +13,7 @@ enum Turn {
     case last
 }
 
-/// A turn of a WebSocket: 64 KiB from the kernel (`ClientLoop.readRoom`), and `GatewayLimits.turnBytesMax` of what
+/// A turn of a WebSocket: 64 KiB from the kernel (`LoopBuffers.readRoom`), and `GatewayLimits.turnBytesMax` of what
 /// messages cost (`MessagePayload.cost`). The rest stays in `leftover`, and the connection goes on when the loop's others have had their
 /// turns. A client may send thousands of messages at once, or some that grow a thousandfold: it holds up itself.
 ///
@@ -33,7 +33,7 @@ extension Connection {
     func awaitTurn() {
         guard turn == .none else { return }
         turn = .coming
-        owner.wantsTurn(sessionID)
+        owner.turns.wants(sessionID)
         updateInterest()
     }
 
@@ -63,30 +63,5 @@ extension Connection {
         turn = .last
         // Nothing more goes out behind what was lost, whatever the error was: each further send comes by here again.
         Socket.finishSending(descriptor)
-    }
-}
-
-/// Of thousands that have sent much at once, some have a turn in each tick: others are served, and the loop is seen to turn.
-extension ClientLoop {
-    /// A connection has more to be looked at, when others have had their turns.
-    func wantsTurn(_ id: SessionID) {
-        turns.append(id)
-        awaitTurns()
-    }
-
-    private func awaitTurns() {
-        guard !awaitsTurns else { return }
-        awaitsTurns = true
-        mailbox.post(.turnsDue)
-    }
-
-    /// Gives the next ones their turns; who wants another one stands behind all others.
-    func takeTurns() {
-        awaitsTurns = false
-        for _ in 0..<min(turns.count, limits.turnsPerTickMax) {
-            guard let id = turns.popFirst() else { break }
-            connection(id)?.goOn()
-        }
-        if !turns.isEmpty { awaitTurns() }
     }
 }

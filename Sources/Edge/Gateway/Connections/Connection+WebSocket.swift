@@ -22,12 +22,13 @@ extension Connection {
         phase = .open
         owner.hub.opened(session)
         FrameWriter.appendText(to: &bytes) {
-            ServerEvent.connectionEstablished(session.socketID, activityTimeout: owner.activitySeconds, to: &$0)
+            ServerEvent.connectionEstablished(
+                session.socketID, activityTimeout: owner.settings.activitySeconds, to: &$0)
         }
         queue(bytes.finish())
-        owner.tellStatus(self)
-        if let wait = session.authorizationTime { owner.watchIdentity(of: self, after: wait) }
-        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.activityNanoseconds))
+        owner.takers.tellStatus(self)
+        if let wait = session.authorizationTime { owner.identities.watch(self, after: wait) }
+        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.settings.activityNanoseconds))
     }
 
     /// The upgrade is answered, and messages are the responder's.
@@ -46,7 +47,7 @@ extension Connection {
         do throws(WebSocketError) {
             // Nearly always: nothing is held, and all that has come is texts.
             while consumed < bytes.count, room > 0, phase == .open, unfinished == nil,
-                let range = try MessageReader.takeText(bytes, consumed: &consumed, limits: owner.messageLimits)
+                let range = try MessageReader.takeText(bytes, consumed: &consumed, limits: owner.settings.messageLimits)
             {
                 room &-= range.count &+ Self.messageCost
                 text(UnsafeRawBufferPointer(bytes).part(range), cost: range.count)
@@ -67,7 +68,7 @@ extension Connection {
         defer { compression?.hasRead() }
         while consumed < bytes.count, room > 0, phase == .open || phase == .closing,
             let event = try reader.read(
-                bytes, consumed: &consumed, limits: owner.messageLimits, inflater: compression?.inflater)
+                bytes, consumed: &consumed, limits: owner.settings.messageLimits, inflater: compression?.inflater)
         {
             if !reader.holdsMessage { messageSince = Self.never }
             room &-= event.cost &+ Self.messageCost
@@ -123,7 +124,7 @@ extension Connection {
 
     /// Whether the connection may send one more ping or pong; ended, where it may not.
     private func takeControl() -> Bool {
-        if controlAllowance.take(owner.controlRate, at: owner.loop.now) { return true }
+        if controlAllowance.take(owner.settings.controlRate, at: owner.loop.now) { return true }
         flooded(.controlFrames, .tooManyControlFrames)
         return false
     }
@@ -139,7 +140,7 @@ extension Connection {
     private func text(_ text: UnsafeRawBufferPointer, cost: Int) {
         // Held once for all that follows.
         let owner = owner
-        guard messageAllowance.take(owner.messageRate, at: owner.loop.now, cost: 1 &+ cost >> 12) else {
+        guard messageAllowance.take(owner.settings.messageRate, at: owner.loop.now, cost: 1 &+ cost >> 12) else {
             return flooded(.messages, .tooManyMessages)
         }
         guard let session else { return respond(to: text, isText: true) }
@@ -155,7 +156,7 @@ extension Connection {
             let hasRoom = !isCrowded(owner.limits)
             owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, &$1) }
             // What it has left may have been what its other streams waited for.
-            if session.isBehind { owner.pull(self) }
+            if session.isBehind { owner.slowReaders.pull(self) }
         } catch {
             owner.engage(self) { $0.received(error, from: session, &$1) }
         }
@@ -167,28 +168,10 @@ extension Connection {
         send(responder(payload, isText))
     }
 
-    /// Does what the engine decided for this connection.
-    func perform(_ effect: Effect) {
-        switch effect {
-        case .send(let frame):
-            if isEstablished { send(frame) }
-        case .share(let frame):
-            if isEstablished { share(frame) }
-        case .queue(let frames):
-            if isEstablished { queue(frames) }
-        case .verify(let token):
-            phase = .awaitingToken
-            updateInterest()
-            owner.verify(token, for: sessionID)
-        case .watchIdentity(let wait): owner.watchIdentity(of: self, after: wait)
-        case .close(let code): close(code)
-        case .act(let envelope, let user): owner.act(envelope, as: user, for: sessionID)
-        case .join(let join): owner.join(join)
-        case .forget(let name): owner.forget(sessionID, name)
-        case .leave(let name): owner.leave(name)
-        case .users(let requests): owner.tellHomes(requests)
-        case .request(let request): owner.request(request)
-        }
+    /// Nothing is read until the token has been verified.
+    func awaitToken() {
+        phase = .awaitingToken
+        updateInterest()
     }
 
     /// A token was verified that this connection waits for.
@@ -239,8 +222,8 @@ extension Connection {
 
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
     func checkLiveness() {
-        messageAllowance.settle(owner.messageRate, at: owner.loop.now)
-        controlAllowance.settle(owner.controlRate, at: owner.loop.now)
+        messageAllowance.settle(owner.settings.messageRate, at: owner.loop.now)
+        controlAllowance.settle(owner.settings.controlRate, at: owner.loop.now)
         // What it has sent has still to be looked at: that is a sign of life, and may be the rest of a message whose time is over.
         if turn != .none {
             lastInbound = owner.loop.now
@@ -264,7 +247,7 @@ extension Connection {
             return owner.loop.setDeadline(self, nextLook)
         }
         awaitsPong = true
-        queue(owner.pingFrame)
+        queue(owner.settings.pingFrame)
         owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
     }
 

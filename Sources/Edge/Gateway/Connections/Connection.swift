@@ -251,7 +251,7 @@ final class Connection: EventSource {
     /// Queues a frame that others get too, compressed where that was agreed.
     func share(_ frame: SharedFrame) {
         guard let variants = frame.variants else { return send(frame.bytes) }
-        queue(owner.variant(of: frame.bytes, variants, for: self))
+        queue(owner.takers.variant(of: frame.bytes, variants, for: self))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
@@ -296,7 +296,7 @@ final class Connection: EventSource {
 
     @inline(__always)
     private func sendQueued() -> WriteQueue.Outcome {
-        guard let tls else { return output.flush(to: descriptor, gather: owner.gather) }
+        guard let tls else { return output.flush(to: descriptor, gather: owner.buffers.gather) }
         return output.flush(through: tls, to: descriptor)
     }
 
@@ -395,7 +395,7 @@ final class Connection: EventSource {
         unfinished = nil
         accountNothing()
         owner.loop.unwatch(self)
-        owner.left(session.app)
+        session.app.counts.connections.leave()
         owner.departed(self)
     }
 
@@ -439,7 +439,7 @@ final class Connection: EventSource {
     func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
         self.session = nil
-        if phase != .departed { owner.left(session.app) }
+        if phase != .departed { session.app.counts.connections.leave() }
         owner.engage(self) { $0.closed(session, mayReturn: mayReturn, &$1) }
     }
 }

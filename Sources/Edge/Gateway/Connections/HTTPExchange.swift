@@ -71,7 +71,7 @@ package struct HTTPExchange: Sendable {
 
     /// Answers. Any thread, once.
     package func respond(_ response: HTTPResponse) {
-        mailbox.post(.answered(connection, response))
+        mailbox.post(.answer(connection, .response(response)))
     }
 }
 

@@ -1,7 +1,6 @@
 import Bytes
 import Channels
 import Feed
-import Glibc
 import HTTP
 import Identity
 import Metrics
@@ -11,241 +10,246 @@ import Store
 import Sync
 import WebSocket
 
-/// One loop of the gateway: its connections, its engine, and the streams whose home it is. Built and used on its thread.
+/// One loop of the gateway: its connections, its engine, and what it owns of streams, channels and users. Built and used on
+/// its thread.
 ///
-/// The way of an event: `feed` (from the feed, to the stream's home) → `StreamHome` → `broadcast` (to each loop that has
-/// takers) → the write queue of every subscriber → the end of the tick.
+/// What happens here is inputs to the engine and to owners, and news from owners for takers; `Runner` carries them out. Frames are
+/// queued to connections at once, so that their room is judged with what is queued already. A client's messages are taken
+/// one at a time, and so are the feed's outputs.
 final class ClientLoop {
-    let number: Int
     let loop: EventLoop
     let hubContext: HubContext
     let hub: Hub
-    let metrics: GatewayMetrics
-    let readBuffer: UnsafeMutableRawBufferPointer
-    /// Scratch for gathered writes.
-    let gather: UnsafeMutableBufferPointer<iovec>
-    let messageLimits: MessageLimits
-    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
-    var limits: GatewayLimits
+    let buffers: LoopBuffers
+    let settings: ConnectionSettings
     /// What the connections hold together.
     let holdings: Holdings
-    let timeouts: GatewayTimeouts
-    let trustedPeers: TrustedPeers
-    let hasTrustedPeers: Bool
-    let messageRate: Rate
-    let controlRate: Rate
-    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
-    let activityNanoseconds: UInt64
-    let activitySeconds: Int
-    private let handshakeNanoseconds: UInt64
-    let pingFrame: SharedBytes
-    /// Nil where messages are never compressed.
-    let compression: LoopCompression?
+    let runner: Runner
+    let due: DueWork
+    let streams: StreamOwner
+    let channels: ChannelOwner
+    let users: UserOwner
+    let takers: Takers
+    let slowReaders: SlowReaders
+    let identities: IdentityWatch
+    let turns: ConnectionTurns
+    let handshakes: Handshakes
+    let door: Door
+    let apps: ServedApps
     private(set) var isStopping = false
-    /// Connections whose peers have gone, in that order: closed in turns.
-    var departures = Fifo<SessionID>()
-    /// Whether the next turn has been posted.
-    var awaitsDepartureTurn = false
-    /// Connections that wait for their turn, and whether that of the first ones is posted.
-    var turns = Fifo<SessionID>()
-    var awaitsTurns = false
-    /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
-    var newcomers: ContiguousArray<SessionID> = []
-    var home: StreamHome
-    /// Room for what `home` wants done, and what the engine wants done, kept from one input to the next.
-    var homeEffects: ContiguousArray<StreamHome.Effect> = []
-    private var hubEffects = Hub.Effects()
-    /// The users whose home this loop is, and what rings when one may be offline.
-    var userHome: UserHome
-    private(set) var userAlarm: Alarm?
-    /// Whether a turn of what is due has been posted.
-    var awaitsUserTurn = false
-    var apps: AppTable
-    /// The slot of the next connection that has still to learn of new apps; nil where all have.
-    var nextReplaced: Int?
-    var verifications = Verifications()
-    /// The ordinary channels whose home this loop is, what rings when something of them is due, and what is still to be
-    /// done of what they decided.
-    var channelHome: ChannelHome
-    private(set) var channelAlarm: Alarm?
-    var channelEffects = ChannelHome.Effects()
-    var isPerformingChannelEffects = false
-    /// When `channelAlarm` is set to ring; nil where it is not.
-    var channelsDueAt: UInt64?
-    /// Whether a turn of what is due has been posted.
-    var awaitsChannelTurn = false
-    /// Of the loop that takes in all connections.
-    private(set) var acceptors: [Acceptor] = []
-    /// When whose identity is to be looked at, and what rings then.
-    var identityQueue = IdentityQueue()
-    private(set) var identityAlarm: Alarm?
-    /// Whether `identitiesDue` is under way to this loop.
-    var awaitsIdentityTurn = false
-    /// Ciphertext of the connection that is read or written; made for the first one with TLS.
-    var wire: TLSWire?
-    /// TLS handshakes under way, and those that wait.
-    var handshakes: HandshakeLine
-    private(set) var handshakeAlarm: Alarm?
-    /// Whether `handshakeAlarm` is set to ring.
-    var awaitsHandshakeTick = false
-    /// Counters of deliveries, each with a stream of its topic: found without a lock.
-    var topicCounters: [(stream: StreamID, counter: Counter)] = []
-    /// Whether the database is out of reach, and connections were told so.
-    var isDegraded = false
-    /// Connections that are fed by pages, and what was last seen of them.
-    var pulling: [SessionID: PullProgress] = [:]
-    private(set) var sweep: Alarm?
-    /// Whether `sweep` is set to ring.
-    var isSweepSet = false
-    /// Rings when a pause of those who wait for pages is over.
-    private(set) var pauseAlarm: Alarm?
-    /// When it is set to ring; nil where it is not.
-    var pauseAlarmAt: UInt64?
+    /// Room for what the engine wants done, kept from one input to the next.
+    private var effects = Hub.Effects()
 
-    static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// The most effects whose room is kept.
-    static let effectsKept = 64
-    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
-    private static let pressedPart = 16
-    /// Bytes read at a time, beside what a connection holds of an unfinished request.
-    static let readRoom = 65_536
+    private static let effectsKept = 64
 
+    var metrics: GatewayMetrics { hubContext.metrics }
+    var configuration: GatewayConfiguration { settings.configuration }
+    var limits: GatewayLimits { settings.limits }
+    var timeouts: GatewayTimeouts { settings.timeouts }
+    var compression: LoopCompression? { takers.compression }
+    var router: Router { runner.router }
+    /// What routes ask of the hub's channels.
+    var directory: LoopDirectory { LoopDirectory(own: self) }
+    var mailbox: Mailbox<LoopMessage> { router.mailbox }
     /// How long a peer has to answer a close frame, or to read what is left for it.
     var closeTime: Duration { isStopping ? timeouts.farewell : timeouts.close }
-    var configuration: GatewayConfiguration { hubContext.configuration }
-    var mailbox: Mailbox<LoopMessage> { hubContext.mailboxes[number] }
 
-    init(_ number: Int, on loop: EventLoop, _ context: HubContext) {
-        self.number = number
+    init(_ number: Int, on loop: EventLoop, _ context: HubContext) throws(ReactorError) {
         self.loop = loop
         hubContext = context
-        metrics = context.metrics
         let configuration = context.configuration
-        limits = configuration.limits
-        holdings = Holdings(on: loop, configuration, context.metrics)
-        timeouts = configuration.timeouts
-        trustedPeers = configuration.trustedPeers
-        hasTrustedPeers = trustedPeers != TrustedPeers()
-        messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
-        controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
-        activityNanoseconds = timeouts.activity.wholeNanoseconds
-        activitySeconds = Int(timeouts.activity.components.seconds)
-        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
-        apps = context.firstApps
-        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
-        // Or who comes would be closed for not reading a list that no queue can hold.
-        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, limits.sendQueueBytesMax / 4)
-        userHome = UserHome(limits: homeLimits)
+        let metrics = context.metrics
+        settings = ConnectionSettings(configuration)
+        let router = Router(
+            here: number, context.mailboxes, LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
+        runner = Runner(router)
+        due = try DueWork(on: loop) { router.mailbox.post(.due) }
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
-            metrics: context.metrics.engine, now: UnixTime.read)
+            metrics: metrics.engine, now: UnixTime.read)
         hub.isRevocationCurrent = !context.hasFeed
-        home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
-        channelHome = ChannelHome(
-            loops: configuration.loops, limits: homeLimits, metrics: context.metrics.engine)
-        handshakes = HandshakeLine(
-            underWayMax: max(1, limits.tlsHandshakesMax / configuration.loops),
-            waitingMax: max(1, limits.tlsHandshakesWaitingMax / configuration.loops))
-        readBuffer = .allocate(byteCount: configuration.httpLimits.messageBytes + Self.readRoom, alignment: 64)
-        gather = .allocate(capacity: Socket.gatheredBuffersMax)
-        compression = configuration.compression.map { LoopCompression($0, context.metrics.compression) }
-        var messageLimits = MessageLimits()
-        messageLimits.messageBytes = configuration.limits.messageBytesMax
-        messageLimits.fragments = configuration.limits.messageFragmentsMax
-        self.messageLimits = messageLimits
-        var writer = ByteWriter(capacity: 16)
-        FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
-        pingFrame = writer.finish()
-        loop.attach(mailbox) { [unowned self] in received($0) }
-        loop.overtake = { [unowned self] in overtake() }
-        holdings.pressureChanged = { [unowned self] isPressed in
-            limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
-        }
-        do throws(ReactorError) {
-            try loop.add(holdings)
-            sweep = try Alarm(loop) { [unowned self] in swept() }
-            pauseAlarm = try Alarm(loop) { [unowned self] in pausesDue() }
-            identityAlarm = try Alarm(loop) { [unowned self] in identitiesDue() }
-            userAlarm = try Alarm(loop) { [unowned self] in usersDue() }
-            channelAlarm = try Alarm(loop) { [unowned self] in
-                channelsDueAt = nil
-                channelsDue()
-            }
-            handshakeAlarm = try Alarm(loop) { [unowned self] in handshakesDue() }
-        } catch {
-            preconditionFailure("a source without a descriptor asks the kernel for nothing: \(error)")
-        }
-    }
-
-    deinit {
-        readBuffer.deallocate()
-        gather.deallocate()
-    }
-
-    /// Takes in the hub's connections, on this loop.
-    func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
-        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
-            [unowned self] descriptor, address, target, refusal in
-            if target == number {
-                accepted(descriptor, address, refusal, usesTLS: usesTLS)
-            } else {
-                hubContext.mailboxes[target].post(.accepted(descriptor, address, refusal, usesTLS: usesTLS))
-            }
-        }
-        acceptors.append(acceptor)
+        buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
+        holdings = Holdings(on: loop, configuration, metrics)
+        let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
+        slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
+        takers = Takers(on: loop, here: number, hub, settings, slowReaders, compression, metrics)
+        turns = ConnectionTurns(on: loop, hub, due, settings)
+        var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
+        // Or a newcomer would be closed for not reading a list that no queue can hold.
+        homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
+        streams = StreamOwner(on: loop, runner, due, context, compression)
+        channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: homeLimits)
+        users = UserOwner(on: loop, runner, due, limits: homeLimits)
+        identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
+        handshakes = Handshakes(on: loop, due, configuration, metrics)
+        door = Door(on: loop)
+        apps = ServedApps(context.firstApps, hub, due)
+        try loop.add(holdings)
+        holdings.pressureChanged = { [settings] in settings.pressureChanged($0) }
+        runner.perform = { [unowned self] in perform($0) }
+        due.perform = { [unowned self] in perform($0) }
+        loop.overtake = { [unowned self] in door.overtake() }
+        loop.attach(router.mailbox) { [unowned self] in received($0) }
     }
 
     // MARK: Messages
 
     private func received(_ message: LoopMessage) {
         switch message {
-        case .broadcast(let name, let offset, let frame, let variants):
-            deliver(frame, variants, at: offset, to: name)
-            hubContext.backlog.subtractBroadcast()
-        case .reset(let name, let position, let loss): reset(name, to: position, loss)
-        case .joined(let joined): self.joined(joined)
-        case .joinRefused(let session, let serial, let refusal): joinRefused(session, serial, refusal)
+        case .owner(let message):
+            router.received(message)
+            runner.run { perform(message) }
         case .feed(let outputs): received(outputs)
-        case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
-        case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
-        case .leave(let name, let from): left(name, from: from)
         case .accepted(let descriptor, let address, let refusal, let usesTLS):
             accepted(descriptor, address, refusal, usesTLS: usesTLS)
-        case .users(let requests, let from): atUserHome(requests, from: from)
-        case .told(let news): told(news)
-        case .usersDue:
-            awaitsUserTurn = false
-            usersDue()
-        case .identitiesDue:
-            awaitsIdentityTurn = false
-            identitiesDue()
-        case .serve(let apps): serve(apps)
-        case .replaceApps: replaceApps()
-        case .verified(let id, let result): verified(id, result)
-        case .acted(let id, let answer): connection(id)?.acted(answer)
-        case .answered(let id, let response): connection(id)?.answered(response)
-        case .request(let request, let from):
-            if request.isInBacklog { metrics.publishes.subtract(of: request.key.app) }
-            received(request, from: from)
-        case .roomMade(let request, let from): atHome(request, from: from)
-        case .answer(let answer):
-            if let app = answer.appInBacklog { metrics.publishes.subtract(of: app) }
-            received(answer)
-        case .publish(let key, let frame, let except, let variants, let isEvent):
-            deliver(frame, variants, to: key, except: except)
-            if isEvent { metrics.publishes.subtract(of: key.app) }
         case .ask(let question): question(self)
-        case .channelsDue:
-            awaitsChannelTurn = false
-            channelsDue()
-        case .departuresDue: closeDeparted()
-        case .turnsDue: takeTurns()
+        case .answer(let id, .token(let result)): identities.verified(id, result)
+        case .answer(let id, .action(let answer)): connection(id)?.acted(answer)
+        case .answer(let id, .response(let response)): connection(id)?.answered(response)
+        case .serve(let apps): serve(apps)
+        case .due: due.turn()
         case .shutdown: shutdown()
         }
     }
 
-    func connection(_ id: SessionID) -> Connection? {
-        loop.source(slot: id.slot, generation: id.generation) as? Connection
+    /// What an owner is asked, or what one has to say.
+    private func perform(_ message: OwnerMessage) {
+        switch message {
+        case .request(.join(let join), let from): streams.join(join, from: from)
+        case .request(.forget(let session, let name), let from): streams.forget(session, name, from: from)
+        case .request(.leave(let name), let from): streams.leave(name, from: from)
+        case .request(.channel(let request), let from): channels.received(request, from: from)
+        case .request(.channelWithRoom(let request), let from): channels.judge(request, from: from)
+        case .request(.users(let requests), let from): users.received(requests, from: from)
+        case .news(.joined(let joined)): self.joined(joined)
+        case .news(.joinRefused(let session, let serial, let refusal)): joinRefused(session, serial, refusal)
+        case .news(.event(let name, let offset, let frame, let variants)):
+            takers.deliver(frame, variants, at: offset, to: name)
+        case .news(.reset(let name, let position, let loss)): takers.reset(name, to: position, loss)
+        case .news(.answer(let answer)): received(answer)
+        case .news(.publish(let key, let frame, let except, let variants, _)):
+            let told = takers.deliver(frame, variants, to: key, except: except)
+            apps.table.app(index: key.app)?.counts.deliveries.add(told)
+        case .news(.users(let news)): takers.told(news)
+        }
+    }
+
+    private func perform(_ kind: DueWork.Kind) {
+        switch kind {
+        case .departures: turns.closeDeparted()
+        case .turns: turns.take()
+        case .apps: replaceApps()
+        case .channels: channels.tick()
+        case .users: users.tick()
+        case .pauses: streams.pausesDue()
+        case .identities: identities.looksDue(lookAtIdentity)
+        case .handshakes: handshakes.tick()
+        case .lingering: streams.sweep()
+        case .readers: slowReaders.sweep()
+        }
+    }
+
+    private func received(_ outputs: [FeedOutput]) {
+        defer { hubContext.backlog.subtract(outputs) }
+        for output in outputs {
+            switch output {
+            case .revoked(let revocations): revoked(revocations)
+            case .revocationsCurrent(let isCurrent): hub.isRevocationCurrent = isCurrent
+            case .topics(let topics): published(topics)
+            case .degraded(let isDegraded): takers.degraded(isDegraded)
+            default: streams.received(output)
+            }
+        }
+        measure(outputs)
+    }
+
+    /// All are handed on: how long after their commits is that?
+    private func measure(_ outputs: [FeedOutput]) {
+        let now = Instant.read()
+        for case .event(let event) in outputs where event.committedAt > 0 {
+            metrics.latency.record(now.duration(since: Instant(nanoseconds: event.committedAt)))
+        }
+    }
+
+    func connection(_ id: SessionID) -> Connection? { loop.connection(id) }
+
+    // MARK: The engine
+
+    /// Gives the engine an input about a connection, and does for the connection what the engine decides.
+    func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
+        runner.run {
+            var effects = exchange(&effects, with: [])
+            input(hub, &effects)
+            // Moved out from the end, not copied.
+            effects.reverse()
+            while let effect = effects.popLast() { perform(effect, for: connection) }
+            if effects.capacity <= Self.effectsKept { self.effects = effects }
+        }
+    }
+
+    private func perform(_ effect: Effect, for connection: Connection) {
+        switch effect {
+        case .send(let frame): if connection.isEstablished { connection.send(frame) }
+        case .share(let frame): if connection.isEstablished { connection.share(frame) }
+        case .queue(let frames): if connection.isEstablished { connection.queue(frames) }
+        case .verify(let token):
+            connection.awaitToken()
+            identities.verify(token, for: connection.sessionID)
+        case .watchIdentity(let wait): identities.watch(connection, after: wait)
+        case .close(let code): connection.close(code)
+        case .act(let envelope, let user): act(envelope, as: user, for: connection.sessionID)
+        case .join(let join): router.ask(.join(join))
+        case .forget(let name): router.ask(.forget(connection.sessionID, name))
+        case .leave(let name): router.ask(.leave(name))
+        case .users(let requests): router.ask(.users(requests))
+        case .request(let request): ask(request)
+        }
+    }
+
+    /// Has the action applied; `Connection.acted` gets the answer.
+    private func act(_ envelope: ActionEnvelope, as user: String, for id: SessionID) {
+        let mailbox = mailbox
+        guard let store = hubContext.store else {
+            return mailbox.post(.answer(id, .action(.withoutStore(envelope))))
+        }
+        store.submit(ActionRequest(user: user, envelope: envelope) { mailbox.post(.answer(id, .action($0))) })
+    }
+
+    /// A session of this loop comes to an ordinary channel, goes, or has an event for the others.
+    private func ask(_ request: ChannelRequest) {
+        switch request {
+        case .relay:
+            // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than it is.
+            guard !isOverloaded(by: request.key.app) else { return metrics.engine.droppedClientEvent() }
+        case .enter(let entry) where entry.isRepeated:
+            // It was answered before, and may be asked for any number of times.
+            guard !isOverloaded(by: request.key.app) else {
+                guard let session = connection(entry.session)?.session else { return }
+                return hub.leftUnanswered(entry, session)
+            }
+        case .enter, .exit:
+            break
+        }
+        router.ask(.channel(request))
+    }
+
+    /// Whether so much of the app's is between loops that no more of it should be taken.
+    func isOverloaded(by app: Int) -> Bool {
+        metrics.publishes.isFull(for: app, max: limits.publishesUnderWayMax * router.loops)
+    }
+
+    // MARK: Connections
+
+    /// Takes in the hub's connections, on this loop.
+    func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
+        let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
+            [unowned self] descriptor, address, target, refusal in
+            router.hand(.accepted(descriptor, address, refusal, usesTLS: usesTLS), to: target) {
+                accepted(descriptor, address, refusal, usesTLS: usesTLS)
+            }
+        }
+        door.add(acceptor)
     }
 
     private func accepted(
@@ -253,111 +257,56 @@ final class ClientLoop {
     ) {
         guard !isStopping else {
             Socket.close(descriptor)
-            return hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
+            return hubContext.census.left(address, loop: router.here, wasRefused: refusal != nil)
         }
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : handshakeNanoseconds
+            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : settings.handshakeNanoseconds
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)
-            came(connection)
+            door.came(connection.sessionID)
         } catch {
             // Out of watches or memory: the connection closes with its last reference, here.
-            hubContext.census.left(address, loop: number, wasRefused: refusal != nil)
-            restAccepting()
+            hubContext.census.left(address, loop: router.here, wasRefused: refusal != nil)
+            if door.isOpen { door.rest() } else if !isStopping { router.ask(0) { $0.door.rest() } }
         }
     }
 
-    /// Has no more taken in for a while, by the loop that does so.
-    private func restAccepting() {
-        if !acceptors.isEmpty {
-            for acceptor in acceptors { acceptor.exhausted() }
-        } else if number != 0 {
-            hubContext.mailboxes[0].post(.ask { for acceptor in $0.acceptors { acceptor.exhausted() } })
-        }
+    /// The peer of an open WebSocket has gone; its turn to be closed comes.
+    func departed(_ connection: Connection) {
+        hubContext.census.departed(connection.address, loop: router.here, wasRefused: connection.wasRefused)
+        turns.departed(connection.sessionID)
     }
 
     /// A connection is gone.
     func left(_ connection: Connection) {
-        unwatchIdentity(of: connection)
+        identities.unwatch(connection)
         metrics.connections.add(-1)
         if connection.phase == .departed {
             hubContext.census.closedDeparted()
         } else {
-            hubContext.census.left(connection.address, loop: number, wasRefused: connection.wasRefused)
+            hubContext.census.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         }
         if isStopping, loop.sourceCount == 0 { loop.handle.stop() }
-    }
-
-    /// Gives the engine an input about a connection, and does for the connection what the engine decides.
-    func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
-        var effects = exchange(&hubEffects, with: [])
-        input(hub, &effects)
-        effects.reverse()
-        while let effect = effects.popLast() { connection.perform(effect) }
-        if effects.capacity <= Self.effectsKept { hubEffects = effects }
-    }
-
-    // MARK: Actions
-
-    /// Has the action applied; `Connection.acted` gets the answer.
-    func act(_ envelope: ActionEnvelope, as user: String, for id: SessionID) {
-        let mailbox = mailbox
-        guard let store = hubContext.store else { return mailbox.post(.acted(id, .withoutStore(envelope))) }
-        store.submit(ActionRequest(user: user, envelope: envelope) { mailbox.post(.acted(id, $0)) })
-    }
-
-    // MARK: Tokens
-
-    /// Has the token verified off the loop; `Connection.verified` gets the result.
-    func verify(_ token: String, for id: SessionID) {
-        let mailbox = mailbox
-        let verifier = hubContext.verifier
-        verifications.begin(id)
-        // Before anything else that the pool has to do: a client waits, with a deadline.
-        Task(priority: .high) { mailbox.post(.verified(id, await verifier.verify(token))) }
     }
 
     // MARK: Ending
 
     /// Closes all connections (`Connection.goAway`).
     ///
-    /// First of all the sockets close that it listens on: whoever comes back finds this hub's successor, or nobody. The
+    /// First of all the sockets close that it listens on: a client that comes back finds this hub's successor, or nobody. The
     /// accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands
     /// before the shutdown, and none comes after it to keep its loop alive.
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.
         loop.remove(holdings)
-        if let sweep { loop.remove(sweep) }
-        if let pauseAlarm {
-            loop.remove(pauseAlarm)
-            self.pauseAlarm = nil
-        }
-        if let handshakeAlarm {
-            loop.remove(handshakeAlarm)
-            self.handshakeAlarm = nil
-        }
-        if !acceptors.isEmpty {
-            for acceptor in acceptors { acceptor.end() }
-            acceptors = []
-            for other in hubContext.mailboxes.indices where other != number {
-                hubContext.mailboxes[other].post(.shutdown)
-            }
-        }
-        if let channelAlarm {
-            loop.remove(channelAlarm)
-            self.channelAlarm = nil
-        }
-        if let identityAlarm {
-            loop.remove(identityAlarm)
-            self.identityAlarm = nil
-        }
-        if let userAlarm {
-            loop.remove(userAlarm)
-            self.userAlarm = nil
+        loop.remove(due)
+        if door.isOpen {
+            door.close()
+            router.handOthers(.shutdown)
         }
         loop.forEachSource { source in
             (source as? Connection)?.hubEnds()

@@ -1,0 +1,94 @@
+import Channels
+import Identity
+import Metrics
+import Pusher
+import Sync
+
+/// What owners and the feed say that changes sessions of this loop.
+extension ClientLoop {
+    // MARK: Streams
+
+    func joined(_ joined: StreamJoined) {
+        guard let connection = connection(joined.session), let session = connection.session else { return }
+        let hasRoom = !connection.isCrowded(limits)
+        engage(connection) { $0.joined(joined, session, hasRoom: hasRoom, &$1) }
+        if session.isBehind { slowReaders.pull(connection) }
+    }
+
+    func joinRefused(_ id: SessionID, _ serial: UInt32, _ refusal: StreamRefusal) {
+        guard let connection = connection(id), let session = connection.session else { return }
+        switch refusal {
+        case .hubFull: metrics.reached(.streams, connection.address)
+        case .userFull: metrics.reached(.streamsPerUser, connection.address)
+        case .notNameable: break
+        }
+        engage(connection) { $0.joinRefused(session, serial: serial, refusal, &$1) }
+    }
+
+    /// The feed tells which topics are published: who is in a stream of a new one gets what it has, and what comes.
+    func published(_ topics: PublishedTopics) {
+        for id in hub.published(topics) {
+            if let connection = connection(id) { slowReaders.pull(connection) }
+        }
+    }
+
+    // MARK: Ordinary channels
+
+    func received(_ answer: ChannelAnswer) {
+        switch answer {
+        case .entered(let entered):
+            if let connection = connection(entered.session), let session = connection.session {
+                let hasRoom = !connection.isCrowded(limits)
+                return engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
+            }
+        case .refused(let id, let serial, let refusal):
+            if let connection = connection(id), let session = connection.session {
+                if let bound = refusal.bound {
+                    metrics.reached(bound == .app ? .appChannels : .channels, connection.address)
+                }
+                return engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
+            }
+        }
+        if let exit = hub.answeredTooLate(answer) { router.ask(.channel(.exit(exit))) }
+    }
+
+    // MARK: Users
+
+    /// These users' access has been revoked: their connections end.
+    func revoked(_ revocations: [Revocation]) {
+        for id in hub.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
+    }
+
+    /// Closes this loop's connections of the user, and those that turn out to be.
+    func terminate(_ user: UserKey) {
+        // Tokens are of that app's users alone, and other apps' terminations are not kept in mind beside them.
+        if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
+        for id in hub.sessions(of: user) { connection(id)?.cutOff(.terminated) }
+    }
+
+    /// Announces the end of the connection's identity, or closes it, or sees when to look again.
+    func lookAtIdentity(of connection: Connection) {
+        guard let session = connection.session else { return }
+        var wait: Duration?
+        engage(connection) { wait = $0.identityDue(session, &$1) }
+        if let wait { identities.watch(connection, after: wait) }
+    }
+
+    // MARK: Apps
+
+    /// Other apps are served from here on.
+    func serve(_ table: AppTable) {
+        guard apps.serve(table) else { return }
+        channels.replace(table)
+        replaceApps()
+    }
+
+    /// The next connections learn of them.
+    func replaceApps() {
+        apps.replaceNext { session, app, keyIsServed in
+            guard let connection = connection(session.id) else { return false }
+            engage(connection) { $0.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &$1) }
+            return !connection.isEstablished
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import Bytes
+import Reactor
+import WebSocket
+
+/// What the connections of a loop are told: bounds, times, and what is the same for all of them.
+final class ConnectionSettings {
+    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
+    var limits: GatewayLimits
+    let configuration: GatewayConfiguration
+    let messageLimits: MessageLimits
+    let hasTrustedPeers: Bool
+    let messageRate: Rate
+    let controlRate: Rate
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    let activityNanoseconds: UInt64
+    let activitySeconds: Int
+    let handshakeNanoseconds: UInt64
+    let pingFrame: SharedBytes
+
+    static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
+    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
+    private static let pressedPart = 16
+
+    init(_ configuration: GatewayConfiguration) {
+        self.configuration = configuration
+        let limits = configuration.limits
+        let timeouts = configuration.timeouts
+        self.limits = limits
+        hasTrustedPeers = configuration.trustedPeers != TrustedPeers()
+        messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
+        controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
+        activityNanoseconds = timeouts.activity.wholeNanoseconds
+        activitySeconds = Int(timeouts.activity.components.seconds)
+        handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
+        var messageLimits = MessageLimits()
+        messageLimits.messageBytes = limits.messageBytesMax
+        messageLimits.fragments = limits.messageFragmentsMax
+        self.messageLimits = messageLimits
+        var writer = ByteWriter(capacity: 16)
+        FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
+        pingFrame = writer.finish()
+    }
+
+    var timeouts: GatewayTimeouts { configuration.timeouts }
+    var trustedPeers: TrustedPeers { configuration.trustedPeers }
+
+    /// More than half of what may be queued to all connections is, or no longer.
+    func pressureChanged(_ isPressed: Bool) {
+        limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
+    }
+}

@@ -1,0 +1,131 @@
+import Channels
+import Pusher
+import Reactor
+import Sync
+
+/// What routes ask of the hub's channels: each owner answers for its own, and of users' streams every loop for its
+/// subscribers.
+struct LoopDirectory: ChannelDirectory {
+    let own: ClientLoop
+
+    private var router: Router { own.router }
+
+    func app(id: String) -> App? { own.apps.table.app(id: id) }
+
+    func app(key: String) -> App? { own.apps.table.app(key: key) }
+
+    func isOverloaded(by app: App) -> Bool { own.isOverloaded(by: app.index) }
+
+    // MARK: Publish
+
+    func publish(
+        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+    ) -> [ChannelFacts]? {
+        let owners = publications.map { router.owner(of: ChannelKey(app.index, $0.channel)) }
+        // One event to one channel, of whose subscribers no other loop has any.
+        if publications.count == 1, owners[0] == router.here, router.isAlone(in: loops(in: publications[0], app)) {
+            return [own.channels.publish(publications[0], of: app)]
+        }
+        let targets = Set(owners).sorted()
+        // An owner's answers are in the order of its publications.
+        let inOrder = { @Sendable (parts: [[ChannelFacts]]) in
+            var next = Dictionary(uniqueKeysWithValues: zip(targets, parts.map { $0[...] }))
+            return owners.map { next[$0]?.popFirst() ?? ChannelFacts() }
+        }
+        let gather = Gather(targets.count) { answer(inOrder($0)) }
+        for (place, target) in targets.enumerated() {
+            router.have(target, for: app.index, on: own) { loop in
+                let part = zip(publications, owners).lazy.filter { $0.1 == target }.map(\.0)
+                gather.take(LoopDirectory(own: loop).publish(part, of: app, gather), at: place)
+            }
+        }
+        return nil
+    }
+
+    private func loops(in publication: Publication, _ app: App) -> LoopSet {
+        own.channels.home.loops(in: ChannelKey(app.index, publication.channel))
+    }
+
+    /// Publishes to channels that this loop owns, and has the other loops that have subscribers say when they have
+    /// taken all of it: what is asked stands behind what was published in their mailboxes.
+    private func publish(
+        _ publications: some Sequence<Publication>, of app: App, _ gather: Gather<[ChannelFacts]>
+    ) -> [ChannelFacts] {
+        var takers: LoopSet = []
+        var facts: [ChannelFacts] = []
+        for publication in publications {
+            takers.formUnion(loops(in: publication, app))
+            facts.append(own.channels.publish(publication, of: app))
+        }
+        for target in router.others(of: takers) {
+            gather.wait()
+            router.ask(target, for: app.index) { _ in gather.waited() }
+        }
+        return facts
+    }
+
+    // MARK: Questions
+
+    func channels(
+        of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
+    ) -> [String: ChannelFacts]? {
+        let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
+            // A stream's name is told by each loop that has somebody in it, an ordinary channel's by its owner alone.
+            var all: [String: ChannelFacts] = [:]
+            for part in parts where all.count <= max {
+                all.merge(part) { left, right in
+                    var sum = left
+                    sum.subscriptionCount += right.subscriptionCount
+                    return sum
+                }
+            }
+            return all
+        }
+        let found = FoundChannels(max: max)
+        let parts = router.gather(
+            from: router.all, for: app.index, on: own,
+            { loop in
+                guard !found.areTooMany else { return [:] }
+                let ordinary = loop.channels.channels(of: app, prefix: prefix, until: { found.isOneTooMany() })
+                guard !found.areTooMany else { return ordinary }
+                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
+            }, { answer(merge($0)) })
+        return parts.map(merge)
+    }
+
+    func facts(
+        of channel: ChannelName, of app: App, _ answer: @escaping @Sendable (ChannelFacts) -> Void
+    ) -> ChannelFacts? {
+        if app.ownsDatabase, let stream = try? StreamName.parse(channel.string) {
+            let sum = { @Sendable (parts: [Int]) in
+                var facts = ChannelFacts()
+                facts.subscriptionCount = parts.reduce(0, +)
+                return facts
+            }
+            return router.gather(
+                from: router.all, for: app.index, on: own, { $0.hub.channel(stream)?.memberCount ?? 0 },
+                { answer(sum($0)) }
+            ).map(sum)
+        }
+        let key = ChannelKey(app.index, channel)
+        return router.gather(
+            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.facts(of: key) }, { answer($0[0]) }
+        )?[0]
+    }
+
+    func users(
+        in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
+    ) -> [String]? {
+        let key = ChannelKey(app.index, channel)
+        return router.gather(
+            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.home.users(in: key) },
+            { answer($0[0]) })?[0]
+    }
+
+    func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void? {
+        let user = UserKey(userID, of: app.index)
+        return router.gather(
+            from: router.all, for: app.index, on: own, { $0.terminate(user) }, { _ in answer() }
+        ).map { _ in }
+    }
+}

@@ -1,0 +1,84 @@
+import Channels
+import Metrics
+import Reactor
+
+/// What was last seen of a connection that has still to take what it is sent.
+struct PullProgress {
+    /// `WriteQueue.sentCount`.
+    let sentCount: UInt32
+    /// What the kernel, and TLS, have of that and the peer has not. Of who reads little the socket is writable but once in
+    /// many seconds, when half of what it may hold has gone.
+    let untaken: UInt32
+    /// When one of them was seen to change, or nothing was queued.
+    let since: Instant
+
+    /// What is to be seen now.
+    init(_ connection: Connection, at now: Instant) {
+        sentCount = connection.output.sentCount
+        untaken =
+            Socket.unacknowledged(connection.descriptor) &+ UInt32(clamping: connection.tls?.unsentBytes ?? 0)
+        since = now
+    }
+
+    /// Whether the peer has taken anything since `earlier`.
+    func isBeyond(_ earlier: PullProgress) -> Bool {
+        sentCount != earlier.sentCount || untaken != earlier.untaken
+    }
+}
+
+/// Connections that are fed by pages, for they take too slowly what they are sent. One that takes nothing is closed.
+final class SlowReaders {
+    private let loop: EventLoop
+    private let due: DueWork
+    private let stalled: Duration
+    private let metrics: GatewayMetrics
+    private var pulling: [SessionID: PullProgress] = [:]
+
+    /// How often they are looked at, while there are any.
+    private static let sweepInterval = Duration.seconds(1)
+
+    init(on loop: EventLoop, _ due: DueWork, stalled: Duration, _ metrics: GatewayMetrics) {
+        self.loop = loop
+        self.due = due
+        self.stalled = stalled
+        self.metrics = metrics
+    }
+
+    /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
+    /// whether it takes anything.
+    func pull(_ connection: Connection) {
+        connection.isPulled = true
+        loop.markDirty(connection)
+        if pulling[connection.sessionID] == nil {
+            pulling[connection.sessionID] = PullProgress(connection, at: loop.now)
+            sweepLater()
+        }
+    }
+
+    private func sweepLater() {
+        if !due.isSet(.readers) { due.set(.readers, after: min(Self.sweepInterval, stalled)) }
+    }
+
+    /// The time has come to look.
+    func sweep() {
+        let now = loop.now
+        for (id, progress) in pulling {
+            guard let connection = loop.connection(id), connection.session?.isBehind == true else {
+                pulling[id] = nil
+                continue
+            }
+            // Places that it named too often wait for their time.
+            loop.markDirty(connection)
+            let seen = PullProgress(connection, at: now)
+            if connection.output.isEmpty || seen.isBeyond(progress) {
+                pulling[id] = seen
+            } else if now.duration(since: progress.since) >= stalled {
+                // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
+                pulling[id] = nil
+                metrics.overloaded(.stalled, connection.address)
+                connection.slow()
+            }
+        }
+        if !pulling.isEmpty { sweepLater() }
+    }
+}

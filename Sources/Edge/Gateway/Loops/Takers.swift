@@ -1,0 +1,186 @@
+import Bytes
+import Channels
+import Metrics
+import Pusher
+import Reactor
+import Sync
+
+/// The sessions of this loop that get what owners say: each frame goes from the channel's list of subscribers to the
+/// connections' queues.
+final class Takers {
+    private let loop: EventLoop
+    private let hub: Hub
+    private let settings: ConnectionSettings
+    private let here: Int
+    private let slowReaders: SlowReaders
+    private let metrics: GatewayMetrics
+    let compression: LoopCompression?
+    /// Counters of deliveries, each with a stream of its topic: found without a lock.
+    private var topicCounters: [(stream: StreamID, counter: Counter)] = []
+    /// Whether the database is out of reach, and connections were told so.
+    private var isDegraded = false
+
+    init(
+        on loop: EventLoop, here: Int, _ hub: Hub, _ settings: ConnectionSettings, _ slowReaders: SlowReaders,
+        _ compression: LoopCompression?, _ metrics: GatewayMetrics
+    ) {
+        self.loop = loop
+        self.here = here
+        self.hub = hub
+        self.settings = settings
+        self.slowReaders = slowReaders
+        self.compression = compression
+        self.metrics = metrics
+    }
+
+    // MARK: Streams
+
+    /// Queues the frame to every subscriber that this loop has of the stream. One that has too much queued already is fed by
+    /// pages from here on. `variants`: nil where nobody needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
+        guard let channel = hub.channel(name) else { return }
+        var slow: [SessionID] = []
+        // A copy: one whose socket is found broken leaves the channel.
+        let subscribers = channel.subscribers
+        if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
+        for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
+        // Before the channel moves on: what they were handed last is the event before this one.
+        for id in slow {
+            guard hub.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
+            metrics.pullModeEntries.add()
+            slowReaders.pull(connection)
+        }
+        channel.advanced(to: offset)
+        count(channel.subscribers.count, of: name)
+    }
+
+    @inline(__always)
+    private func deliver(
+        _ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID, _ slow: inout [SessionID]
+    ) {
+        // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation is
+        // compared although a session leaves its channels before its slot is free: what stands here is health data, and a
+        // slip in that bookkeeping must not hand it to a stranger.
+        guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+        source._withUnsafeGuaranteedRef { source in
+            let connection = unsafeDowncast(source, to: Connection.self)
+            if connection.isCrowded(settings.limits), connection.isSlow(settings.limits) {
+                slow.append(id)
+            } else if let variants {
+                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+            } else {
+                connection.queue(frame, on: loop)
+            }
+        }
+    }
+
+    /// The frame as the connection wants it.
+    func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return frame }
+        return compression.frame(frame, variants, window)
+    }
+
+    /// An event has been queued to so many subscribers of the stream.
+    private func count(_ subscribers: Int, of name: StreamName) {
+        metrics.fanout.record(UInt64(subscribers))
+        if let counter = topicCounters.first(where: { $0.stream.hasSameTopic(as: name.stream) })?.counter {
+            return counter.add(subscribers)
+        }
+        let counter = metrics.deliveries[name.stream.topic]
+        counter.add(subscribers)
+        if topicCounters.count < TopicCounters.topicsMax { topicCounters.append((name.stream, counter)) }
+    }
+
+    /// Tells everybody in the stream that it goes on at `position`.
+    func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
+        guard let channel = hub.channel(name) else { return }
+        let frame = hub.reset(channel, to: position, loss)
+        for id in channel.subscribers { loop.connection(id)?.queue(frame) }
+    }
+
+    // MARK: Ordinary channels
+
+    /// Queues the frame to every subscriber that this loop has of the channel, but to that one. `variants`: nil where nobody
+    /// needs the frame compressed.
+    func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: Exclusion?) -> Int {
+        guard let channel = hub.channel(key) else { return 0 }
+        // A copy: one that is closed leaves the channel.
+        let subscribers = channel.subscribers
+        let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
+        if let only = subscribers.only, only != excluded { deliver(frame, variants, to: only) }
+        if excluded == .nobody {
+            for id in subscribers.many { deliver(frame, variants, to: id) }
+        } else {
+            for id in subscribers.many where id != excluded { deliver(frame, variants, to: id) }
+        }
+        // A sender may have left meanwhile.
+        let isOneLeftOut = excluded != .nobody && subscribers.contains(excluded)
+        let told = subscribers.count - (isOneLeftOut ? 1 : 0)
+        metrics.fanout.record(UInt64(told))
+        metrics.channelDeliveries.add(told)
+        return told
+    }
+
+    /// Which of these it is; nil where it is none of them.
+    private func session(_ exclusion: Exclusion, in subscribers: SubscriberList) -> SessionID? {
+        switch exclusion {
+        case .session(let id, let loop): loop == here ? id : nil
+        case .socket(let socketID):
+            subscribers.first { id in
+                loop.unretainedSource(slot: id.slot, generation: id.generation)?._withUnsafeGuaranteedRef {
+                    unsafeDowncast($0, to: Connection.self).session?.socketID == socketID
+                } ?? false
+            }
+        }
+    }
+
+    /// One that reads too slowly is closed: there is no log to go on from. But first the socket gets what it takes, for a burst
+    /// in one tick says nothing about the reader.
+    @inline(__always)
+    private func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID) {
+        guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
+        source._withUnsafeGuaranteedRef { source in
+            let connection = unsafeDowncast(source, to: Connection.self)
+            if connection.isOverfull(settings.limits), connection.isTooSlow(settings.limits) { return }
+            if let variants {
+                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+            } else {
+                connection.queue(frame, on: loop)
+            }
+        }
+    }
+
+    // MARK: Users
+
+    func told(_ news: [UserNews]) {
+        hub.told(news) { id, frame in loop.connection(id)?.queue(frame) }
+    }
+
+    // MARK: The database
+
+    /// The database has been out of reach for a while, or is back and all that was missed has been read.
+    func degraded(_ isDegraded: Bool) {
+        guard isDegraded != self.isDegraded else { return }
+        self.isDegraded = isDegraded
+        let frame = ServerEvent.statusFrame(isDegraded: isDegraded)
+        loop.forEachSource { source in
+            guard let connection = source as? Connection, connection.isEstablished,
+                connection.session?.app.ownsDatabase == true
+            else { return }
+            connection.queue(frame)
+        }
+    }
+
+    /// A connection has just opened: it is told of an outage that goes on.
+    func tellStatus(_ connection: Connection) {
+        guard isDegraded, connection.session?.app.ownsDatabase == true else { return }
+        connection.queue(ServerEvent.statusFrame(isDegraded: true))
+    }
+}
+
+extension EventLoop {
+    /// The connection of that name, if it is here still.
+    func connection(_ id: SessionID) -> Connection? {
+        source(slot: id.slot, generation: id.generation) as? Connection
+    }
+}

@@ -1,0 +1,118 @@
+import Channels
+import Pusher
+import Reactor
+
+/// The ordinary channels that this loop owns.
+final class ChannelOwner {
+    private(set) var home: ChannelHome
+    /// Room for what the home wants done, kept from one input to the next.
+    private var effects = ChannelHome.Effects()
+    private let loop: EventLoop
+    private let runner: Runner
+    private let due: DueWork
+    private let context: HubContext
+    private let compression: LoopCompression?
+    private let turns: ConnectionTurns
+
+    /// The most effects whose room is kept.
+    private static let effectsKept = 64
+
+    init(
+        on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
+        _ turns: ConnectionTurns, limits: HomeLimits
+    ) {
+        self.loop = loop
+        self.runner = runner
+        self.due = due
+        self.context = context
+        self.compression = compression
+        self.turns = turns
+        home = ChannelHome(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
+    }
+
+    // MARK: From takers
+
+    /// A session of a loop comes, goes, or has an event for the others.
+    func received(_ request: ChannelRequest, from loop: Int) {
+        if mayMakeRoom(for: request) { makeRoom(for: request, from: loop) } else { judge(request, from: loop) }
+    }
+
+    /// The same, once there is as much room as may be.
+    func judge(_ request: ChannelRequest, from loop: Int) {
+        input { home, now, effects in home.received(request, from: loop, now: now, &effects) }
+    }
+
+    // MARK: From routes
+
+    func publish(_ publication: Publication, of app: App) -> ChannelFacts {
+        input { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
+    }
+
+    func facts(of key: ChannelKey) -> ChannelFacts { home.facts(of: key, now: loop.now.nanoseconds) }
+
+    func channels(of app: App, prefix: String, until isEnough: () -> Bool) -> [String: ChannelFacts] {
+        home.channels(of: app, prefix: prefix, now: loop.now.nanoseconds, until: isEnough)
+    }
+
+    /// The apps that are served from here on.
+    func replace(_ apps: AppTable) {
+        for app in apps.apps { home.replace(app) }
+    }
+
+    // MARK: With time
+
+    /// Something of the channels may be due.
+    func tick() {
+        input { home, now, effects in home.tick(now: now, &effects) }
+    }
+
+    // MARK: Full presence channels
+
+    /// Whether the home would refuse the newcomer for members of whom some may be gone.
+    private func mayMakeRoom(for request: ChannelRequest) -> Bool {
+        guard case .enter(let entry) = request, entry.member != nil else { return false }
+        return context.census.hasDepartures && home.isFull(for: entry)
+    }
+
+    /// Has each loop close those that are marked of the channel, and then lets the home judge: their leaves stand before the
+    /// request, in line or in the mailbox.
+    private func makeRoom(for request: ChannelRequest, from loop: Int) {
+        let key = request.key
+        turns.closeDeparted(in: key)
+        let router = runner.router
+        let others = router.others(of: home.loops(in: key))
+        guard !others.isEmpty else { return router.again(.channelWithRoom(request), from: loop) }
+        let mailbox = router.mailbox
+        let gather = Gather<Void>(others.count) { _ in
+            mailbox.post(.owner(.request(.channelWithRoom(request), from: loop)))
+        }
+        for (place, other) in others.enumerated() {
+            router.ask(other) { gather.take($0.turns.closeDeparted(in: key), at: place) }
+        }
+    }
+
+    // MARK: What the home wants done
+
+    private func input<Result>(
+        _ input: (inout ChannelHome, _ now: UInt64, inout ChannelHome.Effects) -> Result
+    ) -> Result {
+        let result = runner.run {
+            let result = input(&home, loop.now.nanoseconds, &effects)
+            for effect in effects { perform(effect) }
+            effects.removeAll(keepingCapacity: effects.capacity <= Self.effectsKept)
+            return result
+        }
+        due.set(.channels, at: home.nextDue.map { Instant(nanoseconds: $0) })
+        return result
+    }
+
+    private func perform(_ effect: ChannelHome.Effect) {
+        switch effect {
+        case .answer(let loop, let answer): runner.router.tell(.answer(answer), loop: loop)
+        case .broadcast(let loops, let key, let frame, let except, let isEvent):
+            let variants = compression?.variants(of: frame)
+            runner.router.tell(.publish(key, frame, except: except, variants, isEvent: isEvent), loops: loops)
+        case .webhook(let app, let event): context.webhooks?.post(event, of: app)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+import Bytes
+import Channels
+import Feed
+import Pusher
+import Reactor
+import Sync
+
+/// The streams that this loop owns.
+final class StreamOwner {
+    private var home: StreamHome
+    /// Room for what the home wants done, kept from one input to the next.
+    private var effects: ContiguousArray<StreamHome.Effect> = []
+    private let loop: EventLoop
+    private let runner: Runner
+    private let due: DueWork
+    private let context: HubContext
+    private let compression: LoopCompression?
+
+    /// How often streams that linger are looked at, while there are any.
+    private static let sweepInterval = Duration.seconds(1)
+    /// The most effects whose room is kept.
+    private static let effectsKept = 64
+
+    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?) {
+        self.loop = loop
+        self.runner = runner
+        self.due = due
+        self.context = context
+        self.compression = compression
+        let configuration = context.configuration
+        home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
+    }
+
+    // MARK: From takers
+
+    func join(_ join: StreamJoin, from loop: Int) {
+        input { $0.join(join, from: loop, &$1) }
+    }
+
+    func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
+        input { home, _ in home.forget(session, name, from: loop) }
+    }
+
+    func leave(_ name: StreamName, from loop: Int) {
+        let now = self.loop.now.nanoseconds
+        input { $0.leave(name, from: loop, now: now, &$1) }
+        sweepLater()
+    }
+
+    // MARK: From the feed
+
+    /// What is of no stream is not for the owner.
+    func received(_ output: FeedOutput) {
+        let now = loop.now.nanoseconds
+        switch output {
+        case .event(let event):
+            input { $0.received(event, &$1) }
+        case .positioned(let stream, let serial, let position):
+            input { $0.positioned(stream, at: position, watch: serial, &$1) }
+        case .refused(let stream, let serial, let refusal):
+            input { $0.refused(stream, watch: serial, refusal, &$1) }
+        case .reset(let stream, let position):
+            input { $0.reset(stream, to: position, &$1) }
+        case .page(let read, let events):
+            input { $0.page(read, events, now: now, &$1) }
+            pauseLater()
+        case .unreadable(let read, let failure):
+            input { $0.unreadable(read, failure, now: now, &$1) }
+            pauseLater()
+        case .revoked, .revocationsCurrent, .topics, .degraded, .status:
+            break
+        }
+    }
+
+    // MARK: With time
+
+    /// Pages that no client asked for are asked for again when their pauses are over.
+    func pausesDue() {
+        let now = loop.now.nanoseconds
+        input { $0.endPauses(now: now, &$1) }
+        pauseLater()
+    }
+
+    private func pauseLater() {
+        due.set(.pauses, at: home.nextPauseEnd.map { Instant(nanoseconds: $0) })
+    }
+
+    /// Streams that nobody has come back to are let go.
+    func sweep() {
+        let now = loop.now.nanoseconds
+        input { $0.sweep(now: now, &$1) }
+        sweepLater()
+    }
+
+    private func sweepLater() {
+        if home.lingeringCount > 0, !due.isSet(.lingering) { due.set(.lingering, after: Self.sweepInterval) }
+    }
+
+    // MARK: What the home wants done
+
+    private func input(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
+        runner.run {
+            var effects = exchange(&effects, with: [])
+            input(&home, &effects)
+            // Moved out from the end, not copied.
+            effects.reverse()
+            while let effect = effects.popLast() { perform(effect) }
+            if effects.capacity <= Self.effectsKept { self.effects = effects }
+        }
+    }
+
+    private func perform(_ effect: StreamHome.Effect) {
+        let router = runner.router
+        switch effect {
+        case .watch(let stream, let serial): context.requestFeed(.watch(stream, serial: serial))
+        case .unwatch(let stream): context.requestFeed(.unwatch(stream))
+        case .read(let read): context.requestFeed(.read(read))
+        case .joined(let loop, let joined): router.tell(.joined(joined), loop: loop)
+        case .refused(let loop, let session, let serial, let refusal):
+            router.tell(.joinRefused(session, serial: serial, refusal), loop: loop)
+        case .broadcast(let loops, let name, let offset, let frame):
+            let variants = compression?.variants(of: frame)
+            router.tell(.event(name, offset: offset, frame, variants), loops: loops)
+        case .reset(let loops, let name, let position, let loss):
+            router.tell(.reset(name, position, loss), loops: loops)
+        }
+    }
+}
+
+extension StreamLimits {
+    /// What is one home's, where the bounds are the hub's.
+    func share(of loops: Int) -> StreamLimits {
+        var share = self
+        share.windowTotalBytes = max(1, windowTotalBytes / loops)
+        share.lingeringMax = lingeringMax / loops
+        return share
+    }
+}

@@ -1,0 +1,42 @@
+import Channels
+import Reactor
+
+/// The users that this loop owns.
+final class UserOwner {
+    private var home: UserHome
+    private let loop: EventLoop
+    private let runner: Runner
+    private let due: DueWork
+
+    init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, limits: HomeLimits) {
+        self.loop = loop
+        self.runner = runner
+        self.due = due
+        home = UserHome(limits: limits)
+    }
+
+    func received(_ requests: [UserRequest], from loop: Int) {
+        let now = self.loop.now.nanoseconds
+        input { $0.received(requests, from: loop, now: now, &$1) }
+    }
+
+    /// The time has come at which somebody may be offline.
+    func tick() {
+        let now = loop.now.nanoseconds
+        input { $0.tick(now: now, &$1) }
+    }
+
+    private func input(_ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
+        runner.run {
+            var effects: ContiguousArray<UserHome.Effect> = []
+            input(&home, &effects)
+            for effect in effects {
+                switch effect {
+                case .answer(let loop, let news): runner.router.tell(.users(news), loop: loop)
+                case .tell(let loops, let news): runner.router.tell(.users([news]), loops: loops)
+                }
+            }
+        }
+        due.set(.users, at: home.nextDue.map { Instant(nanoseconds: $0) })
+    }
+}

@@ -1,0 +1,200 @@
+import Bytes
+import Channels
+import Feed
+import Pusher
+import Reactor
+import Sync
+
+/// The way to the owners of streams, ordinary channels and users, and from them to the loops that have takers. It alone
+/// knows whether that is this loop or another one.
+///
+/// An owner is found by a hash of what it owns, so that every loop finds the same. What is for another loop is in its
+/// mailbox at once. What is for this loop waits in line until the runner has carried out what led to it
+/// (`ClientLoop.run`). So of what one loop says to one other, or to itself, all comes in the order in which it was said;
+/// that is what keeps a stream's answer before its events.
+///
+/// Worst interleavings, each with its test:
+/// - an owner here decides an answer and a broadcast behind it: the session that is let in has to be a subscriber before the
+///   broadcast looks for subscribers. Both wait in line, so it is (`ChannelConnectionTests`, `RunnerTests`);
+/// - a loop says that a connection has left, and then that a newcomer may come: the owner hears of both in that order,
+///   by the same line or the same mailbox (`DepartureTests`).
+final class Router {
+    let here: Int
+    private let mailboxes: [Mailbox<LoopMessage>]
+    private let backlog: LoopBacklog
+    private var line = Fifo<OwnerMessage>()
+
+    init(here: Int, _ mailboxes: [Mailbox<LoopMessage>], _ backlog: LoopBacklog) {
+        self.here = here
+        self.mailboxes = mailboxes
+        self.backlog = backlog
+    }
+
+    var loops: Int { mailboxes.count }
+    /// This loop's.
+    var mailbox: Mailbox<LoopMessage> { mailboxes[here] }
+
+    // MARK: Where owners live
+
+    /// The loop that owns the stream: by the highest bits of its code, without a division. The streams of one owner so have
+    /// those in common, which `KeyedTable` does not mind.
+    static func owner(of stream: StreamID, loops: Int) -> Int {
+        Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
+    }
+
+    private func owner(of stream: StreamID) -> Int { Self.owner(of: stream, loops: loops) }
+
+    /// The loop that owns the ordinary channel.
+    func owner(of channel: ChannelKey) -> Int { channel.home(of: loops) }
+
+    /// The feed's outputs for each loop, in their order: what is of a stream for its owner, what is of none for all.
+    static func split(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
+        // A loop alone gets all, and makes nothing of a status.
+        guard loops > 1 else { return [outputs] }
+        var perLoop = [[FeedOutput]](repeating: [], count: loops)
+        for output in outputs {
+            switch output.receiver {
+            case .home(let stream): perLoop[owner(of: stream, loops: loops)].append(output)
+            case .everyLoop: for loop in perLoop.indices { perLoop[loop].append(output) }
+            case .nobody: break
+            }
+        }
+        return perLoop
+    }
+
+    // MARK: To owners
+
+    /// Says it to the owner that it concerns; what is of several users, to each of theirs in one message.
+    func ask(_ request: OwnerRequest) {
+        switch request {
+        case .join(let join): send(.request(request, from: here), to: owner(of: join.name.stream))
+        case .forget(_, let name), .leave(let name):
+            send(.request(request, from: here), to: owner(of: name.stream))
+        case .channel(let channel), .channelWithRoom(let channel):
+            send(.request(request, from: here), to: owner(of: channel.key))
+        case .users(let requests):
+            guard loops > 1 else { return send(.request(request, from: here), to: here) }
+            var perLoop = [[UserRequest]](repeating: [], count: loops)
+            for request in requests { perLoop[request.user.home(loops: loops)].append(request) }
+            for (loop, requests) in perLoop.enumerated() where !requests.isEmpty {
+                send(.request(.users(requests), from: here), to: loop)
+            }
+        }
+    }
+
+    /// Puts a request of that loop behind what waits in line, once more.
+    func again(_ request: OwnerRequest, from loop: Int) {
+        line.append(.request(request, from: loop))
+    }
+
+    // MARK: From owners
+
+    /// Says it to that loop.
+    func tell(_ news: OwnerNews, loop: Int) {
+        send(.news(news), to: loop)
+    }
+
+    /// Says it to each of these loops.
+    func tell(_ news: OwnerNews, loops: LoopSet) {
+        var rest = loops.rawValue
+        while rest != 0 {
+            send(.news(news), to: rest.trailingZeroBitCount)
+            rest &= rest &- 1
+        }
+    }
+
+    private func send(_ message: OwnerMessage, to loop: Int) {
+        guard loop != here else { return line.append(message) }
+        if let load = message.load { backlog.add(load) }
+        mailboxes[loop].post(.owner(message))
+    }
+
+    /// What is next in line of what this loop has said to itself.
+    func next() -> OwnerMessage? { line.popFirst() }
+
+    /// The mailbox has handed out what another loop had sent.
+    func received(_ message: OwnerMessage) {
+        if let load = message.load { backlog.subtract(load) }
+    }
+
+    // MARK: Loops
+
+    /// Hands a message to that loop; where that is this one, does what it asks for at once.
+    func hand(_ message: @autoclosure () -> LoopMessage, to loop: Int, or here: () -> Void) {
+        if loop == self.here { here() } else { mailboxes[loop].post(message()) }
+    }
+
+    /// Hands a message to all loops but this one.
+    func handOthers(_ message: LoopMessage) {
+        for loop in mailboxes.indices where loop != here { mailboxes[loop].post(message) }
+    }
+
+    /// Has a loop do something: this one at once, another one in its turn, in the app's backlog until then.
+    func have(
+        _ loop: Int, for app: Int, on own: ClientLoop, _ question: @escaping @Sendable (ClientLoop) -> Void
+    ) {
+        if loop == here { question(own) } else { ask(loop, for: app, question) }
+    }
+
+    /// Has another loop do something, in its turn.
+    ///
+    /// - Parameter app: the index of the app in whose backlog it is until then; nil for none.
+    func ask(_ loop: Int, for app: Int? = nil, _ question: @escaping @Sendable (ClientLoop) -> Void) {
+        guard let app else { return mailboxes[loop].post(.ask(question)) }
+        backlog.add(.app(app))
+        mailboxes[loop].post(
+            .ask { loop in
+                loop.router.backlog.subtract(.app(app))
+                question(loop)
+            })
+    }
+
+    /// Has each of these loops, none twice, give its part: this one at once, the others in their turn.
+    ///
+    /// - Returns: the parts in the order of the loops, where there is only this one; else `answer` gets them, on any thread.
+    func gather<Part: Sendable>(
+        from targets: some Collection<Int>, for app: Int? = nil, on own: ClientLoop,
+        _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
+    ) -> [Part]? {
+        if targets.allSatisfy({ $0 == here }) { return targets.map { _ in part(own) } }
+        let gather = Gather(targets.count, answer)
+        for (place, target) in targets.enumerated() where target != here {
+            ask(target, for: app) { gather.take(part($0), at: place) }
+        }
+        if let place = targets.enumerated().first(where: { $0.element == here })?.offset {
+            gather.take(part(own), at: place)
+        }
+        return nil
+    }
+
+    /// Every loop.
+    var all: Range<Int> { mailboxes.indices }
+
+    /// These loops, but for this one.
+    func others(of loops: LoopSet) -> [Int] {
+        mailboxes.indices.filter { $0 != here && loops.contains(loop: $0) }
+    }
+
+    /// Whether no other loop is among these.
+    func isAlone(in loops: LoopSet) -> Bool { loops.isSubset(of: LoopSet(loop: here)) }
+}
+
+/// What is between loops and counts: streams' events, and what apps' backends and clients say. Any thread.
+struct LoopBacklog {
+    let events: EventBacklog
+    let publishes: PublishBacklog
+
+    func add(_ load: MessageLoad) {
+        switch load {
+        case .event: events.addBroadcast()
+        case .app(let app): publishes.add(of: app)
+        }
+    }
+
+    func subtract(_ load: MessageLoad) {
+        switch load {
+        case .event: events.subtractBroadcast()
+        case .app(let app): publishes.subtract(of: app)
+        }
+    }
+}
