@@ -182,6 +182,13 @@ let package = Package(
         support(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
             settings: mixedSettings),
+        support(
+            "TestHub",
+            [
+                "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher", "Reactor",
+                "Store", "Sync", "TestDatabase", "WebSocket",
+                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+            ], settings: mixedSettings),
         .target(
             name: "FuzzProperties", dependencies: ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"],
             path: "Tests/Fuzz/Properties", swiftSettings: settings),
@@ -219,12 +226,16 @@ let package = Package(
         tests(
             "Edge/GatewayTests",
             [
-                "API", "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Digests", "Feed", "Gateway", "HTTP",
-                "Identity", "Metrics",
-                "Postgres",
-                "Pusher",
-                "Reactor", "Store", "Sync", "TestDatabase", "TestSupport", "WebSocket",
-                .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
+                "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Feed", "Gateway", "HTTP", "Identity",
+                "Metrics",
+                "Postgres", "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", "WebSocket",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "Edge/APITests",
+            [
+                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres", "Pusher",
+                "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
             ]),
         tests(
             "Edge/CourierTests",

@@ -1,5 +1,6 @@
 import Bytes
 import Glibc
+import TestHub
 import TestSupport
 import Testing
 import WebSocket
@@ -338,18 +339,5 @@ import WebSocket
         #expect(status == 431 || body.contains("larger than limits.bodyBytes"))
         #expect(reached(limit, metrics) == 1)
         #expect(metrics.text.contains("carillon_http_responses_total{status=\"\(status)\"} 1\n"))
-    }
-
-    /// Of a user a body has 64 KiB, whatever `limits.bodyBytes` allows.
-    @Test(arguments: [(65_536, 404), (65_537, 413)])
-    func aUsersLargeBodyIsCounted(_ bytes: Int, _ status: Int) async throws {
-        let metrics = GatewayMetrics()
-        let fixture = try await GatewayFixture(metrics: metrics)
-        let client = try TestClient(port: fixture.port)
-        let body = String(repeating: "x", count: bytes)
-        try await client.sendRaw("POST /pusher/user-auth HTTP/1.1\r\nHost: h\r\nContent-Length: \(bytes)\r\n\r\n")
-        try await client.sendRaw(body)
-        #expect(try await client.response().head.hasPrefix("HTTP/1.1 \(status) "))
-        #expect(reached("userBodyBytes", metrics) == (status == 413 ? 1 : 0))
     }
 }

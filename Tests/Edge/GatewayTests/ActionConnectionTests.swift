@@ -1,5 +1,6 @@
 import Gateway
 import TestDatabase
+import TestHub
 import TestSupport
 import Testing
 

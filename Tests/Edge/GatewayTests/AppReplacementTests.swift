@@ -1,5 +1,6 @@
 import Channels
 import Pusher
+import TestHub
 import TestSupport
 import Testing
 
@@ -146,23 +147,5 @@ import Testing
         try fixture.gateway.replaceApps([TestApp(0) { $0.features.isEnabled = false }.app])
         #expect(try await refusal(fixture, TestApp(0).path) == 4003)
         #expect(try await refusal(fixture, TestApp(1).path) == 4001)
-    }
-
-    /// The hub's own endpoint signs by the secret that the app has then.
-    @Test func theHubSignsByTheNewSecret() async throws {
-        let app = TestApp(0) { $0.ownsDatabase = true }
-        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true) { $0.apps = [app.app] }
-        var newer = app
-        newer.secret = "newer"
-        try fixture.gateway.replaceApps([newer.app])
-        let (client, socketID) = try await TestClient.opened(fixture, newer)
-        let body = "socket_id=\(socketID)"
-        let http = try TestClient(port: fixture.port)
-        let token = try await GatewayFixture.token("u")
-        try await http.sendRaw(
-            "POST /pusher/user-auth HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.utf8.count)\r\n"
-                + "Authorization: Bearer \(token)\r\n\r\n\(body)")
-        try await client.send(#"{"event":"pusher:signin","data":\#(try await http.response().body)}"#)
-        #expect(try await client.text().hasPrefix(#"{"event":"pusher:signin_success""#))
     }
 }

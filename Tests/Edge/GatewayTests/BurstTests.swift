@@ -3,6 +3,7 @@ import Channels
 import Glibc
 import Pusher
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 import WebSocket

@@ -4,6 +4,7 @@ import HTTP
 import Pusher
 import Reactor
 import Sync
+import TestHub
 import TestSupport
 import Testing
 

@@ -4,6 +4,7 @@ import Feed
 import Metrics
 import Pusher
 import Sync
+import TestHub
 import TestSupport
 import Testing
 import WebSocket

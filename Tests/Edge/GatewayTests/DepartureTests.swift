@@ -1,6 +1,7 @@
 import Channels
 import Pusher
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 

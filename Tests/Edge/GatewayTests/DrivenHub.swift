@@ -1,4 +1,3 @@
-import API
 import Bytes
 import Channels
 import Glibc
@@ -6,6 +5,7 @@ import Identity
 import Logging
 import Pusher
 import Reactor
+import TestHub
 import TestSupport
 import WebSocket
 
@@ -44,9 +44,7 @@ final class DrivenHub {
             policy: policy, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let context = HubContext(
             configuration, apps: try AppTable(configuration.apps), mailboxes: handles.map { Mailbox($0) },
-            feed: nil, store: nil, verifier: verifier,
-            routes: HubRoutes(pusher: PusherRoutes(), users: nil, origins: configuration.origins), webhooks: nil,
-            metrics: metrics)
+            feed: nil, store: nil, verifier: verifier, routes: NoRoutes(), webhooks: nil, metrics: metrics)
         let loops = try handles.map { try EventLoop(handle: $0, eventsPerWait: eventsPerWait) }
         self.context = context
         self.loops = loops

@@ -1,36 +1,47 @@
-import API
+import Channels
+import Foundation
 import Gateway
 import HTTP
-import Pusher
+import TestHub
 import TestSupport
 import Testing
 
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct HTTPConnectionTests {
-    private func post(_ path: String, _ body: String, token: String?, fields: String = "") -> String {
-        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
-        return "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-            + "Content-Length: \(body.utf8.count)\r\n\(authorization)\(fields)\r\n\(body)"
+    /// Answers `/later` from another thread, with the body that came; elsewhere a POST gets 401, and a GET 404.
+    private struct SomeLater: HTTPRoutes {
+        func respond(
+            to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
+        ) -> HTTPResponse? {
+            guard request.path == "/later" else {
+                return request.method == .post ? .problem(.unauthorized, "Who asks?") : .problem(.notFound, "Nothing.")
+            }
+            Thread.detachNewThread { exchange.respond(HTTPResponse(.ok, body: request.body)) }
+            return nil
+        }
     }
 
+    private func post(_ path: String, _ body: String) -> String {
+        "POST \(path) HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+    }
+
+    /// What takes time holds up what is behind it.
     @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
-        let fixture = try await GatewayFixture(ownsDatabase: true)
-        let token = try await GatewayFixture.token("u1")
+        let fixture = try await GatewayFixture(routes: SomeLater())
         let client = try TestClient(port: fixture.port)
         try await client.sendRaw(
-            post("/pusher/user-auth", "socket_id=1.2", token: token) + "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
-                + post("/pusher/user-auth", "socket_id=1.2", token: nil))
-        let (first, body) = try await client.response()
-        #expect(first.hasPrefix("HTTP/1.1 200 "))
-        let data = #"{"id":"u1","issuedAt":0,"expiresAt":4000000000}"#
-        let expected = fixture.credentials.sign(.user(userData: data), socketID: try #require(socketID("1.2")))
-        #expect(body == #"{"auth":"\#(expected)","user_data":"\#(data.replacing("\"", with: "\\\""))"}"#)
-        #expect(try await client.response().head.hasPrefix("HTTP/1.1 404 "))
-        #expect(try await client.response().head.hasPrefix("HTTP/1.1 401 "))
+            post("/later", "first") + "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n" + post("/", "x")
+                + post("/later", "last"))
+        let expected: [(Int, String?)] = [(200, "first"), (404, nil), (401, nil), (200, "last")]
+        for (status, body) in expected {
+            let answer = try await client.response()
+            #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
+            if let body { #expect(answer.body == body) }
+        }
     }
 
     /// However the requests are cut, each is answered, and those behind it.
     @Test func requestsMayComeInPieces() async throws {
-        let fixture = try await GatewayFixture(loops: 1, ownsDatabase: true)
+        let fixture = try await GatewayFixture(loops: 1, routes: SomeLater())
         var random = SeededRandom()
         var (requests, statuses): ([UInt8], [String]) = ([], [])
         for _ in 0..<60 {
@@ -38,8 +49,7 @@ import Testing
             let isPost = Bool.random(using: &random)
             let request =
                 isPost
-                ? post("/pusher/user-auth", "socket_id=1.2&padding=\(padding)", token: nil)
-                : "GET /nothing HTTP/1.1\r\nHost: h\r\nPadding: \(padding)\r\n\r\n"
+                ? post("/", padding) : "GET /nothing HTTP/1.1\r\nHost: h\r\nPadding: \(padding)\r\n\r\n"
             requests += Array(request.utf8)
             statuses.append(isPost ? "HTTP/1.1 401 " : "HTTP/1.1 404 ")
         }
@@ -53,58 +63,6 @@ import Testing
         for status in statuses {
             #expect(try await client.response().head.hasPrefix(status), "CARILLON_SEED=\(random.seed)")
         }
-    }
-
-    private func socketID(_ text: String) -> SocketID? {
-        Array(text.utf8).withUnsafeBytes { SocketID($0) }
-    }
-
-    @Test(arguments: [
-        ("private-user.u1.adherence", 200), ("private-user.u2.adherence", 403), ("private-x", 403), ("a b", 400),
-    ])
-    func channelsAreSignedForTheirUserOnly(_ channel: String, _ status: Int) async throws {
-        let fixture = try await GatewayFixture(ownsDatabase: true)
-        let token = try await GatewayFixture.token("u1")
-        let client = try TestClient(port: fixture.port)
-        let body = "socket_id=1.2&channel_name=" + channel.replacing(" ", with: "+")
-        try await client.sendRaw(post("/pusher/auth", body, token: token))
-        let answer = try await client.response()
-        #expect(answer.head.hasPrefix("HTTP/1.1 \(status) "))
-        guard status == 200 else { return }
-        let expected = fixture.credentials.sign(
-            try #require(ChannelName(channel)), grant: GrantTimes(issuedAt: nil, expiresAt: 4_000_000_000),
-            socketID: try #require(socketID("1.2")))
-        #expect(expected.hasSuffix(":0:4000000000"))
-        #expect(answer.body == #"{"auth":"\#(expected)"}"#)
-    }
-
-    @Test(arguments: ["socket_id=x", "socket_id=", "", "socket_id=1.2.3&channel_name=x"])
-    func badFormsAreRefused(_ body: String) async throws {
-        let fixture = try await GatewayFixture(ownsDatabase: true)
-        let client = try TestClient(port: fixture.port)
-        try await client.sendRaw(post("/pusher/auth", body, token: try await GatewayFixture.token("u1")))
-        let answer = try await client.response()
-        #expect(answer.head.hasPrefix("HTTP/1.1 400 "))
-        #expect(answer.body.hasPrefix(#"{"error":""#))
-    }
-
-    @Test func browsersAreAnsweredByTheAllowList() async throws {
-        let fixture = try await GatewayFixture(ownsDatabase: true) { $0.origins = .only(["https://app.example"]) }
-        let client = try TestClient(port: fixture.port)
-        let preflight =
-            "OPTIONS /pusher/auth HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n"
-            + "Access-Control-Request-Method: POST\r\n\r\n"
-        try await client.sendRaw(preflight)
-        let allowed = try await client.response().head
-        #expect(allowed.hasPrefix("HTTP/1.1 204 "))
-        #expect(allowed.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
-        #expect(allowed.contains("Authorization"))
-        try await client.sendRaw(preflight.replacing("app.example", with: "evil.example"))
-        let refused = try await client.response().head
-        #expect(refused.hasPrefix("HTTP/1.1 403 "))
-        #expect(!refused.contains("Access-Control-Allow-Origin"))
-        try await client.sendRaw(post("/pusher/auth", "", token: nil, fields: "Origin: https://app.example\r\n"))
-        #expect(try await client.response().head.contains("Access-Control-Allow-Origin: https://app.example\r\n"))
     }
 
     @Test(arguments: [

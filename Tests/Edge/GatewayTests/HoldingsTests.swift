@@ -1,5 +1,6 @@
 import HTTP
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 

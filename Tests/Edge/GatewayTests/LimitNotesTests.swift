@@ -1,4 +1,5 @@
 import Reactor
+import TestHub
 import Testing
 
 @testable import Gateway

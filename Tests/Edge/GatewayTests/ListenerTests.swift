@@ -2,6 +2,7 @@ import Foundation
 import Gateway
 import Glibc
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 import WebSocket

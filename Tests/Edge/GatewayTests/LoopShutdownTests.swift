@@ -1,6 +1,7 @@
 import Foundation
 import Gateway
 import Glibc
+import TestHub
 import TestSupport
 import Testing
 

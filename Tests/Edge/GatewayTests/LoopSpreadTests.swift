@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTP
 import Sync
+import TestHub
 import TestSupport
 import Testing
 

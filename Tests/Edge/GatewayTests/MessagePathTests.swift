@@ -7,6 +7,7 @@ import HTTP
 import Metrics
 import Postgres
 import TestDatabase
+import TestHub
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import Feed
 import Postgres
 import Sync
 import TestDatabase
+import TestHub
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import Bytes
 import Glibc
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import Glibc
+import TestHub
 import WebSocket
 
 /// Many connections that subscribe to one channel and then read nothing more: bare sockets, for thousands of them.

@@ -1,6 +1,7 @@
 import Channels
 import Feed
 import Metrics
+import TestHub
 import Testing
 
 @testable import Gateway

@@ -5,6 +5,7 @@ import Glibc
 import HTTP
 import Metrics
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 import WebSocket
@@ -26,7 +27,7 @@ import WebSocket
 
     /// A hub with one listener, with TLS.
     private func hub(
-        loops: Int = 2, routes: (any HTTPRoutes)? = nil, _ change: (inout GatewayConfiguration) -> Void = { _ in }
+        loops: Int = 2, routes: any HTTPRoutes = NoRoutes(), _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws
         -> GatewayFixture
     {

@@ -2,6 +2,7 @@ import Bytes
 import COpenSSL
 import Glibc
 import Reactor
+import TestHub
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
 import Channels
+import TestHub
 import TestSupport
 import Testing
 

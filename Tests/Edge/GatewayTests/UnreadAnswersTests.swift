@@ -1,4 +1,5 @@
 import HTTP
+import TestHub
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import Bytes
 import Channels
 import Gateway
 import Glibc
+import TestHub
 import TestSupport
 import Testing
 import WebSocket

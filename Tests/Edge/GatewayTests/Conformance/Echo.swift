@@ -1,5 +1,6 @@
 import Bytes
 import Gateway
+import TestHub
 import TestSupport
 import WebSocket
 

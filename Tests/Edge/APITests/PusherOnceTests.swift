@@ -3,6 +3,7 @@ import Gateway
 import HTTP
 import Pusher
 import Reactor
+import TestHub
 import Testing
 
 @testable import API
@@ -96,7 +97,7 @@ import Testing
             await lost.resetAtTheEnd()
         }
         // The hub has seen it go; the connection that is left is the backend's other one.
-        while backend.fixture.connections > 1 { await Task.yield() }
+        while backend.fixture.gateway.connectionCount > 1 { await Task.yield() }
         backend.directory.release()
         #expect(try await backend.ask(request).status == 200)
         #expect(backend.directory.published.count == 1)

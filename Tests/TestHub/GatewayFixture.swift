@@ -1,6 +1,7 @@
-import API
 import Channels
+import Feed
 import Foundation
+import Gateway
 import Identity
 import JWTKit
 import Logging
@@ -10,36 +11,33 @@ import Reactor
 import Store
 import Sync
 
-@testable import Feed
-@testable import Gateway
+// TestHub: a hub for tests of what stands at its edge, and clients of it, on real sockets. It knows of the gateway what every
+// target may know; what tests look at inside stands with them.
 
 /// A running gateway, without a database but for what is asked for, on a port of the kernel's choice.
-final class GatewayFixture {
-    let gateway: Gateway
+package final class GatewayFixture {
+    package let gateway: Gateway
     private var hasEnded = false
     private let sink: Locked<FeedSink?>
-    private let metrics: GatewayMetrics
-    let credentials = AppCredentials(key: "key", secret: "secret")
-    static let tokenSecret = "a secret of thirty-two bytes, at least"
+    package let metrics: GatewayMetrics
+    package let credentials = AppCredentials(key: "key", secret: "secret")
+    package static let tokenSecret = "a secret of thirty-two bytes, at least"
 
-    var port: UInt16 { gateway.port }
-    /// Connections taken in so far.
-    var accepted: UInt64 { metrics.accepted.count }
-    /// Connections that are there.
-    var connections: Int { metrics.connections.level }
+    package var port: UInt16 { gateway.port }
 
     /// - Parameters:
     ///   - ownsDatabase: users are known, though no feed answers for their streams.
     ///   - feed: the feed that runs; what `feed` is given comes as from it.
     ///   - knowsRevocations: the feed says at once that all of them are known.
     ///   - actions: where their actions go.
-    ///   - routes: in place of the hub's.
     ///   - webhooks: gets what apps' backends are told.
     ///   - toll: what each token passes before it is looked at.
-    init(
+    ///   - routes: makes what answers its requests.
+    package init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
-        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
-        webhooks: (any WebhookSink)? = nil, toll: Toll? = nil,
+        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(),
+        webhooks: (any WebhookSink)? = nil,
+        toll: Toll? = nil, routes: (GatewayConfiguration, TokenVerifier) -> any HTTPRoutes,
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         var configuration = GatewayConfiguration()
@@ -71,14 +69,12 @@ final class GatewayFixture {
             toll?.pass()
             return ContinuousClock.now
         }
-        let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
         let sink = Locked<FeedSink?>(nil)
         self.sink = sink
         self.metrics = metrics
         gateway = try Gateway(
-            configuration, verifier: verifier,
-            routes: routes ?? HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins),
-            webhooks: webhooks, metrics: metrics,
+            configuration, verifier: verifier, routes: routes(configuration, verifier), webhooks: webhooks,
+            metrics: metrics,
             startFeed: feed.map { configuration in
                 { given in
                     sink.withLock { $0 = given }
@@ -96,19 +92,19 @@ final class GatewayFixture {
     }
 
     /// A feed that never finds its database, and does not say so.
-    static let feedOfNothing = {
+    package static let feedOfNothing = {
         var configuration = FeedConfiguration(connectionString: "host=/nowhere dbname=nothing")
         configuration.degradedAfter = .seconds(3600)
         return configuration
     }()
 
     /// Hands over what a feed would.
-    func feed(_ outputs: [FeedOutput]) {
+    package func feed(_ outputs: [FeedOutput]) {
         sink.withLock { $0 }?.deliver(outputs)
     }
 
     /// Stops the gateway, on a thread that may wait; the task ends when it has.
-    func end() -> Task<Void, Never> {
+    package func end() -> Task<Void, Never> {
         hasEnded = true
         let gateway = gateway
         return Task {
@@ -121,7 +117,7 @@ final class GatewayFixture {
         }
     }
 
-    static func token(
+    package static func token(
         _ user: String, expiresAt: Double = 4_000_000_000, issuedAt: Double? = nil, secret: String = tokenSecret
     ) async throws -> String {
         let keys = await JWTKeyCollection().add(hmac: HMACKey(stringLiteral: secret), digestAlgorithm: .sha256)
@@ -131,7 +127,7 @@ final class GatewayFixture {
 
 extension MetricSource {
     /// What `/metrics` shows of it.
-    var text: String {
+    package var text: String {
         var exposition = Exposition()
         append(to: &exposition)
         return String(decoding: exposition.bytes, as: UTF8.self)

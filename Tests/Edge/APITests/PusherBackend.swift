@@ -4,6 +4,7 @@ import HTTP
 import Pusher
 import Reactor
 import Sync
+import TestHub
 
 @testable import API
 

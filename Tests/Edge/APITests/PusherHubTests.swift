@@ -3,6 +3,7 @@ import Channels
 import Gateway
 import Pusher
 import Sync
+import TestHub
 import Testing
 
 /// Pusher's HTTP API and the hub's own channels, over several loops: what a backend says, clients hear.
@@ -173,5 +174,25 @@ import Testing
         try await client.sendRaw("OPTIONS /apps/1/events HTTP/1.1\r\nHost: h\r\nOrigin: https://app.example\r\n\r\n")
         let (head, _) = try await client.response()
         #expect(head.hasPrefix("HTTP/1.1 405 ") && !head.contains("Access-Control"))
+    }
+
+    /// Under the app that the path names, whoever has signed.
+    @Test(arguments: [1, 2]) func callsAreCountedUnderTheAppThatTheyName(_ loops: Int) async throws {
+        let apps = [TestApp(0).app, TestApp(1).app]
+        let metrics = GatewayMetrics()
+        let fixture = try await GatewayFixture(loops: loops, metrics: metrics) { $0.apps = apps }
+        let client = try TestClient(port: fixture.port)
+        for (app, credentials, status, counted) in [
+            ("1", apps[1].credentials, 401, #"app="1",status="4xx"} 1"#),
+            ("1", apps[0].credentials, 200, #"app="1",status="2xx"} 1"#),
+            ("2", apps[1].credentials, 200, #"app="2",status="2xx"} 1"#),
+        ] {
+            var caller = PusherCaller(credentials: credentials, app: app)
+            caller.time = UnixTime.read().microseconds / 1_000_000
+            try await client.sendRaw(caller.publish("private-x"))
+            #expect(try await client.response().head.hasPrefix("HTTP/1.1 \(status) "))
+            #expect(metrics.text.contains("app_api_requests_total{\(counted)\n"))
+        }
+        #expect(metrics.text.contains(#"app_api_requests_total{app="2",status="4xx"} 0"#))
     }
 }

@@ -4,6 +4,7 @@ import Gateway
 import Postgres
 import Store
 import TestDatabase
+import TestHub
 import TestSupport
 import Testing
 

@@ -2,6 +2,7 @@ import Channels
 import Metrics
 import Pusher
 import Reactor
+import TestHub
 import Testing
 
 @testable import API

@@ -2,6 +2,7 @@ import API
 import Channels
 import Gateway
 import HTTP
+import TestHub
 import TestSupport
 import Testing
 

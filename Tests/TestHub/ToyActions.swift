@@ -4,11 +4,11 @@ import TestDatabase
 
 /// A database whose `sync.apply` does what tests of the gateway ask for, and no more: an action's type is the status of
 /// its answer, and one of type `held` waits for `hold` to end.
-struct ToyActions {
-    let database: Database
+package struct ToyActions {
+    package let database: Database
     private let owner: BlockingConnection
 
-    init() throws {
+    package init() throws {
         database = try Cluster.shared.get().database()
         owner = try database.owner()
         try owner.execute(
@@ -41,7 +41,7 @@ struct ToyActions {
     }
 
     /// A store of this database, patient with locks.
-    var configuration: StoreConfiguration {
+    package var configuration: StoreConfiguration {
         var configuration = StoreConfiguration(connectionString: database.hub)
         configuration.connections = 2
         configuration.lockTimeout = .seconds(4)
@@ -49,16 +49,16 @@ struct ToyActions {
     }
 
     /// From here on actions of type `held` wait.
-    func hold() throws {
+    package func hold() throws {
         try owner.execute("SELECT pg_advisory_lock(1)")
     }
 
-    func release() throws {
+    package func release() throws {
         try owner.execute("SELECT pg_advisory_unlock(1)")
     }
 
     /// How many actions wait.
-    func heldCount() throws -> Int {
+    package func heldCount() throws -> Int {
         let rows = try owner.query(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = "
                 + "(SELECT oid FROM pg_database WHERE datname = current_database())")

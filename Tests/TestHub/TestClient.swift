@@ -7,16 +7,16 @@ import WebSocket
 /// A client of one connection, for tests: what it is not sent within half a minute does not come.
 ///
 /// It blocks threads of its own: those of the tests' own pool are few, and verify the hub's tokens.
-actor TestClient {
-    nonisolated let descriptor: Int32
+package actor TestClient {
+    package nonisolated let descriptor: Int32
     private var buffer: [UInt8] = []
     private var reader = MessageReader(role: .client)
     /// Decompresses what comes, where the test has offered that; without one, a compressed message is an error.
     private var inflater: Inflater?
     /// Compressed messages that have come.
-    var compressedCount: Int { inflater?.tally.messages ?? 0 }
+    package var compressedCount: Int { inflater?.tally.messages ?? 0 }
 
-    enum Received: Equatable {
+    package enum Received: Equatable {
         case text(String)
         case ping
         case pong(String)
@@ -24,13 +24,17 @@ actor TestClient {
         case end
     }
 
-    struct Failure: Error {
-        let reason: String
+    package struct Failure: Error {
+        package let reason: String
+
+        package init(reason: String) {
+            self.reason = reason
+        }
     }
 
     /// - Parameter receiveBuffer: bytes that the kernel keeps unread; before connecting, for a window that shrinks later
     ///   makes the peer's acknowledgements fall outside of it.
-    init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+    package init(port: UInt16, receiveBuffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -48,7 +52,7 @@ actor TestClient {
     }
 
     /// A connection over IPv6's loopback.
-    init(portOfIPv6 port: UInt16) throws {
+    package init(portOfIPv6 port: UInt16) throws {
         var address = sockaddr_in6()
         address.sin6_family = sa_family_t(AF_INET6)
         address.sin6_port = port.bigEndian
@@ -58,7 +62,7 @@ actor TestClient {
     }
 
     /// A connection to a unix-domain socket.
-    init(path: String) throws {
+    package init(path: String) throws {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
@@ -82,7 +86,7 @@ actor TestClient {
     }
 
     /// A connection that is a WebSocket already, its first message read.
-    static func opened(
+    package static func opened(
         port: UInt16, path: String = "/app/key?protocol=7"
     ) async throws -> (TestClient, socketID: String) {
         let client = try TestClient(port: port)
@@ -95,7 +99,7 @@ actor TestClient {
 
     /// Returns the head of the response. `fields`: further lines of the request; one may offer compression.
     @discardableResult
-    func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws -> String {
+    package func upgrade(_ path: String = "/app/key?protocol=7", fields: String = "") async throws -> String {
         if fields.contains("permessage-deflate") { inflater = Inflater() }
         try await sendRaw(
             "GET \(path) HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -108,17 +112,17 @@ actor TestClient {
     }
 
     /// Its end will be a reset: who only ends what it sends may still wait for an answer.
-    func resetAtTheEnd() {
+    package func resetAtTheEnd() {
         var abrupt = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &abrupt, socklen_t(MemoryLayout<linger>.size))
     }
 
     /// Says that it sends no more.
-    nonisolated func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+    package nonisolated func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
+    package func sendRaw(_ text: String) async throws { try await sendRaw(Array(text.utf8)) }
 
-    func sendRaw(_ bytes: [UInt8]) async throws {
+    package func sendRaw(_ bytes: [UInt8]) async throws {
         let descriptor = descriptor
         let code = await Self.blocking { () -> Int32 in
             var rest = bytes[...]
@@ -135,7 +139,7 @@ actor TestClient {
     }
 
     /// Sends every byte by a call of its own.
-    func sendByteByByte(_ bytes: [UInt8]) async throws {
+    package func sendByteByByte(_ bytes: [UInt8]) async throws {
         let descriptor = descriptor
         let code = await Self.blocking { () -> Int32 in
             var on: Int32 = 1
@@ -150,7 +154,7 @@ actor TestClient {
     }
 
     /// Sends the bytes over and over, reading nothing, until the peer has closed the socket.
-    func sendUntilRefused(_ bytes: [UInt8]) async {
+    package func sendUntilRefused(_ bytes: [UInt8]) async {
         let descriptor = descriptor
         await Self.blocking {
             while true {
@@ -168,9 +172,9 @@ actor TestClient {
         }
     }
 
-    func send(_ text: String) async throws { try await send(Opcode.text, Array(text.utf8)) }
+    package func send(_ text: String) async throws { try await send(Opcode.text, Array(text.utf8)) }
 
-    func send(_ opcode: UInt8, _ payload: [UInt8], isFinal: Bool = true) async throws {
+    package func send(_ opcode: UInt8, _ payload: [UInt8], isFinal: Bool = true) async throws {
         var writer = ByteWriter()
         payload.withUnsafeBytes {
             FrameWriter.append(masked: opcode, $0, mask: 0x1234_5678, isFinal: isFinal, to: &writer)
@@ -179,7 +183,7 @@ actor TestClient {
     }
 
     /// Sends a message of that compressed payload, in frames that end at the places given.
-    func send(compressed payload: [UInt8], _ opcode: UInt8 = Opcode.text, splits: [Int] = []) async throws {
+    package func send(compressed payload: [UInt8], _ opcode: UInt8 = Opcode.text, splits: [Int] = []) async throws {
         var bytes: [UInt8] = []
         var start = 0
         for end in splits + [payload.count] {
@@ -197,7 +201,7 @@ actor TestClient {
     }
 
     /// The next message, or the end of the stream.
-    func next() async throws -> Received {
+    package func next() async throws -> Received {
         while true {
             if let event = try parse() { return event }
             guard try await fill() else { return .end }
@@ -205,7 +209,7 @@ actor TestClient {
     }
 
     /// The next HTTP response, head and body.
-    func response() async throws -> (head: String, body: String) {
+    package func response() async throws -> (head: String, body: String) {
         let head = try await readHead()
         let marker = "Content-Length: "
         guard let start = head.range(of: marker)?.upperBound, let length = Int(head[start...].prefix { $0.isNumber })
@@ -217,10 +221,10 @@ actor TestClient {
     }
 
     /// The head of the next HTTP response; its body has still to be read.
-    func readHeadOnly() async throws -> String { try await readHead() }
+    package func readHeadOnly() async throws -> String { try await readHead() }
 
     /// Reads so many bytes and forgets them.
-    func discard(_ count: Int) async throws {
+    package func discard(_ count: Int) async throws {
         var left = count
         while true {
             let taken = min(left, buffer.count)
@@ -232,7 +236,7 @@ actor TestClient {
     }
 
     /// The next bytes, whatever they are; fewer at the end of the stream.
-    func read(_ count: Int) async throws -> [UInt8] {
+    package func read(_ count: Int) async throws -> [UInt8] {
         while buffer.count < count { guard try await fill() else { break } }
         let bytes = Array(buffer.prefix(count))
         buffer.removeFirst(bytes.count)
@@ -240,7 +244,7 @@ actor TestClient {
     }
 
     /// Waits for the end of the stream.
-    func readToEnd() async throws {
+    package func readToEnd() async throws {
         while try await fill() {}
     }
 

@@ -1,0 +1,23 @@
+import API
+import Channels
+import Feed
+import Gateway
+import Store
+import TestHub
+
+extension GatewayFixture {
+    /// A gateway with the routes of the hub, or with those given.
+    convenience init(
+        loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
+        actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws {
+        try await self.init(
+            loops: loops, ownsDatabase: ownsDatabase, feed: feed, knowsRevocations: knowsRevocations, actions: actions,
+            metrics: metrics,
+            routes: { configuration, verifier in
+                let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
+                return routes ?? HubRoutes(pusher: PusherRoutes(), users: users, origins: configuration.origins)
+            }, change)
+    }
+}
