@@ -1,0 +1,118 @@
+import Foundation
+
+/// The targets below Sources: as Package.swift declares them, and what their files import.
+struct SourceTree {
+    struct Target {
+        /// Its folder below Sources: the layer's and its own, or that of the command.
+        let place: String
+        var layer: String { String(place.prefix { $0 != "/" }) }
+        var name: String { String(place.split(separator: "/").last ?? "") }
+        /// Targets and modules of the system that it imports, and targets that it is declared to depend on.
+        var needs: Set<String> = []
+        /// The folders of its files, from its own, which is empty: how many each has.
+        var folders: [String: Int] = [:]
+    }
+
+    static let layers = ["System", "Values", "Engine", "Runtime", "Data", "Edge", "carillon"]
+
+    /// In the order of Package.swift.
+    private(set) var targets: [Target] = []
+    /// Files below Sources that are no declared target's.
+    private(set) var strays: [String] = []
+
+    /// - Parameters:
+    ///   - package: the text of Package.swift.
+    ///   - sources: the texts of all files below Sources, by their paths from there.
+    init(package: String, sources: [String: String]) {
+        let declarations = package.matches(
+            of:
+                /room\(\s*"([\w\/]+)"|system\(\s*"(\w+)"|path: "Sources\/([\w\/]+)"|executableTarget\(\s*name: "(carillon)"/
+        )
+        var declared: [Set<String>] = []
+        for declaration in declarations {
+            let place = (declaration.1 ?? declaration.3 ?? declaration.4).map(String.init)
+            targets.append(Target(place: place ?? "System/\(declaration.2 ?? "")"))
+            // To the line of the next, or the blank one behind the last of a layer.
+            let next = declarations.first { $0.range.lowerBound > declaration.range.lowerBound }
+            let rest = package[declaration.range.upperBound..<(next?.range.lowerBound ?? package.endIndex)]
+            let end = rest.firstRange(of: "\n\n")?.lowerBound ?? rest.lastIndex(of: "\n") ?? rest.endIndex
+            declared.append(Set(rest[..<end].matches(of: /"(\w+)"/).map { String($0.1) }))
+        }
+        let known = Set(targets.map(\.name))
+        for (index, names) in declared.enumerated() { targets[index].needs = names.intersection(known) }
+        for (path, text) in sources {
+            guard let index = targets.firstIndex(where: { path.hasPrefix($0.place + "/") }) else {
+                strays.append(path)
+                continue
+            }
+            targets[index].needs.formUnion(Self.imports(of: text))
+            let folder = path.dropFirst(targets[index].place.count + 1).split(separator: "/").dropLast()
+            targets[index].folders[folder.joined(separator: "/"), default: 0] += 1
+        }
+    }
+
+    /// This tree's.
+    init() throws {
+        let root = Page.root.appending(path: "Sources")
+        var sources: [String: String] = [:]
+        for path in try FileManager.default.subpathsOfDirectory(atPath: root.path)
+        where ["swift", "c", "h"].contains(where: { path.hasSuffix(".\($0)") }) {
+            sources[path] = try String(contentsOf: root.appending(path: path), encoding: .utf8)
+        }
+        self.init(package: try Page("Package.swift").text, sources: sources)
+    }
+
+    /// The modules that a file imports.
+    static func imports(of text: String) -> Set<String> {
+        let line =
+            /^ *(?:@\w+(?:\([^)]*\))? +)*(?:\w+ +)?import +(?:(?:struct|class|enum|protocol|typealias|func|let|var) +)?(\w+)/
+        return Set(text.matches(of: line.anchorsMatchLineEndings()).map { String($0.1) })
+    }
+
+    /// Everything that a target needs, and what that needs, and so on.
+    func reach(of name: String) -> Set<String> {
+        var found: Set<String> = []
+        var open = [name]
+        while let next = open.popLast() {
+            for need in targets.first(where: { $0.name == next })?.needs ?? [] where found.insert(need).inserted {
+                open.append(need)
+            }
+        }
+        return found
+    }
+
+    // MARK: The rules
+
+    /// What breaks the order: targets that need one that is not declared above them, and layers out of their order.
+    var breachesOfOrder: [String] {
+        let layers = targets.map { Self.layers.firstIndex(of: $0.layer) ?? -1 }
+        var breaches = strays.map { "\($0) is no target's" }
+        for (place, target) in targets.enumerated() {
+            if layers[place] < layers[..<place].max() ?? 0 { breaches.append("\(target.place) is declared too late") }
+            for (above, other) in targets.enumerated() where above >= place && target.needs.contains(other.name) {
+                breaches.append("\(target.place) needs \(other.place)")
+            }
+        }
+        return breaches.sorted()
+    }
+
+    /// What breaks the promise that client libraries can stand on these targets: modules beyond the C library's.
+    func breachesOfPurity(of names: [String]) -> [String] {
+        let pure = Set(targets.filter { $0.layer == "Values" }.map(\.name)).union(["Glibc"])
+        return names.flatMap { name in reach(of: name).subtracting(pure).sorted().map { "\(name) reaches \($0)" } }
+    }
+
+    /// A target's most files without subfolders, and those beside its subfolders.
+    static let filesMax = 12
+    /// A subfolder's most files.
+    static let filesOfSubjectMax = 24
+
+    /// Folders of too many files.
+    var breachesOfSize: [String] {
+        targets.flatMap { target in
+            target.folders.filter { $0.value > ($0.key.isEmpty ? Self.filesMax : Self.filesOfSubjectMax) }
+                .map { "\(target.place)/\($0.key) has \($0.value) files" }
+        }
+        .sorted()
+    }
+}
