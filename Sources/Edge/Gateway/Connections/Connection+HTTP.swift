@@ -117,8 +117,8 @@ extension Connection {
         let now = owner.loop.now
         conversation.begunAt = now
         if conversation.hasAnswered { conversation.awaitedSince = now }
-        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
-        owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.timeouts.handshake / 2)))
+        let dueAt = conversation.awaitedSince.advanced(by: owner.settings.timeouts.handshake)
+        owner.loop.setDeadline(self, min(dueAt, now.advanced(by: owner.settings.timeouts.handshake / 2)))
     }
 
     /// Whether an answer is on its way, to who takes some of it now and then: a long one is not cut off for his being slow. He
@@ -130,17 +130,18 @@ extension Connection {
             // What he was slow with has gone out since the last look: the next request has its time.
             guard conversation.reading != nil, phase == .http else { return false }
             conversation.reading = nil
-            owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.keepAlive))
+            owner.loop.setDeadline(self, now.advanced(by: owner.settings.timeouts.keepAlive))
             return true
         }
         let seen = PullProgress(self, at: now)
         if conversation.reading.map(seen.isBeyond) ?? true { conversation.reading = seen }
-        guard let since = conversation.reading?.since, now.duration(since: since) < owner.timeouts.stalled else {
+        guard let since = conversation.reading?.since, now.duration(since: since) < owner.settings.timeouts.stalled
+        else {
             owner.metrics.overloaded(.stalled, address)
             return false
         }
-        let end = since.advanced(by: owner.timeouts.stalled)
-        owner.loop.setDeadline(self, min(end, now.advanced(by: max(owner.timeouts.close, .milliseconds(1)))))
+        let end = since.advanced(by: owner.settings.timeouts.stalled)
+        owner.loop.setDeadline(self, min(end, now.advanced(by: max(owner.settings.timeouts.close, .milliseconds(1)))))
         return true
     }
 
@@ -152,13 +153,13 @@ extension Connection {
             return drop()
         }
         let now = owner.loop.now
-        let dueAt = conversation.awaitedSince.advanced(by: owner.timeouts.handshake)
+        let dueAt = conversation.awaitedSince.advanced(by: owner.settings.timeouts.handshake)
         if now < dueAt {
             var earned = dueAt
-            let least = owner.limits.requestBytesPerSecondMin
+            let least = owner.settings.limits.requestBytesPerSecondMin
             if least > 0 {
                 let bytes = Duration.nanoseconds(Int64(leftover.count) * 1_000_000_000 / Int64(least))
-                earned = min(earned, begunAt.advanced(by: owner.timeouts.handshake / 2 + bytes))
+                earned = min(earned, begunAt.advanced(by: owner.settings.timeouts.handshake / 2 + bytes))
             }
             if earned > now { return owner.loop.setDeadline(self, earned) }
             owner.metrics.reached(.requestRate, address)
@@ -173,14 +174,15 @@ extension Connection {
     /// Whether so much of answers is unsent that no further request is begun. One that has been begun is read to its end, or
     /// its time would be over without its client's doing.
     func hasAnswersToSend(_ conversation: HTTPConversation) -> Bool {
-        output.byteCount > owner.limits.answerBytesMax && conversation.begunAt == nil
+        output.byteCount > owner.settings.limits.answerBytesMax && conversation.begunAt == nil
     }
 
     /// Whether the next request has to wait, which comes after so many of this turn: a client may send many ahead, and hold
     /// up neither its loop nor its own answers. They come in one piece, in many, or while an answer is awaited: each is
     /// asked about.
     func rests(_ conversation: HTTPConversation, after requests: Int) -> Bool {
-        guard requests > 0 && requests >= owner.limits.requestsPerTurnMax || hasAnswersToSend(conversation) else {
+        guard requests > 0 && requests >= owner.settings.limits.requestsPerTurnMax || hasAnswersToSend(conversation)
+        else {
             return false
         }
         owner.metrics.reached(.pipelining, address)
@@ -192,7 +194,7 @@ extension Connection {
 
     /// What could be sent has been.
     func restMayEnd(_ conversation: HTTPConversation) {
-        guard output.byteCount <= owner.limits.answerBytesMax else { return }
+        guard output.byteCount <= owner.settings.limits.answerBytesMax else { return }
         conversation.rest = .turnComing
         owner.turns.wants(sessionID)
     }
@@ -215,7 +217,7 @@ extension Connection {
     /// An answer that no route has given, as the page may read it that asks: a browser shows no other, not even its status.
     private func shared(_ response: HTTPResponse) -> HTTPResponse {
         guard let origin = conversation?.origin else { return response }
-        return owner.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
+        return owner.settings.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
     }
 
     private func route(_ request: Request, _ conversation: HTTPConversation) {
@@ -231,7 +233,7 @@ extension Connection {
         if request.path.hasPrefix("/app/") { return upgrade(request, conversation) }
         conversation.keepsAlive = request.keepsAlive
         phase = .awaitingAnswer
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.answer))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(mailbox: owner.mailbox, connection: sessionID, store: owner.hubContext.store)
         if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner.directory)
         {
@@ -280,7 +282,7 @@ extension Connection {
         guard keepsAlive else { return finish() }
         conversation.hasAnswered = true
         phase = .http
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.keepAlive))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.keepAlive))
     }
 
     /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
@@ -303,19 +305,19 @@ extension Connection {
             queue(writer.finish())
             return finish()
         }
-        guard owner.configuration.origins.allows(request.field("origin")?.string) else {
+        guard owner.settings.configuration.origins.allows(request.field("origin")?.string) else {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false)
         }
         var response = ByteWriter(capacity: 400)
         if owner.compression != nil { deflateWindow = handshake.deflate?.window }
         handshake.accept(
             subprotocol: ProtocolVersion.subprotocol, compresses: deflateWindow != nil, to: &response)
-        if owner.configuration.responder != nil {
+        if owner.settings.configuration.responder != nil {
             queue(response.finish())
             return openWithoutSession()
         }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
-        let complaint = ProtocolVersion.check(version, isStrict: owner.configuration.requiresProtocolVersion)
+        let complaint = ProtocolVersion.check(version, isStrict: owner.settings.configuration.requiresProtocolVersion)
         let key = request.path.part(5..<request.path.count)
         guard let app = owner.apps.table.app(key: key) else { return refuse(.unknownApp, after: response.finish()) }
         if let complaint { return refuse(complaint, after: response.finish()) }
@@ -325,7 +327,7 @@ extension Connection {
         }
         conversation.upgrade = PendingUpgrade(response: response.finish(), app: app)
         phase = .awaitingAnswer
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.handshake))
         updateInterest()
         owner.identities.verify(token.string, for: sessionID)
     }

@@ -87,7 +87,7 @@ extension Connection {
     private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
         var consumed = 0
         var requests = 0
-        var room = owner.limits.turnBytesMax
+        var room = owner.settings.limits.turnBytesMax
         while consumed < bytes.count {
             if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
             requests += 1

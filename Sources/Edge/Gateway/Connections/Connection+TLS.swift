@@ -92,7 +92,7 @@ extension Connection {
         }
         phase = .http
         conversation?.awaitedSince = owner.loop.now
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.handshake))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.handshake))
         updateInterest()
         return true
     }

@@ -36,7 +36,7 @@ extension Connection {
         countIn()
         endConversation()
         phase = .open
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.activity))
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.activity))
     }
 
     /// Reads messages while the connection takes any, and says how many bytes they took.
@@ -153,7 +153,7 @@ extension Connection {
         }
         do {
             let event = try ClientEvent.decode(text)
-            let hasRoom = !isCrowded(owner.limits)
+            let hasRoom = !isCrowded(owner.settings.limits)
             owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, &$1) }
             // What it has left may have been what its other streams waited for.
             if session.isBehind { owner.slowReaders.pull(self) }
@@ -164,7 +164,7 @@ extension Connection {
 
     /// An open connection has no session where a responder has taken the engine's place.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool) {
-        guard let responder = owner.configuration.responder else { return }
+        guard let responder = owner.settings.configuration.responder else { return }
         send(responder(payload, isText))
     }
 
@@ -216,8 +216,9 @@ extension Connection {
 
     /// When the connection is looked at next.
     private var nextLook: Instant {
-        let quiet = lastInbound.advanced(by: owner.timeouts.activity)
-        return messageSince == Self.never ? quiet : min(quiet, messageSince.advanced(by: owner.timeouts.message))
+        let quiet = lastInbound.advanced(by: owner.settings.timeouts.activity)
+        return messageSince == Self.never
+            ? quiet : min(quiet, messageSince.advanced(by: owner.settings.timeouts.message))
     }
 
     /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
@@ -234,7 +235,7 @@ extension Connection {
             owner.metrics.reached(.pongTimeout, address)
             return close(.pongTimeout)
         }
-        if messageSince != Self.never, messageSince.advanced(by: owner.timeouts.message) <= owner.loop.now {
+        if messageSince != Self.never, messageSince.advanced(by: owner.settings.timeouts.message) <= owner.loop.now {
             owner.metrics.reached(.messageTimeout, address)
             close(.policyViolation, "message not finished in time")
             return finish()
@@ -243,12 +244,12 @@ extension Connection {
         // try again), and would hear nothing of its channels for ever.
         if phase == .open, session?.awaitsIdentity == true { return close(.reconnect) }
         let now = owner.loop.now
-        guard lastInbound.advanced(by: owner.timeouts.activity) <= now else {
+        guard lastInbound.advanced(by: owner.settings.timeouts.activity) <= now else {
             return owner.loop.setDeadline(self, nextLook)
         }
         awaitsPong = true
         queue(owner.settings.pingFrame)
-        owner.loop.setDeadline(self, now.advanced(by: owner.timeouts.pong))
+        owner.loop.setDeadline(self, now.advanced(by: owner.settings.timeouts.pong))
     }
 
     /// The peer that was pinged has shown life; its next silence is measured from here.
@@ -268,9 +269,9 @@ extension Connection {
             phase = .draining
             awaitsPong = false
             updateInterest()
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
         case .awaitingAnswer where conversation?.upgrade == nil:
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.timeouts.drain))
+            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
         case .securing: drop()
         case .http, .awaitingAnswer: finish()
         case .finishing, .closing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))

@@ -97,7 +97,8 @@ final class Connection: EventSource {
         lastInbound = owner.loop.now
         talk = .http(
             HTTPConversation(
-                peer: address, refusal: refusal, limits: owner.configuration.httpLimits, startedAt: owner.loop.now))
+                peer: address, refusal: refusal, limits: owner.settings.configuration.httpLimits,
+                startedAt: owner.loop.now))
         super.init()
         if usesTLS { phase = .securing }
     }
@@ -191,7 +192,7 @@ final class Connection: EventSource {
         owner.metrics.queued.record(UInt64(output.byteCount))
         // An answer to a request may be longer than that: no further one is made before it is sent (`hasAnswersToSend`), and
         // who does not take it is found by what stays unacknowledged.
-        if isEstablished || phase == .closing, isOverfull(owner.limits) { overfull() }
+        if isEstablished || phase == .closing, isOverfull(owner.settings.limits) { overfull() }
         accountQueued()
     }
 
@@ -281,7 +282,7 @@ final class Connection: EventSource {
             return
         }
         guard isEstablished else { return }
-        let limits = owner.limits
+        let limits = owner.settings.limits
         guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
         else {
             return

@@ -10,7 +10,7 @@ extension ClientLoop {
 
     func joined(_ joined: StreamJoined) {
         guard let connection = connection(joined.session), let session = connection.session else { return }
-        let hasRoom = !connection.isCrowded(limits)
+        let hasRoom = !connection.isCrowded(settings.limits)
         engage(connection) { $0.joined(joined, session, hasRoom: hasRoom, &$1) }
         if session.isBehind { slowReaders.pull(connection) }
     }
@@ -38,7 +38,7 @@ extension ClientLoop {
         switch answer {
         case .entered(let entered):
             if let connection = connection(entered.session), let session = connection.session {
-                let hasRoom = !connection.isCrowded(limits)
+                let hasRoom = !connection.isCrowded(settings.limits)
                 return engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
             }
         case .refused(let id, let serial, let refusal):

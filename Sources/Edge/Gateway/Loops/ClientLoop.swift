@@ -44,16 +44,13 @@ final class ClientLoop {
     private static let effectsKept = 64
 
     var metrics: GatewayMetrics { hubContext.metrics }
-    var configuration: GatewayConfiguration { settings.configuration }
-    var limits: GatewayLimits { settings.limits }
-    var timeouts: GatewayTimeouts { settings.timeouts }
     var compression: LoopCompression? { takers.compression }
     var router: Router { runner.router }
     /// What routes ask of the hub's channels.
     var directory: LoopDirectory { LoopDirectory(own: self) }
     var mailbox: Mailbox<LoopMessage> { router.mailbox }
     /// How long a peer has to answer a close frame, or to read what is left for it.
-    var closeTime: Duration { isStopping ? timeouts.farewell : timeouts.close }
+    var closeTime: Duration { isStopping ? settings.timeouts.farewell : settings.timeouts.close }
 
     init(_ number: Int, on loop: EventLoop, _ context: HubContext) throws(ReactorError) {
         self.loop = loop
@@ -236,7 +233,7 @@ final class ClientLoop {
 
     /// Whether so much of the app's is between loops that no more of it should be taken.
     func isOverloaded(by app: Int) -> Bool {
-        metrics.publishes.isFull(for: app, max: limits.publishesUnderWayMax * router.loops)
+        metrics.publishes.isFull(for: app, max: settings.limits.publishesUnderWayMax * router.loops)
     }
 
     // MARK: Connections
@@ -262,7 +259,7 @@ final class ClientLoop {
         let connection = Connection(descriptor, address, refusal, usesTLS: usesTLS, self)
         do throws(ReactorError) {
             try loop.add(connection, descriptor: descriptor, interest: .readable)
-            let time = usesTLS ? timeouts.tlsHandshake.wholeNanoseconds : settings.handshakeNanoseconds
+            let time = usesTLS ? settings.timeouts.tlsHandshake.wholeNanoseconds : settings.handshakeNanoseconds
             loop.setDeadline(connection, loop.now.advanced(byNanoseconds: time))
             metrics.accepted.add()
             metrics.connections.add(1)

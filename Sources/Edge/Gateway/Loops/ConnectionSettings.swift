@@ -7,6 +7,8 @@ final class ConnectionSettings {
     /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
     var limits: GatewayLimits
     let configuration: GatewayConfiguration
+    let timeouts: GatewayTimeouts
+    let trustedPeers: TrustedPeers
     let messageLimits: MessageLimits
     let hasTrustedPeers: Bool
     let messageRate: Rate
@@ -24,7 +26,8 @@ final class ConnectionSettings {
     init(_ configuration: GatewayConfiguration) {
         self.configuration = configuration
         let limits = configuration.limits
-        let timeouts = configuration.timeouts
+        timeouts = configuration.timeouts
+        trustedPeers = configuration.trustedPeers
         self.limits = limits
         hasTrustedPeers = configuration.trustedPeers != TrustedPeers()
         messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
@@ -40,9 +43,6 @@ final class ConnectionSettings {
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()
     }
-
-    var timeouts: GatewayTimeouts { configuration.timeouts }
-    var trustedPeers: TrustedPeers { configuration.trustedPeers }
 
     /// More than half of what may be queued to all connections is, or no longer.
     func pressureChanged(_ isPressed: Bool) {
