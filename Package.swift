@@ -64,34 +64,40 @@ let package = Package(
 
         // Values: bytes in, values out
         room("Values/Bytes"),
+        room("Values/Clock"),
         room("Values/Digests", ["Bytes", "COpenSSL"]),
         room("Values/JSON", ["Bytes"]),
         room("Values/HTTP", ["Bytes"]),
         room("Values/WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"]),
         room("Values/Pusher", ["Bytes", "JSON", "Digests"]),
-        room("Values/Sync", ["Bytes", "JSON"]),
+        room("Values/Sync", ["Bytes", "Clock", "JSON"]),
         room("Values/Care", ["Bytes", "JSON", "Sync"]),
-        room("Values/Metrics", ["Bytes"]),
+        room("Values/Metrics", ["Bytes", "Clock"]),
 
         // Engine: values in, effects out
-        room("Engine/Channels", ["Bytes", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"], settings: hubSettings),
+        room(
+            "Engine/Channels", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"],
+            settings: hubSettings),
 
         // Runtime: the system, as values and callbacks
-        room("Runtime/Reactor", ["CLinux", "COpenSSL"], settings: hubSettings),
+        room("Runtime/Reactor", ["CLinux", "COpenSSL", "Clock"], settings: hubSettings),
         room(
             "Runtime/Postgres",
-            ["Bytes", "CPostgres", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
+            ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],
             settings: hubSettings),
 
         // Data: what the hub asks of PostgreSQL
         room(
             "Data/Feed",
-            ["Bytes", "Metrics", "Sync", "Reactor", "Postgres", .product(name: "Logging", package: "swift-log")],
+            [
+                "Bytes", "Clock", "Metrics", "Sync", "Reactor", "Postgres",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             settings: hubSettings),
         room(
             "Data/Store",
             [
-                "Bytes", "JSON", "Care", "Metrics", "Sync", "Reactor", "Postgres",
+                "Bytes", "Clock", "JSON", "Care", "Metrics", "Sync", "Reactor", "Postgres",
                 .product(name: "Logging", package: "swift-log"),
             ],
             settings: hubSettings),
@@ -100,30 +106,32 @@ let package = Package(
         room(
             "Edge/Identity",
             [
-                "Bytes", "JSON", "Metrics", "Sync", "Reactor",
+                "Bytes", "Clock", "JSON", "Metrics", "Sync", "Reactor",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ]),
 
         room(
             "Edge/Gateway",
             [
-                "Bytes", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Feed",
+                "Bytes", "Clock", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Metrics", "Channels", "Reactor",
+                "Feed",
                 "Store", "Identity",
                 .product(name: "Logging", package: "swift-log"),
             ], settings: hubSettings),
         room(
             "Edge/API",
             [
-                "Bytes", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels", "Reactor", "Store",
+                "Bytes", "Clock", "Digests", "JSON", "HTTP", "Pusher", "Sync", "Metrics", "Channels", "Reactor",
+                "Store",
                 "Identity", "Gateway",
             ]),
         room(
             "Edge/Courier",
             [
-                "CCurl", "CLinux", "Bytes", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
+                "CCurl", "CLinux", "Bytes", "Clock", "JSON", "Pusher", "Metrics", "Channels", "Reactor",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        room("Edge/Operations", ["Bytes", "HTTP", "Metrics", "Reactor"]),
+        room("Edge/Operations", ["Bytes", "Clock", "HTTP", "Metrics", "Reactor"]),
 
         // The command
         .target(
@@ -138,7 +146,8 @@ let package = Package(
             dependencies: [
                 "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres",
                 "Reactor",
-                "SQLFiles", "Bytes", "CLinux", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync", "WebSocket",
+                "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
+                "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
@@ -150,7 +159,8 @@ let package = Package(
         .executableTarget(
             name: "loadtest",
             dependencies: [
-                "CLinux", "CPostgres", "Bytes", "Digests", "JSON", "HTTP", "WebSocket", "Pusher", "Sync", "Reactor",
+                "CLinux", "CPostgres", "Bytes", "Clock", "Digests", "JSON", "HTTP", "WebSocket", "Pusher", "Sync",
+                "Reactor",
                 "Postgres",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -178,15 +188,15 @@ let package = Package(
         // Tests: one target for each of the above, in the same order
         .target(name: "CDescriptorGuard", path: "Tests/CDescriptorGuard"),
         .target(name: "CLockCount", path: "Tests/CLockCount"),
-        support("TestSupport", ["CDescriptorGuard", "Reactor"], settings: mixedSettings),
+        support("TestSupport", ["CDescriptorGuard", "Clock", "Reactor"], settings: mixedSettings),
         support(
             "TestDatabase", ["CDescriptorGuard", "Postgres", "Reactor"],
             settings: mixedSettings),
         support(
             "TestHub",
             [
-                "Bytes", "Channels", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher", "Reactor",
-                "Store", "Sync", "TestDatabase", "WebSocket",
+                "Bytes", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity", "Metrics", "Postgres", "Pusher",
+                "Reactor", "Store", "Sync", "TestDatabase", "WebSocket",
                 .product(name: "JWTKit", package: "jwt-kit"), .product(name: "Logging", package: "swift-log"),
             ], settings: mixedSettings),
         .target(
@@ -194,39 +204,40 @@ let package = Package(
             path: "Tests/Fuzz/Properties", swiftSettings: settings),
         tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
         tests("Values/BytesTests", ["Bytes", "TestSupport"]),
+        tests("Values/ClockTests", ["Clock"]),
         tests("Values/DigestsTests", ["Bytes", "Digests"]),
         tests("Values/JSONTests", ["Bytes", "JSON", "TestSupport"]),
         tests("Values/HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
         tests("Values/WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("Values/PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
-        tests("Values/SyncTests", ["Bytes", "JSON", "Sync", "TestSupport"]),
+        tests("Values/SyncTests", ["Bytes", "Clock", "JSON", "Sync", "TestSupport"]),
         tests("Values/CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
         tests("Values/MetricsTests", ["Metrics"]),
-        tests("Engine/ChannelsTests", ["Bytes", "Channels", "Pusher", "Sync", "TestSupport"]),
-        tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Reactor", "TestSupport"]),
-        tests("Runtime/PostgresTests", ["Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests("Engine/ChannelsTests", ["Bytes", "Channels", "Clock", "Pusher", "Sync", "TestSupport"]),
+        tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),
+        tests("Runtime/PostgresTests", ["Clock", "Postgres", "Reactor", "TestDatabase", "TestSupport"]),
         tests(
             "Data/FeedTests",
             [
-                "Bytes", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
+                "Bytes", "Clock", "Sync", "Reactor", "Postgres", "Feed", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "Data/StoreTests",
             [
-                "Bytes", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
+                "Bytes", "Clock", "Metrics", "Sync", "Reactor", "Postgres", "Store", "TestDatabase", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "Edge/IdentityTests",
             [
-                "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
+                "Clock", "Identity", "Sync", .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
             "Edge/GatewayTests",
             [
-                "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Feed", "Gateway", "HTTP", "Identity",
+                "Bytes", "CLockCount", "COpenSSL", "CZlib", "Channels", "Clock", "Feed", "Gateway", "HTTP", "Identity",
                 "Metrics",
                 "Postgres", "Pusher", "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport", "WebSocket",
                 .product(name: "Logging", package: "swift-log"),
@@ -234,21 +245,23 @@ let package = Package(
         tests(
             "Edge/APITests",
             [
-                "API", "Bytes", "Channels", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres", "Pusher",
+                "API", "Bytes", "Channels", "Clock", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres", "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
             ]),
         tests(
             "Edge/CourierTests",
             [
-                "Bytes", "CCurl", "Channels", "Courier", "Digests", "Metrics", "Pusher", "Reactor", "TestSupport",
+                "Bytes", "CCurl", "Channels", "Clock", "Courier", "Digests", "Metrics", "Pusher", "Reactor",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         tests(
-            "Edge/OperationsTests", ["Metrics", "Operations", "Reactor"]),
+            "Edge/OperationsTests", ["Clock", "Metrics", "Operations", "Reactor"]),
         tests(
             "CarillonTests",
             [
-                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Courier", "Feed", "Gateway", "HTTP", "Postgres",
+                "carillon", "CDescriptorGuard", "Bytes", "Channels", "Clock", "Courier", "Feed", "Gateway", "HTTP",
+                "Postgres",
                 "Store",
                 "Sync",
                 "TestSupport", "WebSocket",
@@ -256,6 +269,9 @@ let package = Package(
             ]),
         tests(
             "LoadtestTests",
-            ["loadtest", "Bytes", "Pusher", "Reactor", .product(name: "Histogram", package: "hdrhistogram-swift")]),
+            [
+                "loadtest", "Bytes", "Clock", "Pusher", "Reactor",
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ]),
     ]
 )

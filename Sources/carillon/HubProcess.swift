@@ -1,6 +1,7 @@
 import API
 import CLinux
 import Channels
+import Clock
 import Courier
 import Feed
 import Foundation

@@ -1,3 +1,4 @@
+import Clock
 import Gateway
 import Logging
 import Reactor

@@ -1,3 +1,4 @@
+import Clock
 import Logging
 import Reactor
 import Synchronization

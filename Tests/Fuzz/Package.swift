@@ -22,12 +22,13 @@ let package = Package(
         .systemLibrary(
             name: "CZlib", path: "Sources/System/CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         layer("Bytes", path: "Sources/Values/Bytes"),
+        layer("Clock", path: "Sources/Values/Clock"),
         layer("Digests", ["Bytes", "COpenSSL"], path: "Sources/Values/Digests"),
         layer("JSON", ["Bytes"], path: "Sources/Values/JSON"),
         layer("HTTP", ["Bytes"], path: "Sources/Values/HTTP"),
         layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
         layer("Pusher", ["Bytes", "JSON", "Digests"], path: "Sources/Values/Pusher"),
-        layer("Sync", ["Bytes", "JSON"], path: "Sources/Values/Sync"),
+        layer("Sync", ["Bytes", "Clock", "JSON"], path: "Sources/Values/Sync"),
         layer(
             "FuzzProperties", ["Bytes", "Digests", "HTTP", "JSON", "Pusher", "Sync", "WebSocket"], path: "Properties"),
         .executableTarget(name: "fuzz", dependencies: ["FuzzProperties"], path: "Entry", swiftSettings: settings),

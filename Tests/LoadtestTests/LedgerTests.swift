@@ -1,3 +1,4 @@
+import Clock
 import Histogram
 import Reactor
 import Testing

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Feed
 import Foundation
 import Gateway
@@ -67,7 +68,7 @@ package final class GatewayFixture {
         defer { if let file = policy.keySetFile { try? FileManager.default.removeItem(atPath: file) } }
         let verifier = try await TokenVerifier(policy: policy, logger: logger) {
             toll?.pass()
-            return ContinuousClock.now
+            return Instant.read()
         }
         let sink = Locked<FeedSink?>(nil)
         self.sink = sink

@@ -1,4 +1,5 @@
 import CPostgres
+import Clock
 import Foundation
 import Glibc
 import Histogram

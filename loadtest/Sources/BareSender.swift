@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// The bare C sender of `loadtest/Limit`, with receivers that count: the practical limit to hold a hub against.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clock
 import Reactor
 
 /// `loadtest connect`: connections per CPU-second of a server, in alternating rounds of one run.

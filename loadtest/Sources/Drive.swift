@@ -1,3 +1,4 @@
+import Clock
 import Histogram
 import Postgres
 import Reactor

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clock
 import Reactor
 
 /// `loadtest drop`: how long newcomers wait when many connections have ended at once.

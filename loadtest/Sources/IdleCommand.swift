@@ -1,4 +1,5 @@
 import ArgumentParser
+import Clock
 import Reactor
 
 /// `loadtest idle`: what a connection costs that does nothing.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Bytes
+import Clock
 import Pusher
 import Reactor
 

@@ -1,4 +1,5 @@
 import CLinux
+import Clock
 import Foundation
 import Glibc
 import Reactor

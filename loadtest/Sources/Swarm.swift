@@ -1,3 +1,4 @@
+import Clock
 import Pusher
 import Reactor
 import WebSocket

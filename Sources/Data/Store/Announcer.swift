@@ -1,3 +1,4 @@
+import Clock
 import Metrics
 import Reactor
 

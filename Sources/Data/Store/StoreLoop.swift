@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Logging
 import Metrics
 import Postgres
@@ -398,8 +399,8 @@ final class StoreLoop: EventSource {
 
     /// From `wait` to twice that.
     private func spread(_ wait: Duration) -> Duration {
-        let milliseconds = wait.wholeNanoseconds / 1_000_000 + 1
-        return .milliseconds(Int64(UInt64.random(in: milliseconds...2 * milliseconds, using: &random)))
+        let milliseconds = wait.wholeMilliseconds + 1
+        return .milliseconds(Int.random(in: milliseconds...2 * milliseconds, using: &random))
     }
 
     // MARK: Failures

@@ -1,5 +1,5 @@
 import Bytes
-import Glibc
+import Clock
 import JSON
 import Metrics
 import Reactor
@@ -57,7 +57,7 @@ package final class StoreMetrics: MetricSource {
         // A repeat is no second conflict.
         guard !isReplayed else { return replays.add() }
         if let made = envelope.clientTime.flatMap(Self.time) {
-            deviceLag.record(.microseconds(Self.now.microseconds - made.microseconds))
+            deviceLag.record(.microseconds(UnixTime.read().microseconds - made.microseconds))
         }
         if answer.status == .conflict { conflicts[code ?? ""].add() }
         if envelope.type == "resolve", answer.status == .applied || answer.status == .noop {
@@ -86,12 +86,6 @@ package final class StoreMetrics: MetricSource {
                 .flatMap { $0.overflow ? nil : Timestamp(microseconds: $0.partialValue) }
         }
         return time.flatMap { Timestamp.accepted.contains($0) ? $0 : nil }
-    }
-
-    private static var now: Timestamp {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Timestamp(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
     }
 
     private static func read(_ answer: UnsafeRawBufferPointer) -> (code: String?, isReplayed: Bool) {

@@ -1,5 +1,6 @@
 import CLinux
 import Channels
+import Clock
 import Glibc
 import Logging
 import Reactor

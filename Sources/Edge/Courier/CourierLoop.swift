@@ -1,6 +1,6 @@
 import CCurl
 import Channels
-import Glibc
+import Clock
 import Logging
 import Reactor
 
@@ -62,7 +62,9 @@ final class CourierLoop {
 
     private func depart() {
         let now = Instant.read()
-        while let departure = plan.nextDeparture(now: now, milliseconds: millisecondsSince1970()) {
+        while let departure = plan.nextDeparture(
+            now: now, milliseconds: UInt64(max(0, UnixTime.read().microseconds / 1_000)))
+        {
             guard lingering.mayBegin(departure.endpoint.app.id, of: plan.appCount, at: now) else {
                 finish(departure, .failed(.name), startedAt: now)
                 continue
@@ -107,12 +109,6 @@ final class CourierLoop {
         if let deadline = plan.nextDeadline { wait = min(wait, deadline.duration(since: now)) }
         if let end { wait = min(wait, end.duration(since: now)) }
         // Rounded up, or a deadline a fraction of a millisecond away would spin.
-        return Int32(clamping: (wait.wholeNanoseconds + 999_999) / 1_000_000)
-    }
-
-    private func millisecondsSince1970() -> UInt64 {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return UInt64(max(0, now.tv_sec)) * 1_000 + UInt64(max(0, now.tv_nsec)) / 1_000_000
+        return Int32(clamping: wait.millisecondsRoundedUp)
     }
 }

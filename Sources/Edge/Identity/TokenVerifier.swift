@@ -1,3 +1,4 @@
+import Clock
 import Foundation
 import JWTKit
 import Logging
@@ -74,11 +75,11 @@ package actor TokenVerifier {
     private let policy: TokenPolicy
     private let logger: Logger
     private let failures: CounterTable?
-    private let now: @Sendable () -> ContinuousClock.Instant
+    private let now: @Sendable () -> Instant
     private var secretKeys: JWTKeyCollection?
     private var publicKeys: KeySet?
     private var keySetModified: Date?
-    private var keySetCheckedAt: ContinuousClock.Instant?
+    private var keySetCheckedAt: Instant?
 
     /// How often the key set's file is looked at, at most.
     static let keySetCheckInterval = Duration.seconds(5)
@@ -94,7 +95,7 @@ package actor TokenVerifier {
     ///   - now: the clock by which the file's turn to be looked at comes.
     package init(
         policy: TokenPolicy, logger: Logger, failures: CounterTable? = nil,
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
+        now: @escaping @Sendable () -> Instant = Instant.read
     ) async throws(TokenPolicyError) {
         self.policy = policy
         self.logger = logger
@@ -179,7 +180,7 @@ package actor TokenVerifier {
     private func rereadKeySet() async {
         guard let file = policy.keySetFile else { return }
         let now = now()
-        if let last = keySetCheckedAt, now - last < Self.keySetCheckInterval { return }
+        if let last = keySetCheckedAt, now.duration(since: last) < Self.keySetCheckInterval { return }
         keySetCheckedAt = now
         let modified = Self.modified(file)
         guard let modified, modified != keySetModified else { return }

@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// Whether the hub is alive and ready, as load balancers and supervisors ask. Any thread.

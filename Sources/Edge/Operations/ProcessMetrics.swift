@@ -1,3 +1,4 @@
+import Clock
 import Glibc
 import Metrics
 import Reactor
@@ -15,9 +16,7 @@ package struct ProcessMetrics: MetricSource {
     package init(version: String, threads: @escaping @Sendable () -> [(name: String, handle: LoopHandle)]) {
         self.version = version
         self.threads = threads
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        startedAt = Double(now.tv_sec)
+        startedAt = Double(UnixTime.read().microseconds / 1_000_000)
     }
 
     package func append(to exposition: inout Exposition) {

@@ -9,7 +9,6 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static int control(int epoll, int operation, int fd, uint32_t events, uint64_t token) {
@@ -56,12 +55,6 @@ int cl_unacknowledged(int fd) {
 }
 
 int cl_set_thread_name(const char *name) { return pthread_setname_np(pthread_self(), name); }
-
-uint64_t cl_monotonic_nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 int cl_spawn(pid_t *child, char *const arguments[], char *const environment[], int output) {
     posix_spawn_file_actions_t actions;

@@ -1,3 +1,5 @@
+import Clock
+
 /// Counts of values by size, in fixed buckets. Any thread; nothing waits and nothing is allocated.
 ///
 /// Values are whole numbers of a small unit: nanoseconds are shown as seconds, all else as it is.
@@ -55,12 +57,7 @@ public final class Histogram: Sendable {
 
     /// Counts one time, where the unit is one of time. A negative one counts as none.
     public func record(_ time: Duration) {
-        let (seconds, attoseconds) = time.components
-        guard seconds >= 0, attoseconds >= 0 else { return record(UInt64(0)) }
-        let perUnit: Int64 = unit == .nanoseconds ? 1_000_000_000 : 1_000_000
-        let (whole, overflow) = seconds.multipliedReportingOverflow(by: perUnit)
-        record(
-            overflow ? UInt64(Int64.max) : UInt64(whole) + UInt64(attoseconds / (1_000_000_000_000_000_000 / perUnit)))
+        record(unit == .nanoseconds ? time.wholeNanoseconds : time.wholeNanoseconds / 1_000)
     }
 
     /// How many values each bucket has, the last that of all beyond the bounds, and the sum of all values. Read while others

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 
 /// A user's access, ended for whatever was issued before a moment: `sync.revoke` in SQL.
 package struct Revocation: Sendable, Equatable {

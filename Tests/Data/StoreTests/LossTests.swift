@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Glibc
 import Postgres
 import Reactor

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Pusher
 import Sync
 import TestHub

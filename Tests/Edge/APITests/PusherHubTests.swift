@@ -1,5 +1,6 @@
 import API
 import Channels
+import Clock
 import Gateway
 import Pusher
 import Sync

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Gateway
 import HTTP
 import Pusher

@@ -1,3 +1,4 @@
+import Clock
 import Glibc
 
 @testable import Gateway

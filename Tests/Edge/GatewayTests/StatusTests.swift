@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Feed
 import Metrics
 import TestHub

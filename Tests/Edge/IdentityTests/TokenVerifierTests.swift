@@ -1,3 +1,4 @@
+import Clock
 import Foundation
 import JWTKit
 import Logging
@@ -296,7 +297,7 @@ private final class TemporaryFolder: Sendable {
 
 private final class TestClock: @unchecked Sendable {
     // Used by one test, step by step.
-    private(set) var now = ContinuousClock.now
+    private(set) var now = Instant.read()
 
     func advance(by duration: Duration) {
         now = now.advanced(by: duration)

@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Pusher
 import Sync
 

@@ -1,3 +1,4 @@
+import Clock
 import Postgres
 import Reactor
 import TestDatabase

@@ -1,4 +1,5 @@
 import COpenSSL
+import Clock
 import Glibc
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+import Clock
 import Sync
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+import Clock
 import Logging
 import Metrics
 import Postgres

@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// How long the oldest transaction that writes has been under way, as the feed's snapshots show it: other roles' sessions are not

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Reactor
 
 /// How often actions have failed for reasons of their own, from one submission to the next.

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Reactor
 
 /// How fast each of many senders may act: a token for each action, refilled steadily up to a burst.

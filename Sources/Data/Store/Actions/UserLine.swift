@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Reactor
 
 /// One user's actions: those that wait, and the one under way. Belongs to the queue.

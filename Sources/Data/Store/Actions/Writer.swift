@@ -1,3 +1,4 @@
+import Clock
 import Logging
 import Postgres
 import Reactor
@@ -166,7 +167,7 @@ final class Writer {
     private var timeout: Duration { configuration.statementTimeout + .seconds(1) }
 
     private static func milliseconds(_ duration: Duration) -> String {
-        "\(max(1, duration.wholeNanoseconds / 1_000_000))ms"
+        "\(max(1, duration.wholeMilliseconds))ms"
     }
 }
 

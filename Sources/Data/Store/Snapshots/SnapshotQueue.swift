@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Reactor
 
 /// The questions for snapshots that wait for a connection: a queue for each user, users served in turn.

@@ -1,3 +1,4 @@
+import Clock
 import Logging
 import Postgres
 import Reactor
@@ -69,7 +70,7 @@ final class SnapshotReader {
                 set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false),
                 set_config('sync.lineage', '', false)
             """,
-            ["\(max(1, statementTimeout.wholeNanoseconds / 1_000_000))ms"], timeout: timeout
+            ["\(max(1, statementTimeout.wholeMilliseconds))ms"], timeout: timeout
         ) {
             if case .failure(let error) = $0 { failed(error) }
         }

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Reactor
 
 /// How fast each app may publish, on all loops together (`AppLimits.publishesPerSecond`): so many at once, and then so

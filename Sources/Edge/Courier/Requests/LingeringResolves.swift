@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// Names whose resolving was given up. The system's resolver cannot be interrupted: it goes on, on a thread of libcurl's

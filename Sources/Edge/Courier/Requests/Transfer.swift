@@ -1,5 +1,6 @@
 import CCurl
 import CLinux
+import Clock
 import Glibc
 import Pusher
 import Reactor
@@ -93,8 +94,8 @@ final class Transfer {
     private func set(_ configuration: CourierConfiguration) -> CURLcode {
         var request = carillon_curl_request()
         request.headers = headers
-        request.connect_milliseconds = milliseconds(configuration.limits.connectTimeout)
-        request.total_milliseconds = milliseconds(configuration.limits.requestTimeout)
+        request.connect_milliseconds = configuration.limits.connectTimeout.wholeMilliseconds
+        request.total_milliseconds = configuration.limits.requestTimeout.wholeMilliseconds
         request.ca_seconds = Int(clamping: configuration.limits.certificatesKept.components.seconds)
         // Not kept alive by it: whoever has the transfer keeps it until the multi handle has let go of the easy one.
         request.context = Unmanaged.passUnretained(self).toOpaque()
@@ -145,10 +146,6 @@ final class Transfer {
         transfer.received += bytes
         return bytes
     }
-}
-
-private func milliseconds(_ time: Duration) -> Int {
-    Int(clamping: time.wholeNanoseconds / 1_000_000)
 }
 
 private func withOptionalCString<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {

@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// How often each address may connect: so many at once, and then so many each second.

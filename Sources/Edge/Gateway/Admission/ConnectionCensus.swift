@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 import Synchronization
 

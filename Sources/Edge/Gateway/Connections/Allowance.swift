@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// How often a peer may do something: so many times at once, and then so many each second.

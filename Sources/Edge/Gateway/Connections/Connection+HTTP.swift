@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import HTTP
 import Identity
 import Metrics

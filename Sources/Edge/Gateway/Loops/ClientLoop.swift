@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Feed
 import HTTP
 import Identity

@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Reactor
 
 /// The TLS handshakes of one loop. A whole one costs as much as some hundred deliveries, so that only a few begin in one

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Reactor
 
 /// When which session's identity is to be looked at: a binary heap, the earliest first. A look that is given up stays

@@ -1,5 +1,5 @@
 import Channels
-import Glibc
+import Clock
 import Identity
 import Pusher
 import Reactor
@@ -97,15 +97,6 @@ final class IdentityWatch {
 
     private func sweep() {
         queue.sweep { look in loop.connection(look.session)?.identityLook == look.time }
-    }
-}
-
-extension UnixTime {
-    /// The wall clock (`CLOCK_REALTIME`) read now.
-    package static func read() -> UnixTime {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return UnixTime(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
     }
 }
 

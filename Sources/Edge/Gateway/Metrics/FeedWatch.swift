@@ -1,3 +1,4 @@
+import Clock
 import Feed
 import Reactor
 

@@ -1,3 +1,4 @@
+import Clock
 import Reactor
 
 /// What a loop has to do beside what comes in: at a certain time, or as soon as others have had their turns. One deadline

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import JSON
 import Metrics
 import Pusher

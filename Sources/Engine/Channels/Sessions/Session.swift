@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 import Sync
 

@@ -1,3 +1,4 @@
+import Clock
 import Sync
 
 /// What only few sessions have: those in presence channels, those that send client events, those whose user is more

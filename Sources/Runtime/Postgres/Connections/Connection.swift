@@ -1,4 +1,5 @@
 import CPostgres
+import Clock
 import Reactor
 
 /// libpq on an event loop: one connection to PostgreSQL, never waiting. One statement at a time, or a pipeline of them.

@@ -1,3 +1,5 @@
+import Clock
+
 /// A deadline with a closure: a source has one deadline, and its owner several things to wait for.
 package final class Alarm: EventSource {
     private let loop: EventLoop

@@ -1,3 +1,5 @@
+import Clock
+
 /// The deadlines of a loop's sources: a binary heap in which every source stands at most once and knows its place,
 /// so that moving or unsetting a deadline costs O(log n) and leaves nothing behind.
 ///

@@ -1,4 +1,5 @@
 import CLinux
+import Clock
 import Glibc
 import Synchronization
 

@@ -1,3 +1,4 @@
+import Clock
 import Synchronization
 
 /// The only door into a loop: values posted from any thread, taken out in order by the loop that attached it.

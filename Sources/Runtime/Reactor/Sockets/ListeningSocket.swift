@@ -1,4 +1,5 @@
 import CLinux
+import Clock
 import Glibc
 
 /// A listening socket. Closed when released; a unix-domain one's file is then removed.
@@ -36,7 +37,7 @@ public final class ListeningSocket: Sendable {
             file = nil
             // Connections get both from here, without a call for each.
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
-            let milliseconds = Int32(clamping: unacked.wholeNanoseconds / 1_000_000)
+            let milliseconds = Int32(clamping: unacked.wholeMilliseconds)
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
         case .unix(let path, let mode):
             let made = try SocketFile.listen(place, path, mode)

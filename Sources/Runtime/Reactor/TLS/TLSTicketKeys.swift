@@ -1,4 +1,5 @@
 import COpenSSL
+import Clock
 import Glibc
 
 /// The keys of session tickets: the first one seals new tickets, each of them opens old ones (RFC 5077 §5.5).

@@ -44,7 +44,6 @@ int cl_set_option(int fd, int level, int option, int value);
 /// SIOCOUTQ: bytes sent that the peer has not acknowledged; 0 where the kernel does not say.
 int cl_unacknowledged(int fd);
 int cl_set_thread_name(const char *name);
-uint64_t cl_monotonic_nanoseconds(void);
 
 /// Starts a program found in PATH, in a session of its own and in the folder /, with no signal blocked or ignored and
 /// no descriptor but 0 (/dev/null), 1 and 2 (both `output`, or /dev/null where that is negative). Returns 0 or an errno.

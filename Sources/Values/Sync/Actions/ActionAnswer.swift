@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import JSON
 
 /// What became of an action.
@@ -60,7 +61,8 @@ extension ActionAnswer {
         json.append(",\"status\":\"retry\",\"code\":\"")
         json.append(reason.code)
         json.append("\",\"afterMs\":")
-        json.append(decimal: wait.wholeMilliseconds)
+        // What a browser's timers take, some three weeks.
+        json.append(decimal: min(wait.millisecondsRoundedUp, Int(Int32.max)))
         json.append(",\"message\":\"")
         json.append(message)
         json.append("\"}")
@@ -85,15 +87,5 @@ extension ActionAnswer {
         json.append(message)
         json.append("\"}")
         return ActionAnswer(status: .rejected, json: json.finish())
-    }
-}
-
-extension Duration {
-    /// Milliseconds, rounded up; never negative, at most some three weeks.
-    fileprivate var wholeMilliseconds: Int {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        let fraction = attoseconds / 1_000_000_000_000_000 + (attoseconds % 1_000_000_000_000_000 == 0 ? 0 : 1)
-        return Int(clamping: min(seconds, 2_000_000) * 1000 + fraction)
     }
 }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// A point of the wall clock, in microseconds since 1970. Clamped at both ends: times come from peers, too.
 package struct UnixTime: Comparable, Sendable {
     /// Since 1970, without leap seconds (POSIX.1-2017 §4.16).
@@ -11,6 +13,13 @@ package struct UnixTime: Comparable, Sendable {
     package init(seconds: Int64) {
         let (product, isTooFar) = seconds.multipliedReportingOverflow(by: 1_000_000)
         microseconds = isTooFar ? (seconds < 0 ? .min : .max) : product
+    }
+
+    /// The wall clock (`CLOCK_REALTIME`) read now.
+    package static func read() -> UnixTime {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return UnixTime(microseconds: Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000)
     }
 
     /// Earlier.

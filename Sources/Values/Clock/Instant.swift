@@ -1,4 +1,4 @@
-import CLinux
+import Glibc
 
 /// A point of the monotonic clock, in nanoseconds since an arbitrary start of this machine's.
 public struct Instant: Comparable, Hashable, Sendable {
@@ -12,16 +12,18 @@ public struct Instant: Comparable, Hashable, Sendable {
 
     /// The clock read now (`CLOCK_MONOTONIC`). On a loop prefer `EventLoop.now`, read once a tick.
     public static func read() -> Instant {
-        Instant(nanoseconds: cl_monotonic_nanoseconds())
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Instant(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
     /// Earlier.
-    public static func < (left: Instant, right: Instant) -> Bool {
+    @inlinable public static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds
     }
 
     /// The instant `duration` later; a negative duration counts as none.
-    public func advanced(by duration: Duration) -> Instant {
+    @inlinable public func advanced(by duration: Duration) -> Instant {
         Instant(nanoseconds: nanoseconds &+ duration.wholeNanoseconds)
     }
 
@@ -31,18 +33,7 @@ public struct Instant: Comparable, Hashable, Sendable {
     }
 
     /// The time from `earlier` to this instant; zero where `earlier` is later.
-    public func duration(since earlier: Instant) -> Duration {
+    @inlinable public func duration(since earlier: Instant) -> Duration {
         .nanoseconds(Int64(clamping: nanoseconds > earlier.nanoseconds ? nanoseconds - earlier.nanoseconds : 0))
-    }
-}
-
-extension Duration {
-    /// Nanoseconds, never negative, clamped to about 146 years.
-    package var wholeNanoseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
-        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow
-            ? UInt64(Int64.max / 2) : min(UInt64(scaled), UInt64(Int64.max / 2)) + UInt64(attoseconds / 1_000_000_000)
     }
 }
