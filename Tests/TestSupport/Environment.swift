@@ -11,8 +11,8 @@ package enum Environment {
 /// The examples that a parser's fuzzing starts from, one file each, in `Tests/Corpus/<parser>/`.
 package enum Corpus {
     /// All examples of `parser`, by file name.
-    package static func load(_ parser: String, file: String = #filePath) throws -> [(name: String, bytes: [UInt8])] {
-        let folder = URL(fileURLWithPath: file).deletingLastPathComponent().deletingLastPathComponent()
+    package static func load(_ parser: String) throws -> [(name: String, bytes: [UInt8])] {
+        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("Corpus").appendingPathComponent(parser)
         return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().map { name in
             (name, [UInt8](try Data(contentsOf: folder.appendingPathComponent(name))))
