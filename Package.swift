@@ -204,7 +204,7 @@ let package = Package(
             path: "Tests/Fuzz/Properties", swiftSettings: settings),
         tests("FuzzTests", ["FuzzProperties", "TestSupport"]),
         tests("Values/BytesTests", ["Bytes", "TestSupport"]),
-        tests("Values/ClockTests", ["Clock"]),
+        tests("Values/ClockTests", ["Clock", "TestSupport"]),
         tests("Values/DigestsTests", ["Bytes", "Digests"]),
         tests("Values/JSONTests", ["Bytes", "JSON", "TestSupport"]),
         tests("Values/HTTPTests", ["Bytes", "HTTP", "TestSupport"]),
@@ -245,7 +245,8 @@ let package = Package(
         tests(
             "Edge/APITests",
             [
-                "API", "Bytes", "Channels", "Clock", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres", "Pusher",
+                "API", "Bytes", "Channels", "Clock", "Digests", "Feed", "Gateway", "HTTP", "Metrics", "Postgres",
+                "Pusher",
                 "Reactor", "Store", "Sync", "TestDatabase", "TestHub", "TestSupport",
             ]),
         tests(

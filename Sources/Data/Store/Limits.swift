@@ -37,8 +37,8 @@ package enum StoreLimits {
     package static let connectionsMax = 64
     /// Senders of each kind whose rate is known.
     package static let bucketsMax = 100_000
-    /// A sender that is too fast is told to wait for so many seconds' worth of tokens.
-    static let refillSeconds = 0.25
+    /// A sender that is too fast is told to wait for what comes in so long.
+    static let refillTime = Duration.milliseconds(250)
     /// Executions of one action that lose a race before it is answered `retry`.
     static let racesMax = 3
     /// Executions that fail at one action, while the server is well, before a refusal is stored. After each the user is held.

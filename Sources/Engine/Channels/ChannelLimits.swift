@@ -1,3 +1,5 @@
+import Clock
+
 /// The engine's bounds. Each is tested at the bound and one past it.
 package struct ChannelLimits: Sendable {
     /// Channels that one connection may be subscribed to.
@@ -11,7 +13,8 @@ package struct ChannelLimits: Sendable {
     package var unpublishedPerUserMax = 1_000
     /// Tokens in a row that are refused one connection; it is closed with the last of them.
     package var refusedTokensMax = 10
-    /// Resumes of one connection that are decided one right after the other; more wait.
+    /// Resumes of one connection that are decided one right after the other, a connection's worth of channels; more wait. Each
+    /// costs the hub a page, however little it costs the client.
     package var resumesAtOnceMax = 100
     /// After which time there is one more.
     package var resumeInterval = Duration.milliseconds(100)
@@ -23,6 +26,8 @@ package struct ChannelLimits: Sendable {
     package var streams = StreamLimits()
 
     package init() {}
+
+    var resumeRate: Rate { Rate(nanoseconds: resumeInterval.wholeNanoseconds, burst: resumesAtOnceMax) }
 
     /// Bytes of an epoch that a client may name.
     static let epochBytes = 128

@@ -47,11 +47,3 @@ package struct HomeLimits: Sendable, Equatable {
         return share
     }
 }
-
-extension Duration {
-    /// Whole nanoseconds, zero where it is less than nothing.
-    var nanoseconds: UInt64 {
-        let (seconds, attoseconds) = components
-        return UInt64(clamping: seconds) &* 1_000_000_000 &+ UInt64(clamping: attoseconds / 1_000_000_000)
-    }
-}

@@ -17,6 +17,10 @@ public struct Instant: Comparable, Hashable, Sendable {
         return Instant(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
+    /// The first and the last there are: no clock says either.
+    @inlinable public static var min: Instant { Instant(nanoseconds: .min) }
+    @inlinable public static var max: Instant { Instant(nanoseconds: .max) }
+
     /// Earlier.
     @inlinable public static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Pusher
 import Testing
 
@@ -77,7 +78,7 @@ import Testing
             }
         }
 
-        mutating func publish(_ number: Int, of app: Int, bytes: Int = 1_000, now: UInt64 = 1) throws {
+        mutating func publish(_ number: Int, of app: Int, bytes: Int = 1_000, now: Instant = 1) throws {
             let name = try #require(ChannelName("cache-\(100 + number)"))
             var effects = ChannelHome.Effects()
             let data = [UInt8](repeating: UInt8(ascii: "x"), count: bytes)
@@ -135,7 +136,7 @@ import Testing
     @Test func theOrderOfCachedEventsIsSwept() throws {
         var cache = SharedCache(ChannelWorld(loops: 1), apps: 2, limits: HomeLimits())
         try cache.publish(1, of: 1)
-        for number in 0..<10_000 { try cache.publish(0, of: 0, now: UInt64(number)) }
+        for number in 0..<10_000 { try cache.publish(0, of: 0, now: Instant(nanoseconds: UInt64(number))) }
         #expect(cache.home.cacheEntryCount < 4_200)
     }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Pusher
 import Testing
 
@@ -212,7 +213,7 @@ import Testing
         }
         _ = home.publish(Publication(channel: key.name, event: "e", data: []), of: world.app, now: 1, &effects)
         let exit = ChannelExit(key: key, userID: "u1", mayReturn: false)
-        home.received(.exit(exit), from: 1, now: UInt64(1e12), &effects)
+        home.received(.exit(exit), from: 1, now: 1_000_000_000_000, &effects)
         let events = effects.compactMap { effect -> Bool? in
             if case .broadcast(_, _, _, _, let isEvent) = effect { isEvent } else { nil }
         }

@@ -38,16 +38,16 @@ final class ChannelWorld {
         var mailbox: [Message] = []
         var nextMessage = 0
 
-        init(loops: Int, limits: HomeLimits, metrics: EngineMetrics, now: @escaping () -> UInt64) {
+        init(loops: Int, limits: HomeLimits, metrics: EngineMetrics, now: @escaping () -> Instant) {
             var all = ChannelLimits()
             all.homes = limits
-            hub = Hub(limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now() / 1_000)) })
+            hub = Hub(limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
             home = ChannelHome(loops: loops, limits: limits, metrics: metrics)
         }
     }
 
     private final class Clock {
-        var now: UInt64 = 1_000_000_000
+        var now: Instant = 1_000_000_000
     }
 
     let app: App
@@ -118,8 +118,8 @@ final class ChannelWorld {
     /// Those that homes hold.
     var heldCount: Int { loops.reduce(0) { $0 + $1.home.channelCount } }
     var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
-    var nextDue: UInt64? { loops.compactMap(\.home.nextDue).min() }
-    var now: UInt64 { clock.now }
+    var nextDue: Instant? { loops.compactMap(\.home.nextDue).min() }
+    var now: Instant { clock.now }
 
     // MARK: Connections
 
@@ -143,7 +143,7 @@ final class ChannelWorld {
     func send(_ text: String, _ wire: Wire) throws {
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
-        engage(wire) { $0.received(event, from: wire.session, &$1) }
+        engage(wire) { [now] in $0.received(event, from: wire.session, now: now, &$1) }
     }
 
     /// Subscribes, signed where that is needed; `user` becomes `channel_data`.
@@ -220,12 +220,12 @@ final class ChannelWorld {
 
     /// Time passes, and each home does what is due, in one turn or more.
     func advance(_ time: Duration) {
-        clock.now += UInt64(time / .nanoseconds(1))
+        clock.now = clock.now.advanced(by: time)
         tick()
     }
 
     /// Time passes, and nothing is done yet.
-    func pass(to time: UInt64) { clock.now = time }
+    func pass(to time: Instant) { clock.now = time }
 
     func tick() {
         for loop in loops.indices {

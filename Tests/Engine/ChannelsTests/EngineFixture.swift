@@ -23,12 +23,15 @@ struct EngineFixture {
     let hub: Hub
     /// Of its ordinary channels: answers at once, and nobody hears what it broadcasts.
     private let home = HomeOfOne()
+    private let time: () -> Instant
     /// Whether messages that are common are read as such, as by the gateway.
     var readsCommonMessages = true
 
     init(
-        limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) }
+        limits: ChannelLimits = ChannelLimits(), now: @escaping () -> UnixTime = { UnixTime(microseconds: .min) },
+        time: @escaping () -> Instant = { 0 }
     ) {
+        self.time = time
         hub = Hub(limits: limits, now: now)
     }
 
@@ -64,7 +67,7 @@ struct EngineFixture {
                 return
             }
             do throws(ClientEventError) {
-                hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, &effects)
+                hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, now: time(), &effects)
             } catch {
                 hub.received(error, from: session, &effects)
             }
@@ -110,14 +113,14 @@ struct EngineFixture {
         var effects = Hub.Effects()
         let position = StreamPosition(epoch: "e", offset: offset)
         let joined = StreamJoined(session: join.session, serial: join.serial, position: position, outcome: outcome)
-        hub.joined(joined, session, hasRoom: hasRoom, &effects)
+        hub.joined(joined, session, hasRoom: hasRoom, now: time(), &effects)
         return heard(effects, session)
     }
 
     /// The connection has sent what was queued.
     func drained(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
-        hub.drained(session, &effects)
+        hub.drained(session, now: time(), &effects)
         return heard(effects, session)
     }
 

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Pusher
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
         var home: ChannelHome
         private let apps: [App]
         private var effects = ChannelHome.Effects()
-        private var now: UInt64 = 1
+        private var now: Instant = 1
 
         init(apps count: Int, departuresMax: Int) {
             var limits = HomeLimits()

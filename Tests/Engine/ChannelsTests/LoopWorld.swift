@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Pusher
 import Sync
 
@@ -39,7 +40,7 @@ final class LoopWorld {
     private(set) var fellBehind = 0
     private var lastGeneration: UInt32 = 0
     /// Time, for streams that linger.
-    var now: UInt64 = 0
+    var now: Instant = 0
 
     init(loops: Int, limits: StreamLimits) {
         engines = (0..<loops).map { _ in EngineFixture() }
@@ -72,7 +73,7 @@ final class LoopWorld {
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
         let hasRoom = wire.queue.count <= Self.crowd
-        engines[wire.loop].hub.received(event, from: wire.session, hasRoom: hasRoom, &effects)
+        engines[wire.loop].hub.received(event, from: wire.session, hasRoom: hasRoom, now: now, &effects)
         perform(effects, wire)
         pullIfDrained(wire)
     }
@@ -108,7 +109,7 @@ final class LoopWorld {
     private func pullIfDrained(_ wire: Wire) {
         guard wire.session.isBehind, wire.queue.count <= Self.crowd / 4 else { return }
         var effects = Hub.Effects()
-        engines[wire.loop].hub.drained(wire.session, &effects)
+        engines[wire.loop].hub.drained(wire.session, now: now, &effects)
         perform(effects, wire)
     }
 
@@ -217,7 +218,7 @@ final class LoopWorld {
         guard let wire = wire(joined.session, loop) else { return }
         var effects = Hub.Effects()
         let hasRoom = wire.queue.count <= Self.crowd
-        engines[loop].hub.joined(joined, wire.session, hasRoom: hasRoom, &effects)
+        engines[loop].hub.joined(joined, wire.session, hasRoom: hasRoom, now: now, &effects)
         perform(effects, wire)
         pullIfDrained(wire)
     }

@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Sync
 import Testing
 
@@ -132,16 +133,16 @@ import Testing
             home.join(
                 StreamJoin(name: name, session: session, serial: 2, purpose: .next(after: place)), from: 0, &effects)
             guard case .read(let read)? = effects.last else { throw Missing() }
-            home.unreadable(read, .busy, now: now, &effects)
+            home.unreadable(read, .busy, now: Instant(nanoseconds: now), &effects)
         }
         var ended: [UInt64: Int] = [:]
         while let due = home.nextPauseEnd {
-            #expect(due % step == 0)
+            #expect(due.nanoseconds % step == 0)
             effects = []
             home.endPauses(now: due - 1, &effects)
             #expect(effects.isEmpty)
             home.endPauses(now: due, &effects)
-            ended[due] = effects.count
+            ended[due.nanoseconds] = effects.count
         }
         #expect(ended.values.reduce(0, +) == count)
         // Pauses that would end in the 50 ms before a step end at it.

@@ -70,11 +70,13 @@ import Testing
     }
 
     @Test func resumesOfOneConnectionAreRationed() throws {
-        let clock = Mutex(UnixTime(seconds: 1_000))
+        let clock = Mutex(Instant(nanoseconds: 1_000_000_000_000))
+        let wall = Mutex(UnixTime(seconds: 1_000))
         var limits = ChannelLimits()
         limits.resumesAtOnceMax = 3
         limits.resumeInterval = .seconds(1)
-        let fixture = EngineFixture(limits: limits, now: { clock.withLock { $0 } })
+        let fixture = EngineFixture(
+            limits: limits, now: { wall.withLock { $0 } }, time: { clock.withLock { $0 } })
         let session = try live(fixture)
         var serial: UInt32 = 1
         /// Whether a resume is asked about now.
@@ -88,15 +90,18 @@ import Testing
         for _ in 0..<3 { #expect(try asks()) }
         #expect(try !asks())
         #expect(session.isBehind, "it waits")
-        clock.withLock { $0 = UnixTime(seconds: 1_001) }
+        clock.withLock { $0 = 1_001_000_000_000 }
         #expect(try asks())
         #expect(try !asks())
-        // Set back, the clock stops nobody for longer than a burst takes.
-        clock.withLock { $0 = UnixTime(seconds: 10) }
+        // The wall clock is set, and neither gives nor takes anything.
+        wall.withLock { $0 = UnixTime(seconds: 5_000) }
         #expect(try !asks())
-        clock.withLock { $0 = UnixTime(seconds: 11) }
+        wall.withLock { $0 = UnixTime(seconds: 10) }
+        #expect(try !asks())
+        clock.withLock { $0 = 1_002_000_000_000 }
         #expect(try asks())
-        clock.withLock { $0 = UnixTime(seconds: 5_000) }
+        #expect(try !asks())
+        clock.withLock { $0 = 5_000_000_000_000 }
         for _ in 0..<3 { #expect(try asks()) }
         #expect(try !asks())
     }

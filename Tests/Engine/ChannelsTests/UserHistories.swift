@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import TestSupport
 import Testing
 
@@ -12,7 +13,7 @@ import Testing
         var random = SeededRandom(seed: seed)
         let world = UserWorld(loops: Int.random(in: 1...4, using: &random))
         /// When each user's last connection ended.
-        var ends: [String: UInt64] = [:]
+        var ends: [String: Instant] = [:]
         for _ in 0..<300 {
             switch Int.random(in: 0..<10, using: &random) {
             case 0, 1:
@@ -51,7 +52,7 @@ import Testing
         #expect(world.userCount == 0, "seed \(seed)")
     }
 
-    private func expectTruth(_ world: UserWorld, _ ends: [String: UInt64], _ note: String) {
+    private func expectTruth(_ world: UserWorld, _ ends: [String: Instant], _ note: String) {
         for client in world.clients {
             #expect(Set(client.seen.keys) == Set(client.watched), "\(note)")
             #expect(client.repeats == 0, "\(note)")

@@ -1,4 +1,5 @@
 import Channels
+import Clock
 import Testing
 
 /// Who is online, as one home of users sees it. Times are in nanoseconds, and the grace is 10.
@@ -13,13 +14,13 @@ import Testing
             home = UserHome(limits: limits)
         }
 
-        mutating func hear(_ requests: [UserRequest], from loop: Int = 0, at now: UInt64 = 0) -> [String] {
+        mutating func hear(_ requests: [UserRequest], from loop: Int = 0, at now: Instant = 0) -> [String] {
             var effects: ContiguousArray<UserHome.Effect> = []
             home.received(requests, from: loop, now: now, &effects)
             return effects.map(Self.text)
         }
 
-        mutating func tick(at now: UInt64) -> [String] {
+        mutating func tick(at now: Instant) -> [String] {
             var effects: ContiguousArray<UserHome.Effect> = []
             home.tick(now: now, &effects)
             return effects.map(Self.text)
@@ -86,7 +87,8 @@ import Testing
         #expect(world.hear([.arrived(anna)], at: 2) == ["0,1: +anna"])
         #expect(world.tick(at: 10) == [], "the time of the first leave counts no more")
         for now in 3..<12 as Range<UInt64> {
-            #expect(world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: now) == [])
+            #expect(
+                world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: Instant(nanoseconds: now)) == [])
         }
         #expect(world.hear([.departed(anna, mayReturn: false)], at: 12) == ["0,1: -anna"], "it was settled")
         #expect(world.tick(at: 22) == [] && world.home.nextDue == nil)
@@ -161,8 +163,9 @@ import Testing
         var world = World()
         for number in 0..<5_000 as Range<UInt64> {
             let user = UserKey("u\(number % 7)", of: 0)
-            _ = world.hear([.arrived(user), .watch(bert, serial: 1)], at: number)
-            _ = world.hear([.departed(user, mayReturn: number % 2 == 0), .unwatch(bert)], at: number)
+            _ = world.hear([.arrived(user), .watch(bert, serial: 1)], at: Instant(nanoseconds: number))
+            _ = world.hear(
+                [.departed(user, mayReturn: number % 2 == 0), .unwatch(bert)], at: Instant(nanoseconds: number))
         }
         // The order of leaves holds some that count no more, and not all that ever were.
         #expect(world.home.leaveEntries <= 2 * 7 + 1_024 + 1)

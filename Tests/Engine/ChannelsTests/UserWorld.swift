@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Pusher
 
 /// Several loops with their mailboxes, each the home of some users, each step by hand.
@@ -34,7 +35,7 @@ final class UserWorld {
     private var mailboxes: [[Message]]
     private(set) var clients: [Client] = []
     private var lastSlot: [UInt32]
-    var now: UInt64 = 0
+    var now: Instant = 0
 
     var app: App { engines[0].watchfulApp }
 
@@ -65,7 +66,7 @@ final class UserWorld {
         let auth = app.credentials.sign(.user(userData: data), socketID: client.session.socketID)
         var effects = Hub.Effects()
         engines[client.loop].hub.received(
-            .signin(auth: auth, userData: data), from: client.session, &effects)
+            .signin(auth: auth, userData: data), from: client.session, now: now, &effects)
         perform(effects, client)
     }
 

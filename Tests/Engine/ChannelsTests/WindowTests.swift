@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import Sync
 import Testing
 
@@ -161,7 +162,7 @@ import Testing
 
     // MARK: Lingering
 
-    private func leave(_ home: inout StreamHome, _ stream: StreamID, now: UInt64) -> Int {
+    private func leave(_ home: inout StreamHome, _ stream: StreamID, now: Instant) -> Int {
         var effects = Effects()
         home.leave(StreamName(form: .user, stream: stream), from: 0, now: now, &effects)
         return effects.count

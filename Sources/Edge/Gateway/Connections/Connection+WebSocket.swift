@@ -155,7 +155,8 @@ extension Connection {
         do {
             let event = try ClientEvent.decode(text)
             let hasRoom = !isCrowded(owner.settings.limits)
-            owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, &$1) }
+            let now = owner.loop.now
+            owner.engage(self) { $0.received(event, from: session, hasRoom: hasRoom, now: now, &$1) }
             // What it has left may have been what its other streams waited for.
             if session.isBehind { owner.slowReaders.pull(self) }
         } catch {

@@ -74,8 +74,8 @@ final class Connection: EventSource {
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
     private(set) var output = WriteQueue()
-    var messageAllowance = Allowance()
-    var controlAllowance = Allowance()
+    var messageAllowance = SmallAllowance()
+    var controlAllowance = SmallAllowance()
     private var talk = Talk.none
     var lastInbound: Instant
     /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
@@ -288,7 +288,8 @@ final class Connection: EventSource {
         else {
             return
         }
-        owner.engage(self) { $0.drained(session, &$1) }
+        let now = owner.loop.now
+        owner.engage(self) { $0.drained(session, now: now, &$1) }
     }
 
     private func flush() {

@@ -2,6 +2,7 @@ import Channels
 import Identity
 import Metrics
 import Pusher
+import Reactor
 import Sync
 
 /// What owners and the feed say that changes sessions of this loop.
@@ -11,7 +12,7 @@ extension ClientLoop {
     func joined(_ joined: StreamJoined) {
         guard let connection = connection(joined.session), let session = connection.session else { return }
         let hasRoom = !connection.isCrowded(settings.limits)
-        engage(connection) { $0.joined(joined, session, hasRoom: hasRoom, &$1) }
+        engage(connection) { [now = loop.now] in $0.joined(joined, session, hasRoom: hasRoom, now: now, &$1) }
         if session.isBehind { slowReaders.pull(connection) }
     }
 

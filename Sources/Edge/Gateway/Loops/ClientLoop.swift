@@ -20,6 +20,7 @@ import WebSocket
 final class ClientLoop {
     let loop: EventLoop
     let hubContext: HubContext
+    let metrics: GatewayMetrics
     let hub: Hub
     let buffers: LoopBuffers
     let settings: ConnectionSettings
@@ -31,7 +32,6 @@ final class ClientLoop {
     let channels: ChannelOwner
     let users: UserOwner
     let takers: Takers
-    let slowReaders: SlowReaders
     let identities: IdentityWatch
     let turns: ConnectionTurns
     let handshakes: Handshakes
@@ -44,7 +44,7 @@ final class ClientLoop {
     /// The most effects whose room is kept.
     private static let effectsKept = 64
 
-    var metrics: GatewayMetrics { hubContext.metrics }
+    var slowReaders: SlowReaders { takers.slowReaders }
     var compression: LoopCompression? { takers.compression }
     var router: Router { runner.router }
     /// What routes ask of the hub's channels.
@@ -58,6 +58,7 @@ final class ClientLoop {
         hubContext = context
         let configuration = context.configuration
         let metrics = context.metrics
+        self.metrics = metrics
         settings = ConnectionSettings(configuration)
         let router = Router(
             here: number, context.mailboxes, LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
@@ -70,7 +71,7 @@ final class ClientLoop {
         buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
         holdings = Holdings(on: loop, configuration, metrics)
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
-        slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
+        let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         takers = Takers(on: loop, here: number, hub, settings, slowReaders, compression, metrics)
         turns = ConnectionTurns(on: loop, hub, due, settings)
         var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)

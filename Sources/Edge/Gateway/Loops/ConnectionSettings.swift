@@ -31,8 +31,8 @@ final class ConnectionSettings {
         trustedPeers = configuration.trustedPeers
         self.limits = limits
         hasTrustedPeers = configuration.trustedPeers != TrustedPeers()
-        messageRate = Rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
-        controlRate = Rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
+        messageRate = SmallAllowance.rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
+        controlRate = SmallAllowance.rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
         activityNanoseconds = timeouts.activity.wholeNanoseconds
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds

@@ -12,7 +12,7 @@ final class Takers {
     private let hub: Hub
     private let settings: ConnectionSettings
     private let here: Int
-    private let slowReaders: SlowReaders
+    let slowReaders: SlowReaders
     private let metrics: GatewayMetrics
     let compression: LoopCompression?
     /// Counters of deliveries, each with a stream of its topic: found without a lock.

@@ -49,10 +49,10 @@ final class ChannelOwner {
         input { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
     }
 
-    func facts(of key: ChannelKey) -> ChannelFacts { home.facts(of: key, now: loop.now.nanoseconds) }
+    func facts(of key: ChannelKey) -> ChannelFacts { home.facts(of: key, now: loop.now) }
 
     func channels(of app: App, prefix: String, until isEnough: () -> Bool) -> [String: ChannelFacts] {
-        home.channels(of: app, prefix: prefix, now: loop.now.nanoseconds, until: isEnough)
+        home.channels(of: app, prefix: prefix, now: loop.now, until: isEnough)
     }
 
     /// The apps that are served from here on.
@@ -95,15 +95,15 @@ final class ChannelOwner {
     // MARK: What the home wants done
 
     private func input<Result>(
-        _ input: (inout ChannelHome, _ now: UInt64, inout ChannelHome.Effects) -> Result
+        _ input: (inout ChannelHome, _ now: Instant, inout ChannelHome.Effects) -> Result
     ) -> Result {
         let result = runner.run {
-            let result = input(&home, loop.now.nanoseconds, &effects)
+            let result = input(&home, loop.now, &effects)
             for effect in effects { perform(effect) }
             effects.removeAll(keepingCapacity: effects.capacity <= Self.effectsKept)
             return result
         }
-        due.set(.channels, at: home.nextDue.map { Instant(nanoseconds: $0) })
+        due.set(.channels, at: home.nextDue)
         return result
     }
 

@@ -43,7 +43,7 @@ final class StreamOwner {
     }
 
     func leave(_ name: StreamName, from loop: Int) {
-        let now = self.loop.now.nanoseconds
+        let now = self.loop.now
         input { $0.leave(name, from: loop, now: now, &$1) }
         sweepLater()
     }
@@ -52,7 +52,7 @@ final class StreamOwner {
 
     /// What is of no stream is not for the owner.
     func received(_ output: FeedOutput) {
-        let now = loop.now.nanoseconds
+        let now = loop.now
         switch output {
         case .event(let event):
             input { $0.received(event, &$1) }
@@ -77,18 +77,18 @@ final class StreamOwner {
 
     /// Pages that no client asked for are asked for again when their pauses are over.
     func pausesDue() {
-        let now = loop.now.nanoseconds
+        let now = loop.now
         input { $0.endPauses(now: now, &$1) }
         pauseLater()
     }
 
     private func pauseLater() {
-        due.set(.pauses, at: home.nextPauseEnd.map { Instant(nanoseconds: $0) })
+        due.set(.pauses, at: home.nextPauseEnd)
     }
 
     /// Streams that nobody has come back to are let go.
     func sweep() {
-        let now = loop.now.nanoseconds
+        let now = loop.now
         input { $0.sweep(now: now, &$1) }
         sweepLater()
     }

@@ -17,13 +17,13 @@ final class UserOwner {
     }
 
     func received(_ requests: [UserRequest], from loop: Int) {
-        let now = self.loop.now.nanoseconds
+        let now = self.loop.now
         input { $0.received(requests, from: loop, now: now, &$1) }
     }
 
     /// The time has come at which somebody may be offline.
     func tick() {
-        let now = loop.now.nanoseconds
+        let now = loop.now
         input { $0.tick(now: now, &$1) }
     }
 
@@ -38,6 +38,6 @@ final class UserOwner {
                 }
             }
         }
-        due.set(.users, at: home.nextDue.map { Instant(nanoseconds: $0) })
+        due.set(.users, at: home.nextDue)
     }
 }

@@ -109,7 +109,10 @@ final class Router {
         mailboxes[loop].post(.owner(message))
     }
 
-    /// What is next in line of what this loop has said to itself.
+    /// Whether nothing waits of what this loop has said to itself.
+    @inline(__always) var isIdle: Bool { line.isEmpty }
+
+    /// What is next in line of that.
     func next() -> OwnerMessage? { line.popFirst() }
 
     /// The mailbox has handed out what another loop had sent.

@@ -26,7 +26,7 @@ final class Runner {
         guard !isRunning else { return input() }
         isRunning = true
         let result = input()
-        while let next = router.next() { perform(next) }
+        while !router.isIdle, let next = router.next() { perform(next) }
         isRunning = false
         return result
     }

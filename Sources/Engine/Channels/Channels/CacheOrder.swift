@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 
 /// The cached events of a home in the order in which they are forgotten, and what they cost each app.
 ///
@@ -9,8 +10,8 @@ struct CacheOrder {
     struct Entry {
         let key: ChannelKey
         let number: UInt64
-        /// Monotonic, in nanoseconds: when it is forgotten.
-        let due: UInt64
+        /// When it is forgotten.
+        let due: Instant
     }
 
     private struct AppShare {
@@ -38,7 +39,7 @@ struct CacheOrder {
     var entryCount: Int { shares.reduce(entries.count) { $0 + $1.entries.count } }
 
     /// When the oldest is forgotten; nil where there is none.
-    var nextDue: UInt64? { entries.first?.due }
+    var nextDue: Instant? { entries.first?.due }
 
     mutating func append(_ entry: Entry, size: Int) {
         let app = entry.key.app
@@ -65,7 +66,7 @@ struct CacheOrder {
     }
 
     /// The oldest of all, if its time is over. It may stand for nothing.
-    mutating func popFirst(dueBy now: UInt64) -> Entry? {
+    mutating func popFirst(dueBy now: Instant) -> Entry? {
         guard let due = nextDue, due <= now else { return nil }
         return entries.popFirst()
     }

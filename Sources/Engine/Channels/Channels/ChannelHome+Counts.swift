@@ -1,3 +1,4 @@
+import Clock
 import Metrics
 import Pusher
 
@@ -9,20 +10,20 @@ extension ChannelHome {
     }
 
     /// Whether the count was told so short a time ago that a change has to wait.
-    private func isSilent(_ channel: HomeChannel, now: UInt64) -> Bool {
+    private func isSilent(_ channel: HomeChannel, now: Instant) -> Bool {
         guard channel.countSilence != 0 else { return false }
         // Who has become few is not kept waiting as many are.
         return !channel.isSilentForLong || channel.total > limits.promptCountsMax
-            || now < channel.countToldAt &+ limits.promptInterval.nanoseconds
+            || now < channel.countToldAt.advanced(by: limits.promptInterval)
     }
 
     /// Whether someone who comes now is told the count alone, since the others are not.
-    func owesNewcomerCount(_ channel: HomeChannel, _ app: App, now: UInt64) -> Bool {
+    func owesNewcomerCount(_ channel: HomeChannel, _ app: App, now: Instant) -> Bool {
         tellsCounts(channel, app) && isSilent(channel, now: now)
     }
 
     /// Somebody has come or gone.
-    mutating func countChanged(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+    mutating func countChanged(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         guard tellsCounts(channel, app) else { return }
         guard isSilent(channel, now: now) else {
             return tellCount(channel, app, staysSilent: true, now: now, &effects)
@@ -34,7 +35,7 @@ extension ChannelHome {
     }
 
     private mutating func tellCount(
-        _ channel: HomeChannel, _ app: App, staysSilent: Bool, now: UInt64, _ effects: inout Effects
+        _ channel: HomeChannel, _ app: App, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         endCountSilence(channel)
         channel.owesCount = false
@@ -50,7 +51,7 @@ extension ChannelHome {
         if staysSilent, isHeard { beginCountSilence(channel, now: now, &effects) }
     }
 
-    private mutating func beginCountSilence(_ channel: HomeChannel, now: UInt64, _ effects: inout Effects) {
+    private mutating func beginCountSilence(_ channel: HomeChannel, now: Instant, _ effects: inout Effects) {
         let silences = channel.total > limits.promptCountsMax ? \ChannelHome.longSilences : \.promptSilences
         channel.isSilentForLong = channel.total > limits.promptCountsMax
         channel.countSilence = nextNumber()
@@ -72,7 +73,7 @@ extension ChannelHome {
 
     /// A silence is over: what has changed in it is told.
     mutating func endCountSilence(
-        _ silence: Silences.Silence, staysSilent: Bool, now: UInt64, _ effects: inout Effects
+        _ silence: Silences.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
         if channel.owesCount, let app = app(of: channel), tellsCounts(channel, app) {
@@ -87,7 +88,7 @@ extension ChannelHome {
     // MARK: Cache misses
 
     /// Somebody has found nothing kept.
-    mutating func missed(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+    mutating func missed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         metrics.cacheMisses.add()
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
         effects.append(.webhook(app, .cacheMiss(channel.name)))

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Metrics
 import Pusher
 
@@ -6,7 +7,7 @@ import Pusher
 extension ChannelHome {
     /// Publishes to a channel, and tells what is known of it afterwards.
     package mutating func publish(
-        _ publication: Publication, of app: App, now: UInt64, _ effects: inout Effects
+        _ publication: Publication, of app: App, now: Instant, _ effects: inout Effects
     ) -> ChannelFacts {
         let app = known(app)
         let key = ChannelKey(app.index, publication.channel)
@@ -30,17 +31,17 @@ extension ChannelHome {
     }
 
     /// What is known of a channel.
-    package func facts(of key: ChannelKey, now: UInt64) -> ChannelFacts {
+    package func facts(of key: ChannelKey, now: Instant) -> ChannelFacts {
         facts(of: key, channels[key], now: now)
     }
 
-    private func facts(of key: ChannelKey, _ channel: HomeChannel?, now: UInt64) -> ChannelFacts {
+    private func facts(of key: ChannelKey, _ channel: HomeChannel?, now: Instant) -> ChannelFacts {
         var facts = ChannelFacts()
         facts.subscriptionCount = channel?.total ?? 0
         if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
         if let cached = channel?.cached, cached.due > now {
-            let seconds = (cached.due - now).dividedRoundingUp(by: 1_000_000_000)
-            facts.cached = CachedEvent(name: cached.event, data: cached.data, secondsLeft: Int(clamping: seconds))
+            let seconds = cached.due.duration(since: now).secondsRoundedUp
+            facts.cached = CachedEvent(name: cached.event, data: cached.data, secondsLeft: seconds)
         }
         return facts
     }
@@ -52,7 +53,7 @@ extension ChannelHome {
     ///
     /// - Parameter isEnough: asked behind each that is found, whether no more are wanted.
     package func channels(
-        of app: App, prefix: String, now: UInt64, until isEnough: () -> Bool
+        of app: App, prefix: String, now: Instant, until isEnough: () -> Bool
     ) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
         for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
@@ -70,13 +71,13 @@ extension ChannelHome {
     // MARK: The cache
 
     private mutating func keep(
-        _ publication: Publication, _ frame: SharedBytes, _ channel: HomeChannel, now: UInt64
+        _ publication: Publication, _ frame: SharedBytes, _ channel: HomeChannel, now: Instant
     ) {
         drop(channel)
         endMissSilence(channel)
         let cached = CachedFrame(
             event: publication.event, data: publication.data, frame: SharedFrame(frame, FrameVariants()),
-            entry: nextNumber(), due: now &+ limits.cacheTime.nanoseconds)
+            entry: nextNumber(), due: now.advanced(by: limits.cacheTime))
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)
         cache.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)
@@ -96,11 +97,5 @@ extension ChannelHome {
         channel.cached = nil
         cache.remove(size: cached.size, of: channel.key.app)
         metrics.cachedBytes.add(-cached.size)
-    }
-}
-
-extension UInt64 {
-    fileprivate func dividedRoundingUp(by divisor: UInt64) -> UInt64 {
-        self / divisor + (self % divisor > 0 ? 1 : 0)
     }
 }

@@ -1,11 +1,12 @@
 import Bytes
+import Clock
 import Pusher
 
 /// What a home of ordinary channels does later: users and channels that were left are gone after a grace, silences end,
 /// and cached events are forgotten.
 extension ChannelHome {
-    /// When there is something to do, at the earliest: monotonic, in nanoseconds; nil where nothing waits.
-    package var nextDue: UInt64? {
+    /// When there is something to do, at the earliest: nil where nothing waits.
+    package var nextDue: Instant? {
         // At each input: without an array.
         let silent = min(
             promptSilences.nextDue ?? .max, longSilences.nextDue ?? .max, missSilences.nextDue ?? .max)
@@ -16,7 +17,7 @@ extension ChannelHome {
 
     /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment, and each of them is
     /// told to all who stay.
-    package mutating func tick(now: UInt64, _ effects: inout Effects) {
+    package mutating func tick(now: Instant, _ effects: inout Effects) {
         let told = subscribersTold
         for _ in 0..<limits.dueAtOnceMax {
             guard subscribersTold &- told < UInt64(limits.toldAtOnceMax), doNext(now: now, &effects) else { return }
@@ -24,7 +25,7 @@ extension ChannelHome {
     }
 
     /// Does one thing that is due; false where nothing is.
-    private mutating func doNext(now: UInt64, _ effects: inout Effects) -> Bool {
+    private mutating func doNext(now: Instant, _ effects: inout Effects) -> Bool {
         if let departure = userDepartures.popFirst(dueBy: now) ?? channelDepartures.popFirst(dueBy: now) {
             end(departure, &effects)
         } else if let silence = promptSilences.popFirst(dueBy: now) ?? longSilences.popFirst(dueBy: now) {
@@ -44,14 +45,14 @@ extension ChannelHome {
     /// Enters a user's departure. The grace and the webhooks' pause both begin with it: what the end of each leaves to be done
     /// is done then.
     mutating func depart(
-        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
+        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
     ) {
         let first = min(limits.leaveGrace, limits.webhookPause)
         let last = max(limits.leaveGrace, limits.webhookPause)
         guard last > .zero else { return over(user, channel, app, &effects) }
         if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
         let isLast = first == .zero || first == last
-        let due = now &+ (isLast ? last : first).nanoseconds
+        let due = now.advanced(by: isLast ? last : first)
         userDepartures.append(
             Departure(key: channel.key, user: user, number: number, due: due, isLast: isLast))
     }

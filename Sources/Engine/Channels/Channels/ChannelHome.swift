@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Metrics
 import Pusher
 
@@ -96,8 +97,8 @@ package struct ChannelHome {
 
     // MARK: Inputs
 
-    /// A loop says something about one of its sessions. `now`: monotonic, in nanoseconds, as everywhere here.
-    package mutating func received(_ request: ChannelRequest, from loop: Int, now: UInt64, _ effects: inout Effects) {
+    /// A loop says something about one of its sessions.
+    package mutating func received(_ request: ChannelRequest, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch request {
         case .enter(let entry): enter(entry, from: loop, now: now, &effects)
         case .exit(let exit): self.exit(exit, from: loop, now: now, &effects)
@@ -105,7 +106,7 @@ package struct ChannelHome {
         }
     }
 
-    private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: UInt64, _ effects: inout Effects) {
+    private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
         let app = known(entry.app)
         let channel: HomeChannel
         do throws(SubscriptionRefusal) {
@@ -133,7 +134,7 @@ package struct ChannelHome {
         countChanged(channel, app, now: now, &effects)
     }
 
-    private mutating func exit(_ exit: ChannelExit, from loop: Int, now: UInt64, _ effects: inout Effects) {
+    private mutating func exit(_ exit: ChannelExit, from loop: Int, now: Instant, _ effects: inout Effects) {
         guard let channel = channels[exit.key], let app = app(of: channel), channel.subtract(loop) else { return }
         if let user = exit.userID, channel.members.leave(user) {
             left(user, channel, app, mayReturn: exit.mayReturn, now: now, &effects)
@@ -163,14 +164,14 @@ package struct ChannelHome {
         }
     }
 
-    private mutating func vacated(_ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects) {
+    private mutating func vacated(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
         guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
         channel.vacating = nextNumber()
         channelDepartures.append(
             Departure(
                 key: channel.key, user: nil, number: channel.vacating,
-                due: now &+ limits.webhookPause.nanoseconds))
+                due: now.advanced(by: limits.webhookPause)))
     }
 
     // MARK: Members
@@ -204,9 +205,9 @@ package struct ChannelHome {
     }
 
     private mutating func arrived(
-        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
+        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
     ) {
-        let arrival = channel.members.arrive(member, settledAt: now &+ limits.leaveGrace.nanoseconds)
+        let arrival = channel.members.arrive(member, settledAt: now.advanced(by: limits.leaveGrace))
         switch arrival {
         case .further(let isNews):
             if isNews { channel.membersChanged() }
@@ -230,7 +231,7 @@ package struct ChannelHome {
     /// would be told of it as often as it likes. The app's backend hears of it after a pause in any case (Pusher's
     /// "Webhooks"), if the user is not back.
     private mutating func left(
-        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: UInt64, _ effects: inout Effects
+        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
     ) {
         let number = nextNumber()
         if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
@@ -259,7 +260,7 @@ package struct ChannelHome {
     // MARK: Answers
 
     private mutating func answer(
-        to entry: ChannelEntry, _ channel: HomeChannel, _ app: App, now: UInt64, _ effects: inout Effects
+        to entry: ChannelEntry, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
     ) -> ChannelEntered {
         let cached = channel.cached.flatMap { $0.due > now ? $0.frame : nil }
         let isMiss = channel.name.kind.isCache && cached == nil
@@ -270,7 +271,7 @@ package struct ChannelHome {
             following: isMiss ? SharedFrame(ServerEvent.cacheMissFrame(channel.name)) : cached)
     }
 
-    private func enteredFrames(_ channel: HomeChannel, _ app: App, now: UInt64) -> SharedFrame {
+    private func enteredFrames(_ channel: HomeChannel, _ app: App, now: Instant) -> SharedFrame {
         guard channel.name.kind.isPresence else {
             // Where it is not about to be told to everybody.
             let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 
 /// What is about to be gone from a home: a user without a connection, or one of whom only the app's backend still has to
 /// hear that he is gone, or a channel without anybody. Stands for nothing once somebody has come back.
@@ -7,14 +8,13 @@ struct Departure {
     /// Nil for the channel itself.
     let user: String?
     let number: UInt64
-    /// Monotonic, in nanoseconds.
-    let due: UInt64
+    let due: Instant
     /// Whether nothing is to be done after it.
     var isLast = true
 
     /// What is still to be done of it later.
     func rest(after time: Duration) -> Departure {
-        Departure(key: key, user: user, number: number, due: due &+ time.nanoseconds)
+        Departure(key: key, user: user, number: number, due: due.advanced(by: time))
     }
 
     func stands(in channel: HomeChannel?) -> Bool {
@@ -52,7 +52,7 @@ struct DepartureOrder {
     var entryCount: Int { shares.reduce(entries.count + again.count) { $0 + $1.entries.count } }
 
     /// When the next is due; nil where there is none.
-    var nextDue: UInt64? {
+    var nextDue: Instant? {
         guard let first = entries.first?.due else { return again.first?.due }
         return min(first, again.first?.due ?? .max)
     }
@@ -79,7 +79,7 @@ struct DepartureOrder {
     }
 
     /// The next of all, if its time is over. It may stand for nothing.
-    mutating func popFirst(dueBy now: UInt64) -> Departure? {
+    mutating func popFirst(dueBy now: Instant) -> Departure? {
         guard let due = nextDue, due <= now else { return nil }
         return again.first?.due == due ? again.popFirst() : entries.popFirst()
     }

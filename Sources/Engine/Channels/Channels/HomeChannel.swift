@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 
 /// One ordinary channel at its home.
@@ -30,8 +31,8 @@ final class HomeChannel {
     var isSilentForLong = false
     /// Whether the count has changed in it.
     var owesCount = false
-    /// When a count was told last: monotonic, in nanoseconds.
-    var countToldAt: UInt64 = 0
+    /// When a count was told last.
+    var countToldAt = Instant.min
     /// The silence in which cache misses are not told to the app's backend; 0 where there is none.
     var missSilence: UInt64 = 0
 
@@ -74,8 +75,8 @@ struct CachedFrame {
     let frame: SharedFrame
     /// Which entry of the home's order stands for it.
     let entry: UInt64
-    /// Monotonic, in nanoseconds: when it is forgotten.
-    let due: UInt64
+    /// When it is forgotten.
+    let due: Instant
 
     /// What it costs to keep it, in bytes.
     var size: Int { event.utf8.count + data.count + frame.bytes.count + Self.overhead }

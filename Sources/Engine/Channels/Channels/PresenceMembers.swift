@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 
 /// How many users a presence channel may have, and how long their list may be.
@@ -22,9 +23,8 @@ package struct PresenceMembers {
         var connections: Int
         /// The departure that ends the user's grace; 0 where none does.
         var departure: UInt64 = 0
-        /// Monotonic, in nanoseconds: until then who leaves lingers, for he had left a moment before he came; 0 where he
-        /// had not.
-        var settledAt: UInt64
+        /// Until then who leaves lingers, for he had left a moment before he came.
+        var settledAt: Instant
         /// Bytes in the list.
         var size: Int
     }
@@ -124,12 +124,12 @@ package struct PresenceMembers {
 
     /// A connection of the user comes, whose word of the user takes the place of an older one's. `settledAt`: until when the
     /// user should not leave at once after having just left.
-    package mutating func arrive(_ member: PresenceMember, settledAt: UInt64) -> Arrival {
+    package mutating func arrive(_ member: PresenceMember, settledAt: Instant) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
             let gone = remembered.removeValue(forKey: key)
             let size = MemberList.size(member.id, info: member.info)
-            members[key] = Member(member: member, connections: 1, settledAt: gone == nil ? 0 : settledAt, size: size)
+            members[key] = Member(member: member, connections: 1, settledAt: gone == nil ? .min : settledAt, size: size)
             bytes += size
             writtenList?.append(member.id, info: member.info)
             guard let gone else { return .first }
@@ -191,7 +191,7 @@ package struct PresenceMembers {
     private static let leavingSlack = 8
 
     /// Whether the user has come back a moment after he had left.
-    func isUnsettled(_ id: String, now: UInt64) -> Bool { members[TextKey(id)].map { now < $0.settledAt } ?? false }
+    func isUnsettled(_ id: String, now: Instant) -> Bool { members[TextKey(id)].map { now < $0.settledAt } ?? false }
 
     /// Whether that departure is the user's still.
     func awaits(_ departure: UInt64, of id: String) -> Bool {

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 
 /// Channels that have told something and do not tell it again for a time, always the same one: in the order of its end.
 ///
@@ -7,28 +8,28 @@ struct Silences {
     struct Silence {
         let key: ChannelKey
         let number: UInt64
-        /// Monotonic, in nanoseconds.
-        let due: UInt64
+        let due: Instant
     }
 
+    /// In nanoseconds.
     private let time: UInt64
     private var entries = Fifo<Silence>()
     /// Those that stand for something.
     private(set) var count = 0
 
     init(of time: Duration) {
-        self.time = time.nanoseconds
+        self.time = time.wholeNanoseconds
     }
 
     /// When the first ends; nil where there is none.
-    var nextDue: UInt64? { entries.first?.due }
+    var nextDue: Instant? { entries.first?.due }
 
     /// Whether the entries that stand for nothing should be swept.
     var needsSweep: Bool { entries.needsSweep(live: count) }
 
-    mutating func begin(_ key: ChannelKey, _ number: UInt64, now: UInt64) {
+    mutating func begin(_ key: ChannelKey, _ number: UInt64, now: Instant) {
         count += 1
-        entries.append(Silence(key: key, number: number, due: now &+ time))
+        entries.append(Silence(key: key, number: number, due: now.advanced(byNanoseconds: time)))
     }
 
     /// Its channel names one no more.
@@ -38,7 +39,7 @@ struct Silences {
     mutating func popFirst() -> Silence? { entries.popFirst() }
 
     /// The same, if it is over.
-    mutating func popFirst(dueBy now: UInt64) -> Silence? {
+    mutating func popFirst(dueBy now: Instant) -> Silence? {
         guard let due = nextDue, due <= now else { return nil }
         return entries.popFirst()
     }

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Metrics
 import Pusher
 
@@ -179,7 +180,8 @@ extension Hub {
 
     /// `client-…`: passed on to the others in a private or presence channel.
     func passOn(
-        _ event: String, _ name: ChannelName, _ data: [UInt8], _ session: Session, _ effects: inout Effects
+        _ event: String, _ name: ChannelName, _ data: [UInt8], _ session: Session, _ now: Instant,
+        _ effects: inout Effects
     ) {
         let app = session.app
         guard app.features.clientEvents else {
@@ -194,7 +196,7 @@ extension Hub {
         let perSecond = app.limits.clientEventsPerSecond
         if perSecond > 0 {
             let detail = session.madeDetail()
-            guard detail.clientEvents.take(at: now(), perSecond: perSecond) else {
+            guard detail.clientEvents.take(Rate(perSecond: perSecond, burst: perSecond), at: now) else {
                 metrics.refusedClientEvents["rate"].add()
                 app.counts.refused(.clientEventsPerSecond)
                 return effects.append(.send(ServerEvent.errorFrame(.rateLimited)))

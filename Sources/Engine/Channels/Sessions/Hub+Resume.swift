@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Metrics
 import Pusher
 import Sync
@@ -13,7 +14,7 @@ import Sync
 extension Hub {
     /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
     /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.
-    func resume(_ data: [UInt8], _ session: Session, _ hasRoom: Bool, _ effects: inout Effects) {
+    func resume(_ data: [UInt8], _ session: Session, _ hasRoom: Bool, _ now: Instant, _ effects: inout Effects) {
         let request: ResumeRequest
         do throws(ResumeRequest.Fault) {
             // Arrays do not pass typed errors on.
@@ -56,7 +57,7 @@ extension Hub {
                 effects.append(.send(frame))
             }
         }
-        if hasRoom { askResumes(of: session, &effects) }
+        if hasRoom { askResumes(of: session, now, &effects) }
     }
 
     /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
@@ -101,12 +102,12 @@ extension Hub {
         }
     }
 
-    /// Asks about the places that were named, as far as the session's budget goes; for the rest `drained` does.
-    private func askResumes(of session: Session, _ effects: inout Effects) {
+    /// Asks about the places that were named, as far as the session's allowance goes; for the rest `drained` does.
+    private func askResumes(of session: Session, _ now: Instant, _ effects: inout Effects) {
         for place in session.subscriptions.indices {
             guard case .behind(let replay) = session.subscriptions[place].standing, replay.isResume, !replay.isAsking
             else { continue }
-            guard session.resumeBudget.take(at: now(), limits) else { return }
+            guard session.resumeAllowance.take(limits.resumeRate, at: now) else { return }
             ask(.resume(from: replay.cursor), replay, place, of: session, &effects)
         }
     }
@@ -117,12 +118,12 @@ extension Hub {
     ///
     /// - Parameter hasRoom: whether the connection takes a page now; without room the page is asked for again later.
     package func joined(
-        _ joined: StreamJoined, _ session: Session, hasRoom: Bool, _ effects: inout Effects
+        _ joined: StreamJoined, _ session: Session, hasRoom: Bool, now: Instant, _ effects: inout Effects
     ) {
         guard let place = session.subscriptions.place(where: { $0.serial == joined.serial }) else { return }
         defer { session.tidy() }
         if let channel = session.subscriptions[place].awaited {
-            return letIn(to: channel, joined, place, of: session, hasRoom, &effects)
+            return letIn(to: channel, joined, place, of: session, hasRoom, now, &effects)
         }
         let subscription = session.subscriptions[place]
         let channel = subscription.channel
@@ -132,7 +133,7 @@ extension Hub {
             replay.cursor = replay.named ?? replay.cursor
             replay.isResume = true
             replay.named = nil
-            if hasRoom { askResumes(of: session, &effects) }
+            if hasRoom { askResumes(of: session, now, &effects) }
         case (.behind(let replay), .recovered(let replayed, let page)):
             metrics.recovered(replayed)
             let frame = ServerEvent.resumedFrame(channel.label, at: joined.position, replayed: replayed)
@@ -148,7 +149,7 @@ extension Hub {
             if !replay.isResume, replay.cursor == joined.position {
                 goLive(place, subscription, of: session, at: joined.position)
             } else if hasRoom {
-                askResumes(of: session, &effects)
+                askResumes(of: session, now, &effects)
             }
         case (.joining, _), (.live, _):
             break
@@ -158,14 +159,14 @@ extension Hub {
     /// The answer to a subscribe: the session is in the channel, from here on or from the place that its client named.
     private func letIn(
         to channel: Channel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
-        _ effects: inout Effects
+        _ now: Instant, _ effects: inout Effects
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
         effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
         if let position = takePlace(stream, of: session) {
             fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
-            if hasRoom { askResumes(of: session, &effects) }
+            if hasRoom { askResumes(of: session, now, &effects) }
         } else {
             channel.position = joined.position
             let standing = channel.append(session.id)
@@ -201,9 +202,9 @@ extension Hub {
 
     /// The connection has little left to send: places that were named are asked about, and the next of its streams that
     /// are behind gets its next page, one such page at a time.
-    package func drained(_ session: Session, _ effects: inout Effects) {
+    package func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
         guard session.isBehind else { return }
-        askResumes(of: session, &effects)
+        askResumes(of: session, now, &effects)
         let count = session.subscriptions.count
         let first = Int(session.detail?.nextTurn ?? 0)
         var next: Int?

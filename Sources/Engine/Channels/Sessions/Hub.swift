@@ -132,7 +132,7 @@ package final class Hub {
     ///
     /// - Parameter hasRoom: whether the connection takes a page now; without room what is missed is asked for later.
     package func received(
-        _ event: ClientEvent, from session: Session, hasRoom: Bool = true, _ effects: inout Effects
+        _ event: ClientEvent, from session: Session, hasRoom: Bool = true, now: Instant, _ effects: inout Effects
     ) {
         switch event {
         case .ping:
@@ -150,11 +150,11 @@ package final class Hub {
         case .sync("action", let data):
             act(data, session, &effects)
         case .sync("resume", let data):
-            resume(data, session, hasRoom, &effects)
+            resume(data, session, hasRoom, now, &effects)
         case .sync:
             complain("This hub does not know this sync: event", &effects)
         case .client(let name, let channel, let data):
-            passOn(name, channel, data, session, &effects)
+            passOn(name, channel, data, session, now, &effects)
         case .unknown:
             complain("This hub does not know this event", &effects)
         }

@@ -26,7 +26,7 @@ package final class Session {
     /// Nil for most.
     var detail: SessionDetail?
     /// How many of its resumes may be asked about.
-    var resumeBudget = ResumeBudget()
+    var resumeAllowance = Allowance()
     /// Numbers this session's subscribes, so that a late answer finds its own and no other.
     var lastSerial: UInt32 = 0
     /// Subscriptions that are behind.
@@ -224,24 +224,6 @@ final class Replay {
         self.channel = channel
         self.cursor = cursor
         self.isResume = isResume
-    }
-}
-
-/// A resume costs the hub a page, however little it costs the client. So `resumesAtOnceMax` are free, a connection's worth
-/// of channels, and then one each `resumeInterval`.
-struct ResumeBudget {
-    /// When all that was taken will have been made up for.
-    private var madeUp = UnixTime(microseconds: .min)
-
-    /// Takes one, unless there is none left.
-    mutating func take(at now: UnixTime, _ limits: ChannelLimits) -> Bool {
-        // Never further ahead than a burst: a clock that is set back must not stop resumes until it is there again.
-        let full = now.advanced(by: limits.resumeInterval * limits.resumesAtOnceMax)
-        madeUp = min(max(madeUp, now), full)
-        let next = madeUp.advanced(by: limits.resumeInterval)
-        guard next <= full else { return false }
-        madeUp = next
-        return true
     }
 }
 

@@ -17,7 +17,7 @@ final class SessionDetail {
     /// Where the search for the next subscription to get a page begins.
     var nextTurn: UInt32 = 0
     /// How many client events it may send.
-    var clientEvents = EventBudget()
+    var clientEvents = Allowance()
     /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none, nil where it was longer than
     /// the app allows: it is not kept.
     var info: [UInt8]? = []
@@ -27,7 +27,7 @@ final class SessionDetail {
     /// Whether a new one would be as good, for a session that is not behind.
     var isUnused: Bool {
         memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && places.isEmpty && refusedTokens == 0
-            && clientEvents == EventBudget() && info?.isEmpty == true && watching.isEmpty
+            && clientEvents == Allowance() && info?.isEmpty == true && watching.isEmpty
     }
 
     private struct Membership {
@@ -57,23 +57,5 @@ final class SessionDetail {
     func leave(_ channel: Channel) -> String? {
         guard let index = memberships.firstIndex(where: { $0.channel === channel }) else { return nil }
         return memberships.remove(at: index).userID
-    }
-}
-
-/// So many events each second, and as many at once after a silence.
-struct EventBudget: Equatable {
-    /// When all that was taken will have been made up for.
-    private var madeUp = UnixTime(microseconds: .min)
-
-    /// Takes one, unless there is none left. `perSecond`: at least one.
-    mutating func take(at now: UnixTime, perSecond: Int) -> Bool {
-        let interval = Duration.microseconds(max(1, 1_000_000 / perSecond))
-        // Never further ahead than a burst: a clock that is set back must not stop events until it is there again.
-        let full = now.advanced(by: .seconds(1))
-        madeUp = min(max(madeUp, now), full)
-        let next = madeUp.advanced(by: interval)
-        guard next <= full else { return false }
-        madeUp = next
-        return true
     }
 }

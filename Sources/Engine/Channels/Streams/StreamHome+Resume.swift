@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 import Sync
 
@@ -45,9 +46,9 @@ extension StreamHome {
 
     // MARK: The log
 
-    /// A page of the log has been read. `now`: monotonic, in nanoseconds.
+    /// A page of the log has been read.
     package mutating func page(
-        _ read: StreamRead, _ events: [StreamEvent], now: UInt64, _ effects: inout ContiguousArray<Effect>
+        _ read: StreamRead, _ events: [StreamEvent], now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let position = current(read) else { return }
         guard read.after < read.upTo else { return confirmed(read, position, &effects) }
@@ -76,7 +77,7 @@ extension StreamHome {
         readNext(read.stream, position, &effects)
     }
 
-    /// A page of the log cannot be had. `now`: monotonic, in nanoseconds.
+    /// A page of the log cannot be had.
     ///
     /// Who asked by `sync:resume` is told. A page that no client asked for is asked for again after a pause, unless the log
     /// has lost it: a device that is slow, and no more, would else be sent on without what lies between, and a stock client
@@ -84,7 +85,7 @@ extension StreamHome {
     /// subscription ends in the pause, or is another one by then; the stream gets another life in it; another
     /// subscription resumes in it, and must not wait for its end; or the log has lost the page when the pause is over.
     package mutating func unreadable(
-        _ read: StreamRead, _ failure: StreamReadFailure, now: UInt64, _ effects: inout ContiguousArray<Effect>
+        _ read: StreamRead, _ failure: StreamReadFailure, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let position = current(read) else { return }
         let meant: [StreamReaders.Reader]
@@ -116,7 +117,7 @@ extension StreamHome {
     }
 
     /// Leaves the stream's log alone for a while, where one of those whom `isMeant` says waits for a page.
-    private mutating func pause(_ read: StreamRead, _ now: UInt64, where isMeant: (StreamReaders.Reader) -> Bool) {
+    private mutating func pause(_ read: StreamRead, _ now: Instant, where isMeant: (StreamReaders.Reader) -> Bool) {
         guard let place = readers.index(forKey: read.stream), readers.values[place].awaitsPage(where: isMeant) else {
             return
         }
@@ -125,7 +126,7 @@ extension StreamHome {
     }
 
     /// Time has passed: pages whose pauses are over are asked for again. Worth calling at `nextPauseEnd`.
-    package mutating func endPauses(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+    package mutating func endPauses(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         guard let due = nextPauseEnd, due <= now else { return }
         nextPauseEnd = nil
         var ended: [StreamID] = []

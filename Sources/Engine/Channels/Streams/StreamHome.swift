@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Pusher
 import Sync
 
@@ -71,9 +72,8 @@ package struct StreamHome {
     package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
     package var readerCount: Int { readers.values.reduce(0) { $0 + $1.count } }
-    /// When the first pause of those who wait for pages may be over, for `endPauses`; nil where there is none. Monotonic, in
-    /// nanoseconds.
-    package internal(set) var nextPauseEnd: UInt64?
+    /// When the first pause of those who wait for pages may be over, for `endPauses`; nil where there is none.
+    package internal(set) var nextPauseEnd: Instant?
 
     // MARK: Takers
 
@@ -112,9 +112,9 @@ package struct StreamHome {
         }
     }
 
-    /// A loop has nobody left under this name, and awaits nobody. `now`: monotonic, in nanoseconds.
+    /// A loop has nobody left under this name, and awaits nobody.
     package mutating func leave(
-        _ name: StreamName, from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
+        _ name: StreamName, from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let place = streams.place(of: name.stream) else { return }
         if let place = readers.index(forKey: name.stream) {
@@ -140,9 +140,8 @@ package struct StreamHome {
     }
 
     /// Time has passed: streams that nobody has come back to are let go. Worth calling while any linger.
-    package mutating func sweep(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
-        let linger = limits.linger.nanoseconds
-        while let first = lingering.first, now >= first.since, now - first.since >= linger {
+    package mutating func sweep(now: Instant, _ effects: inout ContiguousArray<Effect>) {
+        while let first = lingering.first, now >= first.since.advanced(by: limits.linger) {
             lingering.popFirst()
             endLinger(first, &effects)
         }
@@ -269,6 +268,5 @@ private struct WindowedEvent {
 private struct LingeringStream {
     let stream: StreamID
     let linger: UInt32
-    /// Monotonic, in nanoseconds.
-    let since: UInt64
+    let since: Instant
 }

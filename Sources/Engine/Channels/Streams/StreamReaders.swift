@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Sync
 
 /// Who waits for pages of one stream's log. One read is under way at a time, and all who wait at its place share it:
@@ -51,7 +52,7 @@ struct StreamReaders {
     /// The place that is being read.
     private(set) var reading: Int64?
     /// Until when pages that no client asked for are not read, for the log was out of reach; nil where they are.
-    private(set) var pausedUntil: UInt64?
+    private(set) var pausedUntil: Instant?
     /// Such answers in a row.
     private var failures: UInt8 = 0
 
@@ -139,17 +140,15 @@ struct StreamReaders {
 
     /// The log was out of reach: it is left alone for a while, each time twice as long up to a bound. Returns until when.
     ///
-    /// - Parameters:
-    ///   - now: in nanoseconds.
-    ///   - salt: another for each stream: those that failed together do not come back together.
-    mutating func pause(at now: UInt64, salt: UInt64, _ limits: StreamLimits) -> UInt64 {
-        let longest = limits.readPauseMax.nanoseconds
-        let pause = min(limits.readPause.nanoseconds << UInt64(min(failures, 10)), longest)
+    /// - Parameter salt: another for each stream: those that failed together do not come back together.
+    mutating func pause(at now: Instant, salt: UInt64, _ limits: StreamLimits) -> Instant {
+        let longest = limits.readPauseMax.wholeNanoseconds
+        let pause = min(limits.readPause.wholeNanoseconds << UInt64(min(failures, 10)), longest)
         if failures < .max { failures += 1 }
         // From half of it to half as much again.
-        let end = now &+ pause / 2 &+ KeyedHash.mix(salt, now) % (pause + 1)
+        let end = now.nanoseconds &+ pause / 2 &+ KeyedHash.mix(salt, now.nanoseconds) % (pause + 1)
         // At whole steps, for at the end of each pause all readers are looked at.
-        let until = (end / Self.pauseStep &+ 1) &* Self.pauseStep
+        let until = Instant(nanoseconds: (end / Self.pauseStep &+ 1) &* Self.pauseStep)
         pausedUntil = until
         return until
     }

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 
 /// What a loop tells the homes of users, in the order in which it happened there.
 package enum UserRequest: Sendable {
@@ -67,8 +68,8 @@ package struct UserHome {
         var leave: UInt32 = 0
         /// Whether the user is offline in that time.
         var isGone = false
-        /// Until then the user's leave takes its time, for it had left at once a moment before it came; 0 where it had not.
-        var settledAt: UInt64 = 0
+        /// Until then the user's leave takes its time, for it had left at once a moment before it came.
+        var settledAt = Instant.min
         var watchers: LoopSet = []
 
         var isOnline: Bool { connections > 0 || (leave != 0 && !isGone) }
@@ -77,7 +78,7 @@ package struct UserHome {
     private struct Leave {
         let user: UserKey
         let number: UInt32
-        let dueAt: UInt64
+        let dueAt: Instant
     }
 
     private let limits: HomeLimits
@@ -94,12 +95,12 @@ package struct UserHome {
     package var userCount: Int { users.count }
     /// What the order of leaves takes, in entries.
     package var leaveEntries: Int { leaves.count }
-    /// When `tick` has something to do next; monotonic, in nanoseconds.
-    package var nextDue: UInt64? { leaves.first?.dueAt }
+    /// When `tick` has something to do next.
+    package var nextDue: Instant? { leaves.first?.dueAt }
 
-    /// What a loop has to tell. `now`: monotonic, in nanoseconds.
+    /// What a loop has to tell.
     package mutating func received(
-        _ requests: [UserRequest], from loop: Int, now: UInt64, _ effects: inout ContiguousArray<Effect>
+        _ requests: [UserRequest], from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         var asked: [(user: UserKey, serial: UInt32)] = []
         for request in requests {
@@ -124,7 +125,7 @@ package struct UserHome {
 
     /// Time has passed: users who have not come back are offline. Does what is due, but so much at most: thousands may have
     /// left in one moment.
-    package mutating func tick(now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+    package mutating func tick(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         var rest = limits.dueAtOnceMax
         while rest > 0, let first = leaves.first, first.dueAt <= now {
             leaves.popFirst()
@@ -144,13 +145,13 @@ package struct UserHome {
         wentOffline(place, &effects)
     }
 
-    private mutating func arrived(_ user: UserKey, _ now: UInt64, _ effects: inout ContiguousArray<Effect>) {
+    private mutating func arrived(_ user: UserKey, _ now: Instant, _ effects: inout ContiguousArray<Effect>) {
         let place = place(of: user)
         let watchers = users[place].isOnline ? [] : users[place].watchers
         users[place].connections += 1
         if users[place].leave != 0 {
             users[place].leave = 0
-            if users[place].isGone { users[place].settledAt = now &+ limits.leaveGrace.nanoseconds }
+            if users[place].isGone { users[place].settledAt = now.advanced(by: limits.leaveGrace) }
             users[place].isGone = false
             leavingCount -= 1
         }
@@ -160,7 +161,7 @@ package struct UserHome {
     }
 
     private mutating func departed(
-        _ user: UserKey, mayReturn: Bool, _ now: UInt64, _ effects: inout ContiguousArray<Effect>
+        _ user: UserKey, mayReturn: Bool, _ now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let place = users.place(of: user), users[place].connections > 0 else { return }
         users[place].connections -= 1
@@ -171,7 +172,7 @@ package struct UserHome {
         users[place].isGone = !mayReturn && now >= users[place].settledAt
         if users[place].isGone { tellOffline(users[place], &effects) }
         leavingCount += 1
-        leaves.append(Leave(user: user, number: lastLeave, dueAt: now &+ limits.leaveGrace.nanoseconds))
+        leaves.append(Leave(user: user, number: lastLeave, dueAt: now.advanced(by: limits.leaveGrace)))
         while leavingCount > limits.departuresMax, let oldest = leaves.popFirst() { end(oldest, &effects) }
         if leaves.needsSweep(live: leavingCount) {
             let users = users

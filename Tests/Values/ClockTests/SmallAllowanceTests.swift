@@ -1,20 +1,17 @@
 import Clock
-import Reactor
 import TestSupport
 import Testing
 
-@testable import Gateway
-
-@Suite(.timeLimit(.minutes(15))) struct AllowanceTests {
-    private func taken(_ allowance: inout Allowance, _ rate: Rate, at now: Instant, tries: Int = 1_000) -> Int {
+@Suite(.timeLimit(.minutes(15))) struct SmallAllowanceTests {
+    private func taken(_ allowance: inout SmallAllowance, _ rate: Rate, at now: Instant, tries: Int = 1_000) -> Int {
         var count = 0
         for _ in 0..<tries where allowance.take(rate, at: now) { count += 1 }
         return count
     }
 
     @Test func aBurstAndThenARate() {
-        let rate = Rate(perSecond: 10, burst: 30)
-        var allowance = Allowance()
+        let rate = SmallAllowance.rate(perSecond: 10, burst: 30)
+        var allowance = SmallAllowance()
         var now = Instant(nanoseconds: 1 << 50)
         var count = taken(&allowance, rate, at: now)
         #expect(count == 30)
@@ -29,8 +26,8 @@ import Testing
     }
 
     @Test func someCostMore() {
-        let rate = Rate(perSecond: 10, burst: 30)
-        var allowance = Allowance()
+        let rate = SmallAllowance.rate(perSecond: 10, burst: 30)
+        var allowance = SmallAllowance()
         let now = Instant(nanoseconds: 1 << 50)
         var isTaken = allowance.take(rate, at: now, cost: 17)
         #expect(isTaken)
@@ -42,8 +39,8 @@ import Testing
 
     /// However much something costs, whoever was quiet for long enough can afford it.
     @Test(arguments: [30, 31, 1_000_000, Int(UInt32.max)]) func nothingCostsMoreThanThereIs(_ cost: Int) {
-        let rate = Rate(perSecond: 10, burst: 30)
-        var allowance = Allowance()
+        let rate = SmallAllowance.rate(perSecond: 10, burst: 30)
+        var allowance = SmallAllowance()
         let now = Instant(nanoseconds: 1 << 50)
         let isTaken = allowance.take(rate, at: now, cost: cost)
         #expect(isTaken)
@@ -54,14 +51,15 @@ import Testing
     }
 
     @Test func noBoundIsNone() {
-        var allowance = Allowance()
-        let count = taken(&allowance, Rate(perSecond: 0, burst: 1), at: Instant(nanoseconds: 5), tries: 10_000)
+        var allowance = SmallAllowance()
+        let count = taken(
+            &allowance, SmallAllowance.rate(perSecond: 0, burst: 1), at: Instant(nanoseconds: 5), tries: 10_000)
         #expect(count == 10_000)
     }
 
     @Test(arguments: [1, 7, 100, 1_000, 10_000]) func theRateHoldsOnTheLongRun(_ perSecond: Int) {
-        let rate = Rate(perSecond: perSecond, burst: perSecond)
-        var allowance = Allowance()
+        let rate = SmallAllowance.rate(perSecond: perSecond, burst: perSecond)
+        var allowance = SmallAllowance()
         var now = Instant(nanoseconds: 1 << 50)
         _ = taken(&allowance, rate, at: now, tries: 100_000)
         var count = 0
@@ -75,10 +73,10 @@ import Testing
 
     /// Whoever has taken nothing yet has all of it, also while the machine's clock is about to wrap.
     @Test func aNewOneIsWhole() {
-        let rate = Rate(perSecond: 10, burst: 100)
+        let rate = SmallAllowance.rate(perSecond: 10, burst: 100)
         let wrap = Instant(nanoseconds: 1 << 48)
         for before in stride(from: 0 as UInt64, through: 12_000, by: 500) {
-            var allowance = Allowance()
+            var allowance = SmallAllowance()
             let now = Instant(nanoseconds: wrap.nanoseconds - before * 1_000_000)
             let count = taken(&allowance, rate, at: now)
             #expect(count == 100, "\(before) ms before")
@@ -87,8 +85,8 @@ import Testing
 
     /// Nor is anybody who was quiet for as long as it takes the clock to come round.
     @Test func whatWasMadeUpForIsSettled() {
-        let rate = Rate(perSecond: 10, burst: 100)
-        var allowance = Allowance()
+        let rate = SmallAllowance.rate(perSecond: 10, burst: 100)
+        var allowance = SmallAllowance()
         let start = Instant(nanoseconds: 1 << 50)
         _ = taken(&allowance, rate, at: start)
         // 1 << 48 nanoseconds later the ticks are the same again.
@@ -105,10 +103,10 @@ import Testing
 
     /// The ticks wrap after 78 hours, and nobody who is quiet for long is held up for it.
     @Test func aLongSilenceHoldsNobodyUp() {
-        let rate = Rate(perSecond: 100, burst: 1_000)
+        let rate = SmallAllowance.rate(perSecond: 100, burst: 1_000)
         var random = SeededRandom()
         for _ in 0..<200 {
-            var allowance = Allowance()
+            var allowance = SmallAllowance()
             let start = Instant(nanoseconds: random.next() >> 2)
             let first = taken(&allowance, rate, at: start, tries: 1)
             #expect(first == 1)
