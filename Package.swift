@@ -80,7 +80,7 @@ let package = Package(
             settings: hubSettings),
 
         // Runtime: the system, as values and callbacks
-        room("Runtime/Reactor", ["CLinux", "COpenSSL", "Clock"], settings: hubSettings),
+        room("Runtime/Reactor", ["CLinux", "COpenSSL", "Bytes", "Clock"], settings: hubSettings),
         room(
             "Runtime/Postgres",
             ["Bytes", "CPostgres", "Clock", "Metrics", "Reactor", .product(name: "Logging", package: "swift-log")],

@@ -1,9 +1,25 @@
+import Bytes
+
 /// Apps by how much they have of something, the one with most at hand. Each change takes the logarithm of their number.
-///
-/// A heap: no app has more than the one at half its place. Apps that have nothing are not in it.
+/// Apps that have nothing are not in it.
 struct LargestFirst {
-    private var heap: [(app: Int, amount: Int)] = []
-    private var places: [Int: Int] = [:]
+    /// `@unchecked Sendable`: of one table, and so behind the lock that its owner holds it by.
+    private final class Holder: HeapEntry, @unchecked Sendable {
+        let app: Int
+        var amount: Int
+        private(set) var place = 0
+
+        init(_ app: Int, _ amount: Int) {
+            (self.app, self.amount) = (app, amount)
+        }
+
+        func precedes(_ other: Holder) -> Bool { amount > other.amount }
+
+        func moved(to place: Int) { self.place = place }
+    }
+
+    private var heap = Heap<Holder>()
+    private var holders: [Int: Holder] = [:]
 
     var count: Int { heap.count }
     /// The app that has most.
@@ -14,48 +30,18 @@ struct LargestFirst {
 
     /// The app has so much more, or less.
     mutating func add(_ amount: Int, to app: Int) {
-        guard let place = places[app] else {
+        guard let holder = holders[app] else {
             guard amount > 0 else { return }
-            places[app] = heap.count
-            heap.append((app, amount))
-            return rise(heap.count - 1)
+            let holder = Holder(app, amount)
+            holders[app] = holder
+            return heap.insert(holder)
         }
-        heap[place].amount += amount
-        if heap[place].amount <= 0 {
-            swap(place, heap.count - 1)
-            heap.removeLast()
-            places[app] = nil
-            guard place < heap.count else { return }
+        holder.amount += amount
+        if holder.amount > 0 {
+            heap.settle(at: holder.place)
+        } else {
+            holders[app] = nil
+            heap.remove(at: holder.place)
         }
-        rise(place)
-        sink(place)
-    }
-
-    private mutating func rise(_ start: Int) {
-        var place = start
-        while place > 0, heap[place].amount > heap[(place - 1) / 2].amount {
-            swap(place, (place - 1) / 2)
-            place = (place - 1) / 2
-        }
-    }
-
-    private mutating func sink(_ start: Int) {
-        var place = start
-        while true {
-            var largest = place
-            for child in [2 * place + 1, 2 * place + 2]
-            where child < heap.count && heap[child].amount > heap[largest].amount {
-                largest = child
-            }
-            guard largest != place else { return }
-            swap(place, largest)
-            place = largest
-        }
-    }
-
-    private mutating func swap(_ one: Int, _ other: Int) {
-        heap.swapAt(one, other)
-        places[heap[one].app] = one
-        places[heap[other].app] = other
     }
 }

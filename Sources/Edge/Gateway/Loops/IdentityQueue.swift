@@ -1,17 +1,20 @@
+import Bytes
 import Channels
 import Clock
 import Reactor
 
-/// When which session's identity is to be looked at: a binary heap, the earliest first. A look that is given up stays
+/// When which session's identity is to be looked at, the earliest first. A look that is given up stays
 /// until it comes or `sweep`; `count` and `abandoned` say when that is worth it.
 struct IdentityQueue {
     /// One look. Good only while the connection of that name says that it is the one it expects.
-    struct Look {
+    struct Look: HeapEntry {
         let time: Instant
         let session: SessionID
+
+        func precedes(_ other: Look) -> Bool { time < other.time }
     }
 
-    private var heap: ContiguousArray<Look> = []
+    private var heap = Heap<Look>()
     /// Looks given up that still stand here.
     private var abandoned = 0
 
@@ -24,25 +27,13 @@ struct IdentityQueue {
     var earliest: Instant? { heap.first?.time }
 
     mutating func insert(_ look: Look) {
-        heap.append(look)
-        var index = heap.count - 1
-        while index > 0 {
-            let parent = (index - 1) / 2
-            guard heap[index].time < heap[parent].time else { break }
-            heap.swapAt(index, parent)
-            index = parent
-        }
+        heap.insert(look)
     }
 
     /// Takes out the earliest look, where its time has come.
     mutating func popDue(_ now: Instant) -> Look? {
         guard let first = heap.first, first.time <= now else { return nil }
-        let last = heap.removeLast()
-        if !heap.isEmpty {
-            heap[0] = last
-            siftDown(0)
-        }
-        return first
+        return heap.popFirst()
     }
 
     /// A look is expected no more: another takes its place, or the connection has gone.
@@ -60,18 +51,5 @@ struct IdentityQueue {
         guard abandoned > Self.abandonedMin, abandoned > heap.count / 2 else { return }
         abandoned = 0
         heap.removeAll { !isExpected($0) }
-        for index in (0..<heap.count / 2).reversed() { siftDown(index) }
-    }
-
-    private mutating func siftDown(_ start: Int) {
-        var index = start
-        while true {
-            var child = 2 * index + 1
-            guard child < heap.count else { return }
-            if child + 1 < heap.count, heap[child + 1].time < heap[child].time { child += 1 }
-            guard heap[child].time < heap[index].time else { return }
-            heap.swapAt(child, index)
-            index = child
-        }
     }
 }
