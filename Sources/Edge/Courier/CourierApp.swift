@@ -1,3 +1,5 @@
+import Bytes
+
 /// An app with its endpoints, and those of them that may send. Of the courier's thread.
 final class CourierApp {
     let id: String
@@ -6,7 +8,7 @@ final class CourierApp {
 
     /// Endpoints in their order, and how many requests are under way.
     struct Lane {
-        var ready = Row<Endpoint>()
+        var ready = Fifo<Endpoint>()
         var underWay = 0
         /// Whether the app waits for its turn.
         var isInTurn = false
@@ -47,7 +49,7 @@ struct Turns {
     /// Apps that have endpoints.
     private(set) var appCount = 0
     /// By attempt: apps with endpoints that may send, who sent last behind.
-    private var rows = Attempt.allCases.map { _ in Row<CourierApp>() }
+    private var rows = Attempt.allCases.map { _ in Fifo<CourierApp>() }
     /// Requests under way, and those of them that are made again.
     private(set) var underWay = 0
     private var againUnderWay = 0
@@ -76,10 +78,10 @@ struct Turns {
         let app = endpoint.app
         for attempt in Attempt.allCases where endpoint[attempt].isInTurn {
             endpoint[attempt].isInTurn = false
-            app[attempt].ready.removeAll { $0 === endpoint }
+            app[attempt].ready.sweep { $0 !== endpoint }
             guard app[attempt].ready.isEmpty else { continue }
             app[attempt].isInTurn = false
-            rows[attempt.rawValue].removeAll { $0 === app }
+            rows[attempt.rawValue].sweep { $0 !== app }
         }
     }
 
@@ -115,12 +117,16 @@ struct Turns {
         guard taken < places else { return nil }
         let isLaneFull = taken >= places - left(of: places)
         let isFull = underWay >= requestsMax - left(of: requestsMax)
-        return rows[attempt.rawValue].least { app in
-            guard !isLaneFull || app[attempt].underWay < share(of: places),
+        var least: (place: Int, cost: Int)?
+        for place in 0..<rows[attempt.rawValue].count {
+            let app = rows[attempt.rawValue][place]
+            guard app.underWay < least?.cost ?? .max, !isLaneFull || app[attempt].underWay < share(of: places),
                 !isFull || app.underWay < share(of: requestsMax)
-            else { return nil }
-            return app.underWay
+            else { continue }
+            least = (place, app.underWay)
+            if app.underWay == 0 { break }
         }
+        return least
     }
 
     /// The places that are kept for apps that have less than their share of them.
@@ -131,10 +137,8 @@ struct Turns {
 
     /// Lets the app at that place of the row send, and then go behind all others.
     private mutating func take(_ place: Int, _ attempt: Attempt) -> (Endpoint, Attempt)? {
-        guard let app = rows[attempt.rawValue].remove(at: place), let endpoint = app[attempt].ready.first else {
-            return nil
-        }
-        app[attempt].ready.removeFirst()
+        let app = rows[attempt.rawValue].remove(at: place)
+        guard let endpoint = app[attempt].ready.popFirst() else { return nil }
         app[attempt].isInTurn = !app[attempt].ready.isEmpty
         if app[attempt].isInTurn { rows[attempt.rawValue].append(app) }
         endpoint[attempt].isInTurn = false

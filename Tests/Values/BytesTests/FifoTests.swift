@@ -12,7 +12,7 @@ import Testing
         var model: [Int] = []
         for step in 0..<200 {
             let many = Int.random(in: 0...scale, using: &random)
-            switch Int.random(in: 0..<10, using: &random) {
+            switch Int.random(in: 0..<12, using: &random) {
             case 0...3:
                 for number in 0..<many {
                     fifo.append(step * scale + number)
@@ -28,13 +28,24 @@ import Testing
                     fifo.prepend(-number)
                     model.insert(-number, at: 0)
                 }
+            case 9, 10:
+                for number in 0..<min(many, 5) {
+                    let place = Int.random(in: 0...model.count, using: &random)
+                    if place < model.count, Bool.random(using: &random) {
+                        #expect(fifo.remove(at: place) == model.remove(at: place), "seed \(seed)")
+                    } else {
+                        fifo.insert(-number, at: place)
+                        model.insert(-number, at: place)
+                    }
+                }
             default:
                 let kept = Int.random(in: 1...4, using: &random)
                 fifo.sweep { $0 % kept == 0 }
                 model.removeAll { $0 % kept != 0 }
             }
             #expect(fifo.count == model.count && fifo.isEmpty == model.isEmpty, "seed \(seed)")
-            #expect(fifo.first == model.first, "seed \(seed)")
+            #expect(fifo.first == model.first && fifo.last == model.last, "seed \(seed)")
+            #expect(model.indices.allSatisfy { fifo[$0] == model[$0] }, "seed \(seed)")
         }
         for element in model { #expect(fifo.popFirst() == element, "seed \(seed)") }
         #expect(fifo.popFirst() == nil && fifo.first == nil)

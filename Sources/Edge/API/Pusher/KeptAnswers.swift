@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Gateway
 import Reactor
@@ -47,11 +48,7 @@ final class KeptAnswers: Sendable {
         var keys = 0
         var answerBytes = 0
         /// Its answered keys in the order in which they were, and some that are gone.
-        var order: ContiguousArray<Ticket> = []
-        /// Of them, those that have been looked at for the last time.
-        var passed = 0
-
-        var next: Ticket? { passed < order.count ? order[passed] : nil }
+        var order = Fifo<Ticket>()
     }
 
     private struct State {
@@ -71,8 +68,6 @@ final class KeptAnswers: Sendable {
     private static let forgottenAtOnce = 16
     /// Apps of others in which it looks for them, where there is no room.
     private static let appsAtOnce = 2
-    /// So many places that have been passed an order may keep, or as many as have not.
-    private static let passedKept = 128
 
     private let state = Locked(State())
     private let keysMax: Int
@@ -161,21 +156,11 @@ final class KeptAnswers: Sendable {
 
     /// The app's next answered key in its order; passes those that are gone.
     private func oldest(of app: Int, _ state: inout State) -> Ticket? {
-        while let ticket = state.shares[app]?.next {
+        while let ticket = state.shares[app]?.order.first {
             if state.entries[ticket.key]?.serial == ticket.serial { return ticket }
-            pass(app, &state)
+            state.shares[app]?.order.popFirst()
         }
         return nil
-    }
-
-    private func pass(_ app: Int, _ state: inout State) {
-        state.shares[app]?.passed += 1
-        // Numbers only: a share held here would have its order copied.
-        guard let passed = state.shares[app]?.passed, let count = state.shares[app]?.order.count,
-            passed > Self.passedKept, passed * 2 > count
-        else { return }
-        state.shares[app]?.passed = 0
-        state.shares[app]?.order.removeFirst(passed)
     }
 
     /// Takes away some of the app's keys whose time is over.
@@ -185,7 +170,7 @@ final class KeptAnswers: Sendable {
             else {
                 return
             }
-            pass(app, &state)
+            state.shares[app]?.order.popFirst()
             remove(ticket.key, &state)
         }
     }
@@ -201,7 +186,7 @@ final class KeptAnswers: Sendable {
     /// False where there is none.
     private func forgetOldest(of app: Int, _ state: inout State) -> Bool {
         guard let ticket = oldest(of: app, &state) else { return false }
-        pass(app, &state)
+        state.shares[app]?.order.popFirst()
         remove(ticket.key, &state)
         return true
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Reactor
 
@@ -8,7 +9,7 @@ import Reactor
 /// request meanwhile.
 struct LingeringResolves {
     private let limits: CourierLimits
-    private var ends = Row<(end: Instant, appID: String)>()
+    private var ends = Fifo<(end: Instant, appID: String)>()
     private var counts: [String: Int] = [:]
 
     init(_ limits: CourierLimits) {
@@ -26,7 +27,7 @@ struct LingeringResolves {
     /// - Parameter apps: how many share the bound.
     mutating func mayBegin(_ appID: String, of apps: Int, at now: Instant) -> Bool {
         while let first = ends.first, first.end <= now {
-            ends.removeFirst()
+            ends.popFirst()
             let left = (counts[first.appID] ?? 1) - 1
             counts[first.appID] = left > 0 ? left : nil
         }

@@ -1,3 +1,4 @@
+import Bytes
 import CPostgres
 import Clock
 import Reactor
@@ -80,9 +81,9 @@ package final class Connection: EventSource {
     private let meter: ConnectionMeter?
     private var state = State.idle
     private var pg: OpaquePointer?
-    private var waiting: ContiguousArray<Statement> = []
+    private var waiting = Fifo<Statement>()
     /// Sent and not answered: at most `depth`, the oldest first. Results come in this order.
-    private var inFlight: ContiguousArray<Statement> = []
+    private var inFlight = Fifo<Statement>()
     /// What has come of the oldest statement in flight: its rows or its error, an error after the rows included.
     private var answer: Result<Rows, PostgresError>?
     /// In a pipeline: the results of the oldest statement have ended, and only its sync is still to come.
@@ -307,8 +308,7 @@ package final class Connection: EventSource {
     // MARK: Statements
 
     private func sendNext() {
-        while let pg, inFlight.count < depth, !waiting.isEmpty {
-            var next = waiting.removeFirst()
+        while let pg, inFlight.count < depth, var next = waiting.popFirst() {
             switch next.work {
             case .text:
                 break
@@ -323,7 +323,8 @@ package final class Connection: EventSource {
                     let prepare = Statement(
                         work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
                         completion: { _ in })
-                    waiting.insert(contentsOf: [prepare, next], at: 0)
+                    waiting.prepend(next)
+                    waiting.prepend(prepare)
                     continue
                 }
                 next.name = known.name
@@ -420,8 +421,7 @@ package final class Connection: EventSource {
 
     /// The oldest statement in flight is over: its transaction has ended.
     private func finishStatement() {
-        guard !inFlight.isEmpty else { return }
-        let statement = inFlight.removeFirst()
+        guard let statement = inFlight.popFirst() else { return }
         let answer = self.answer ?? .failure(PostgresError(.unexpectedResult, "the statement had no answer"))
         self.answer = nil
         if case .failure(let error) = answer {

@@ -1,4 +1,4 @@
-/// First in, first out, or put back in front. Amortized constant time; what is taken out is released at once, and memory
+/// First in, first out, or put back in front, or taken from between. Amortized constant time; what is taken out is released at once, and memory
 /// stays within eight times what is in it, and a little.
 public struct Fifo<Element> {
     @usableFromInline var elements: ContiguousArray<Element?> = []
@@ -16,6 +16,24 @@ public struct Fifo<Element> {
     @inlinable public var isEmpty: Bool { head == elements.count }
     /// The next one; nil for none.
     @inlinable public var first: Element? { head < elements.count ? elements[head] : nil }
+
+    /// The one behind all others; nil for none.
+    @inlinable public var last: Element? { head < elements.count ? elements[elements.count &- 1] : nil }
+
+    /// The element at a place below `count`, the next one at 0.
+    @inlinable public subscript(place: Int) -> Element { elements[head &+ place].unsafelyUnwrapped }
+
+    /// Takes out the one at a place below `count`. Linear in how many there are behind it, but constant time for the next one.
+    @inlinable @discardableResult public mutating func remove(at place: Int) -> Element {
+        let element = self[place]
+        if place == 0 { popFirst() } else { elements.remove(at: head &+ place) }
+        return element
+    }
+
+    /// Puts one in at a place, `count` at most. Linear in how many there are behind it.
+    @inlinable public mutating func insert(_ element: Element, at place: Int) {
+        elements.insert(element, at: head &+ place)
+    }
 
     /// Puts one behind all others.
     @inlinable public mutating func append(_ element: Element) {
@@ -69,3 +87,5 @@ public struct Fifo<Element> {
         head = 0
     }
 }
+
+extension Fifo: Sendable where Element: Sendable {}
