@@ -12,7 +12,7 @@ final class RecordSocket {
     /// A connection that the gateway's first loop takes for one just accepted.
     init(_ gateway: Gateway) throws {
         var pair: [Int32] = [0, 0]
-        guard socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0 else {
+        guard socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else {
             throw RawSocket.Failure(reason: "socketpair: \(errno)")
         }
         descriptor = pair[0]

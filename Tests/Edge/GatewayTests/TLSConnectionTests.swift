@@ -204,7 +204,7 @@ import WebSocket
     /// The bytes of a client's hello.
     private func hello(_ hub: GatewayFixture) throws -> [UInt8] {
         var ends: [Int32] = [-1, -1]
-        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
         defer { for end in ends { close(end) } }
         let session = try TLSClient().session(host: "localhost", on: wire)
         try #require(session.start(ends[0]) == .all)

@@ -27,7 +27,7 @@ import WebSocket
     /// All that a peer gets of the queue.
     private func flushed(_ queue: inout WriteQueue) throws -> [UInt8] {
         var pair: [Int32] = [0, 0]
-        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &pair) == 0)
         defer {
             for descriptor in pair { close(descriptor) }
         }

@@ -17,7 +17,7 @@ import Testing
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        let probe = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(probe) }
         return withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
@@ -57,7 +57,7 @@ import Testing
             var address = sockaddr_un()
             address.sun_family = sa_family_t(AF_UNIX)
             withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-            let dead = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+            let dead = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             withUnsafePointer(to: &address) {
                 $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                     #expect(bind(dead, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0)
@@ -135,7 +135,7 @@ import Testing
     /// Set once, on the listener, for each of its connections.
     @Test func connectionsHaveTheirListenersOptions() throws {
         let socket = try ListeningSocket(.tcp(host: "127.0.0.1", port: 0), unacked: .milliseconds(1_234))
-        let client = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let client = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(client) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
