@@ -97,8 +97,6 @@ struct CallProblem: Error {
         body.append("}\n")
         let response = HTTPResponse(status, body: body.array)
         if let allowed { return response.with("Allow", allowed) }
-        guard let retryAfter else { return response }
-        let (seconds, rest) = retryAfter.components
-        return response.with("Retry-After", String(max(1, seconds + (rest > 0 ? 1 : 0))))
+        return retryAfter.map { response.retrying(after: $0) } ?? response
     }
 }

@@ -89,7 +89,7 @@ extension HTTPResponse {
         let body = wording.shape == .envelope ? answer.json.array : PlainAnswer.body(of: answer, to: wording)
         let response = HTTPResponse(answer.httpStatus, body: body)
         guard answer.status == .retry else { return response }
-        return response.with("Retry-After", String(answer.retryAfterSeconds))
+        return response.retrying(after: answer.retryAfter ?? .zero)
     }
 }
 
@@ -101,11 +101,5 @@ extension ActionAnswer {
         case .rejected: .unprocessableContent
         case .retry: retry == .rateLimited ? .tooManyRequests : .serviceUnavailable
         }
-    }
-
-    /// Rounded up, at least one (RFC 9110 §10.2.3 knows whole seconds only).
-    fileprivate var retryAfterSeconds: Int64 {
-        let (seconds, rest) = (retryAfter ?? .zero).components
-        return max(1, seconds + (rest > 0 ? 1 : 0))
     }
 }

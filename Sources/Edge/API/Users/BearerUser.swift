@@ -18,7 +18,7 @@ struct BearerUser: Sendable {
     /// The answer while the hub does not know who is revoked: the database is out of reach, or the hub has just begun.
     static let undecided = HTTPResponse.problem(
         .serviceUnavailable, "The hub cannot tell at the moment whether this token was revoked."
-    ).with("Retry-After", "1")
+    ).retrying(after: .seconds(1))
 
     /// Has the token verified off the loop: `body` gets the user, `refuse` the answer to a bad token.
     func verify(

@@ -115,9 +115,8 @@ extension HTTPResponse {
         case .tooLarge:
             return .problem(.internalServerError, "This is more than the hub hands out in one piece.")
         case .unavailable(let wait):
-            let (seconds, rest) = wait.components
             return HTTPResponse.problem(.serviceUnavailable, "The database cannot be read at the moment.")
-                .with("Retry-After", String(max(1, seconds + (rest > 0 ? 1 : 0))))
+                .retrying(after: wait)
         }
     }
 }

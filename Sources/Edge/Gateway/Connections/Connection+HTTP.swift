@@ -210,9 +210,8 @@ extension Connection {
 
     /// The answer to the request did not come in time.
     func answerOverdue() {
-        var response = HTTPResponse.problem(.serviceUnavailable, "The hub could not answer in time.")
-        response.fields.append(("Retry-After", "1"))
-        answer(shared(response), keepsAlive: false)
+        let response = HTTPResponse.problem(.serviceUnavailable, "The hub could not answer in time.")
+        answer(shared(response.retrying(after: .seconds(1))), keepsAlive: false)
     }
 
     /// An answer that no route has given, as the page may read it that asks: a browser shows no other, not even its status.
@@ -252,9 +251,8 @@ extension Connection {
     }
 
     private func answer(_ refusal: ConnectionCensus.Refusal) {
-        var response = HTTPResponse.problem(refusal.status, refusal.message)
-        response.fields.append(("Retry-After", "10"))
-        answer(shared(response), keepsAlive: false)
+        let response = HTTPResponse.problem(refusal.status, refusal.message)
+        answer(shared(response.retrying(after: .seconds(10))), keepsAlive: false)
     }
 
     /// A route has answered later.

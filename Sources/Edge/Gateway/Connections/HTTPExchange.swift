@@ -1,5 +1,6 @@
 import Bytes
 import Channels
+import Clock
 import HTTP
 import JSON
 import Reactor
@@ -43,6 +44,13 @@ package struct HTTPResponse: Sendable {
         self.contentType = contentType
         self.body = body
         self.fields = fields
+    }
+
+    /// The same with the word when to come again: in whole seconds, rounded up, and one at least (RFC 9110 §10.2.3).
+    package func retrying(after wait: Duration) -> HTTPResponse {
+        var response = self
+        response.fields.append(("Retry-After", String(max(1, wait.secondsRoundedUp))))
+        return response
     }
 }
 

@@ -141,9 +141,8 @@ extension Connection {
         unfinished = nil
         switch phase {
         case .http:
-            var response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")
-            response.fields.append(("Retry-After", "10"))
-            answer(response, keepsAlive: false)
+            let response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")
+            answer(response.retrying(after: .seconds(10)), keepsAlive: false)
         case .open, .awaitingToken, .draining:
             close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
