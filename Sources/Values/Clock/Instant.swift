@@ -17,8 +17,9 @@ public struct Instant: Comparable, Hashable, Sendable {
         return Instant(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// The first and the last there are: no clock says either.
+    /// The first there is: before all that is read.
     @inlinable public static var min: Instant { Instant(nanoseconds: .min) }
+    /// The last there is: after all that is read.
     @inlinable public static var max: Instant { Instant(nanoseconds: .max) }
 
     /// Earlier.

@@ -7,6 +7,7 @@ public protocol HeapEntry {
 }
 
 extension HeapEntry {
+    /// Most do not want to know.
     @inlinable public func moved(to place: Int) {}
 }
 
