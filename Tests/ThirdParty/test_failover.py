@@ -103,6 +103,9 @@ def test_offsets_of_another_timeline_are_another_epoch():
             answer = told(device)[stream("ada")]
             assert answer["recovered"] is False and answer["reason"] == "stream_reset"
             assert answer["epoch"] != before["epoch"]
+            # The hub may have looked where the stream stands before that dose was there: it is told of then.
+            if answer["offset"] == before["offset"] + 2:
+                hears(device, "ada", "instead")
             late, now = joined(stage, "ada")
             late.send("sync:resume", {"v": 1, "channels": {stream("ada"): {**before, "offset": offset}}})
             assert told(late)[stream("ada")]["reason"] == "stream_reset"

@@ -296,8 +296,9 @@ import Testing
         try recorder.waitForStatus(.live)
         let find = """
             SELECT pid FROM pg_stat_activity WHERE usename = 'carillon_hub' AND datname = current_database()
-            AND query LIKE '%pg_listening_channels%'
+            AND query LIKE '%pg_listening_channels%' AND state = 'idle' AND wait_event = 'ClientRead'
             """
+        // At rest: stopped within a statement, it may hold up the whole server.
         let admin = try database.admin()
         var pid: pid_t?
         while pid == nil { pid = try admin.query(find).first?[0].flatMap { pid_t($0) } }

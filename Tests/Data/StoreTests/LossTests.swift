@@ -168,6 +168,14 @@ import Testing
         // Others read snapshots.
         let writer = "SELECT answer ->> 'server' FROM toy.done WHERE key = 'k1'"
         let backend = try #require(try admin.query(writer).first?[0].flatMap { pid_t($0) })
+        // Not before it has done with that action: stopped at the end of a commit, it would hold up the whole server.
+        let resting = """
+            SELECT 1 FROM pg_stat_activity WHERE pid = $1::int AND state = 'idle' AND wait_event = 'ClientRead'
+            """
+        let patience = Instant.read().advanced(by: .seconds(30))
+        while try admin.query(resting, [String(backend)]).isEmpty {
+            try #require(Instant.read() < patience, "the backend has not come to rest in 30 s")
+        }
         #expect(kill(backend, SIGSTOP) == 0)
         desk.submit("ann", "k2", n: 2)
         desk.submit("ann", "k3", n: 3)
