@@ -40,6 +40,28 @@ struct PagesTests {
         #expect(page.links.contains("#tls") && page.links.contains("../CHANGELOG.md"))
     }
 
+    /// A walk that names a file which has moved leads a reader nowhere; one that is too long is one that turns back.
+    @Test(arguments: [("event", 14), ("subscribe", 14), ("resume", 14), ("action", 15), ("publish", 15)])
+    func walksNameTheirFilesInOrder(_ walk: String, _ most: Int) throws {
+        let lines = try #require(Page("Sources/README.md").section("## The five walks"))
+        let head = try #require(lines.firstIndex { $0.contains("**\(walk)**") })
+        let steps = lines[(head + 1)...].prefix { !$0.contains("**") }.filter { $0.first?.isNumber == true }
+        #expect((5...most).contains(steps.count))
+        var named: [String] = []
+        for step in steps {
+            let paths = step.split(separator: "`").filter {
+                $0.contains("/") && ($0.hasSuffix(".swift") || $0.hasSuffix(".sql"))
+            }
+            #expect(!paths.isEmpty, "\(step)")
+            for path in paths.map(String.init) {
+                let file = path.hasPrefix("sql/") ? path : "Sources/" + path
+                #expect(FileManager.default.fileExists(atPath: Page.root.appendingPathComponent(file).path), "\(path)")
+                #expect(!named.contains(path), "\(walk) turns back to \(path)")
+                named.append(path)
+            }
+        }
+    }
+
     /// Linked into the program, they would bring libraries that it does not need otherwise.
     @Test(arguments: ["Sources", "sql", "loadtest"]) func largePartsOfFoundationAreNotImported(_ folder: String) throws
     {
