@@ -33,10 +33,11 @@ struct LoopDirectory: ChannelDirectory {
             return owners.map { next[$0]?.popFirst() ?? ChannelFacts() }
         }
         let gather = Gather(targets.count) { answer(inOrder($0)) }
+        let asker = router.here
         for (place, target) in targets.enumerated() {
             router.have(target, for: app.index, on: own) { loop in
                 let part = zip(publications, owners).lazy.filter { $0.1 == target }.map(\.0)
-                gather.take(LoopDirectory(own: loop).publish(part, of: app, gather), at: place)
+                gather.take(LoopDirectory(own: loop).publish(part, of: app, for: asker, gather), at: place)
             }
         }
         return nil
@@ -47,9 +48,10 @@ struct LoopDirectory: ChannelDirectory {
     }
 
     /// Publishes to channels that this loop owns, and has the other loops that have subscribers say when they have
-    /// taken all of it: what is asked stands behind what was published in their mailboxes.
+    /// taken all of it: what is asked stands behind what was published in their mailboxes. The loop that has asked is not:
+    /// the answer itself stands there.
     private func publish(
-        _ publications: some Sequence<Publication>, of app: App, _ gather: Gather<[ChannelFacts]>
+        _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: Gather<[ChannelFacts]>
     ) -> [ChannelFacts] {
         var takers: LoopSet = []
         var facts: [ChannelFacts] = []
@@ -57,7 +59,7 @@ struct LoopDirectory: ChannelDirectory {
             takers.formUnion(loops(in: publication, app))
             facts.append(own.channels.publish(publication, of: app))
         }
-        for target in router.others(of: takers) {
+        for target in router.others(of: takers.subtracting(LoopSet(loop: asker))) {
             gather.wait()
             router.ask(target, for: app.index) { _ in gather.waited() }
         }
