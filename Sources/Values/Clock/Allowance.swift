@@ -8,10 +8,6 @@ public struct Allowance: Equatable, Comparable, Sendable {
         madeUpAt = .min
     }
 
-    @inlinable init(madeUpAt: Instant) {
-        self.madeUpAt = madeUpAt
-    }
-
     /// Less was taken.
     @inlinable public static func < (left: Allowance, right: Allowance) -> Bool { left.madeUpAt < right.madeUpAt }
 
@@ -22,11 +18,10 @@ public struct Allowance: Equatable, Comparable, Sendable {
     @inlinable public mutating func take(_ rate: Rate, at now: Instant, cost: Int = 1) -> Bool {
         if rate.interval == 0 { return true }
         let start = ahead(rate, at: now)
-        let next = start &+ rate.time(of: cost)
-        let isThere = next <= rate.window
+        let next = rate.taking(cost, behind: start)
         // Never further ahead than a burst, though the rate was a slower one when that was taken.
-        madeUpAt = now.advanced(byNanoseconds: isThere ? next : start)
-        return isThere
+        madeUpAt = now.advanced(byNanoseconds: next ?? start)
+        return next != nil
     }
 
     /// How long until there are so many; nil where there are.
@@ -83,15 +78,11 @@ public struct SmallAllowance: Sendable {
     /// - Parameter rate: of this type's.
     @inlinable public mutating func take(_ rate: Rate, at now: Instant, cost: Int = 1) -> Bool {
         if rate.interval == 0 { return true }
-        let time = now.nanoseconds >> 16
-        var allowance = Allowance()
-        if isAhead(rate, at: now) {
-            let ahead = UInt64(madeUpAt &- UInt32(truncatingIfNeeded: time))
-            allowance = Allowance(madeUpAt: Instant(nanoseconds: (time &+ ahead) << 16))
-        }
-        guard allowance.take(rate, at: Instant(nanoseconds: time << 16), cost: cost) else { return false }
+        let time = UInt32(truncatingIfNeeded: now.nanoseconds >> 16)
+        let ahead = isAhead(rate, at: now) ? UInt64(madeUpAt &- time) << 16 : 0
+        guard let next = rate.taking(cost, behind: ahead) else { return false }
         // A tick more, where that would say that nothing was taken.
-        madeUpAt = max(1, UInt32(truncatingIfNeeded: allowance.madeUpAt.nanoseconds >> 16))
+        madeUpAt = max(1, time &+ UInt32(truncatingIfNeeded: next >> 16))
         return true
     }
 

@@ -30,4 +30,10 @@ public struct Rate: Equatable, Sendable {
         let (time, isTooLong) = interval.multipliedReportingOverflow(by: UInt64(max(0, count)))
         return isTooLong ? window : min(time, window)
     }
+
+    /// What is ahead once so many more are taken; nil where there are not so many left.
+    @inlinable func taking(_ count: Int, behind ahead: UInt64) -> UInt64? {
+        let next = ahead &+ time(of: count)
+        return next <= window ? next : nil
+    }
 }

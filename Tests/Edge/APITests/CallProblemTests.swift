@@ -19,7 +19,7 @@ import Testing
         #expect(field("Retry-After", .tooFast(wait)) == seconds)
     }
 
-    /// Who may come again is told when, whoever may not is not.
+    /// A caller that may come again is told when. One that may not is told nothing of the kind.
     @Test(
         arguments: [
             (.tooManyCalls, 503, "60"), (.tooManyKeys, 503, "1"), (.overloaded, 503, "1"), (.listUnderWay, 429, "1"),

@@ -177,7 +177,7 @@ import Testing
         #expect(head.hasPrefix("HTTP/1.1 405 ") && !head.contains("Access-Control"))
     }
 
-    /// Under the app that the path names, whoever has signed.
+    /// Under the app that the path names, not the app that has signed.
     @Test(arguments: [1, 2]) func callsAreCountedUnderTheAppThatTheyName(_ loops: Int) async throws {
         let apps = [TestApp(0).app, TestApp(1).app]
         let metrics = GatewayMetrics()

@@ -24,18 +24,16 @@ import Testing
         #"{"event":"sync:auth","data":{"token":"\#(token)"}}"#
     }
 
-    private func text(_ client: TestClient) async throws -> String { try await client.text() }
-
     private func expectExpiring(_ client: TestClient, _ expiry: Double) async throws {
         #expect(
-            try await text(client) == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
+            try await client.text() == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
     }
 
     /// Opens a connection, made the user's by a token.
     private func opened(_ fixture: GatewayFixture, _ token: String) async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(auth(token))
-        #expect(try await text(client).hasPrefix(#"{"event":"sync:auth_ok""#))
+        #expect(try await client.text().hasPrefix(#"{"event":"sync:auth_ok""#))
         return client
     }
 
@@ -86,7 +84,7 @@ import Testing
         let expiry = soon
         let token = try await GatewayFixture.token("u1", expiresAt: expiry, issuedAt: expiry - 60)
         try await client.send(try await signin(fixture, token, socketID))
-        let success = try await text(client)
+        let success = try await client.text()
         #expect(success.hasPrefix(#"{"event":"pusher:signin_success""#))
         #expect(success.contains(#"\\\"issuedAt\\\":\#(Int(expiry) - 60),\\\"expiresAt\\\":\#(Int(expiry))"#))
         try await expectExpiring(client, expiry)
@@ -110,12 +108,12 @@ import Testing
 
         for message in [signin, undated, auth(old), auth(try await GatewayFixture.token("u1"))] {
             try await client.send(message)
-            let answer = try await text(client)
+            let answer = try await client.text()
             #expect(answer.hasPrefix(#"{"event":"pusher:error","data":{"code":null"#) && answer.contains("revoked"))
         }
         for message in [subscribe, undatedSubscribe] {
             try await client.send(message)
-            let answer = try await text(client)
+            let answer = try await client.text()
             #expect(answer.hasPrefix(#"{"event":"pusher:subscription_error""#) && answer.contains("revoked"))
         }
         let upgrading = try TestClient(port: fixture.port)
@@ -142,7 +140,7 @@ import Testing
 
         let new = try await GatewayFixture.token("u1", issuedAt: 2_000)
         try await client.send(try await self.signin(fixture, new, socketID))
-        #expect(try await text(client).hasPrefix(#"{"event":"pusher:signin_success""#))
+        #expect(try await client.text().hasPrefix(#"{"event":"pusher:signin_success""#))
     }
 
     /// A hub that does not know who is revoked lets nobody read or write, and closes those who may not when it knows.
@@ -169,7 +167,7 @@ import Testing
                 "GET /users/u2/adherence/today HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(other)\r\n\r\n")
             #expect(try await reading.response().head.hasPrefix("HTTP/1.1 503 "))
             try await client.send(action)
-            let answer = try await text(client)
+            let answer = try await client.text()
             #expect(answer.contains(#"\"status\":\"retry\",\"code\":\"unavailable\""#))
             #expect(answer.contains("revoked"))
             guard round == 0 else { break }

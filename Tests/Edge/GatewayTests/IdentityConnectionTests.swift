@@ -27,11 +27,6 @@ import WebSocket
         #"{"event":"sync:auth","data":{"token":"\#(token)"}}"#
     }
 
-    private func text(_ client: TestClient) async throws -> String {
-        guard case .text(let text) = try await client.next() else { throw TestClient.Failure(reason: "no text") }
-        return text
-    }
-
     private func expectPong(_ client: TestClient) async throws {
         try await client.send(#"{"event":"pusher:ping"}"#)
         #expect(try await client.next() == .text(#"{"event":"pusher:pong","data":"{}"}"#))
@@ -39,14 +34,14 @@ import WebSocket
 
     private func expectExpiring(_ client: TestClient, _ expiry: Double) async throws {
         #expect(
-            try await text(client) == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
+            try await client.text() == #"{"event":"sync:auth_expiring","data":"{\"expiresAt\":\#(Int(expiry))}"}"#)
     }
 
     /// Opens a connection, made the user's by a token.
     private func opened(_ fixture: GatewayFixture, _ token: String) async throws -> TestClient {
         let (client, _) = try await TestClient.opened(port: fixture.port)
         try await client.send(auth(token))
-        #expect(try await text(client).hasPrefix(#"{"event":"sync:auth_ok""#))
+        #expect(try await client.text().hasPrefix(#"{"event":"sync:auth_ok""#))
         return client
     }
 
@@ -68,8 +63,8 @@ import WebSocket
         let token = try await GatewayFixture.token("u1", expiresAt: expiry)
         let client = try TestClient(port: fixture.port)
         try await client.upgrade(fields: "Authorization: Bearer \(token)\r\n")
-        _ = try await text(client)
-        _ = try await text(client)
+        _ = try await client.text()
+        _ = try await client.text()
         try await expectExpiring(client, expiry)
         #expect(try await client.next() == .close(4109))
     }
@@ -92,7 +87,7 @@ import WebSocket
         try await expectExpiring(renewing, expiry)
         try await renewing.send(auth(later))
         #expect(
-            try await text(renewing)
+            try await renewing.text()
                 == #"{"event":"sync:auth_ok","data":"{\"userId\":\"u1\",\"expiresAt\":4000000000}"}"#)
         // So does a session by signin.
         let (signedIn, socketID) = try await TestClient.opened(port: fixture.port)
@@ -100,10 +95,10 @@ import WebSocket
         try await signedIn.signin("u1", more: times, TestApp { $0.key = "key" }, socketID)
         try await expectExpiring(signedIn, expiry)
         try await signedIn.send(auth(later))
-        #expect(try await text(signedIn).hasPrefix(#"{"event":"sync:auth_ok""#))
+        #expect(try await signedIn.text().hasPrefix(#"{"event":"sync:auth_ok""#))
         // An earlier end does not shorten the later one.
         try await signedIn.send(auth(token))
-        #expect(try await text(signedIn).contains("4000000000"))
+        #expect(try await signedIn.text().contains("4000000000"))
         let idle = try await opened(fixture, token)
         try await expectExpiring(idle, expiry)
         #expect(try await idle.next() == .close(4109))
@@ -117,7 +112,7 @@ import WebSocket
         let client = try await opened(fixture, try await GatewayFixture.token("u1", expiresAt: expiry))
         try await expectExpiring(client, expiry)
         try await client.send(auth(try await GatewayFixture.token("u2")))
-        #expect(try await text(client).hasPrefix(#"{"event":"pusher:error","data":{"code":null"#))
+        #expect(try await client.text().hasPrefix(#"{"event":"pusher:error","data":{"code":null"#))
         #expect(try await client.next() == .close(4109))
     }
 
@@ -162,7 +157,7 @@ import WebSocket
         for _ in 0..<10 { try await client.send(auth(bad)) }
         for number in 0..<20 {
             let start = number == 9 ? #"{"event":"sync:auth_ok""# : #"{"event":"pusher:error""#
-            #expect(try await text(client).hasPrefix(start))
+            #expect(try await client.text().hasPrefix(start))
         }
         #expect(try await client.next() == .close(4109))
         #expect(try await client.next() == .end)

@@ -86,9 +86,9 @@ import Testing
         #expect(world.hear([.watch(anna, serial: 2)], from: 1, at: 1) == ["1: -anna#2"])
         #expect(world.hear([.arrived(anna)], at: 2) == ["0,1: +anna"])
         #expect(world.tick(at: 10) == [], "the time of the first leave counts no more")
-        for now in 3..<12 as Range<UInt64> {
+        for time in 3..<12 as Range<UInt64> {
             #expect(
-                world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: Instant(nanoseconds: now)) == [])
+                world.hear([.departed(anna, mayReturn: false), .arrived(anna)], at: Instant(nanoseconds: time)) == [])
         }
         #expect(world.hear([.departed(anna, mayReturn: false)], at: 12) == ["0,1: -anna"], "it was settled")
         #expect(world.tick(at: 22) == [] && world.home.nextDue == nil)

@@ -24,8 +24,8 @@ struct TokenBuckets {
 
     /// How long this sender has to wait; `nil` where a token is there. Takes none.
     ///
-    /// Not merely until the next token: whoever has many actions to send should come for several at once, not be
-    /// refused for each.
+    /// Not merely until the next token: a sender of many actions should come for several at once, and not be refused
+    /// for each.
     func wait(_ sender: TextKey, now: Instant) -> Duration? {
         guard let bucket = buckets[sender], let wait = bucket.wait(rate, at: now) else { return nil }
         let refill = bucket.wait(rate, at: now, forThatOf: StoreLimits.refillTime) ?? .zero

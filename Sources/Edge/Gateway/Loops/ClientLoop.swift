@@ -181,12 +181,14 @@ final class ClientLoop {
             var effects = exchange(&effects, with: [])
             input(hub, &effects)
             // Moved out from the end, not copied.
-            effects.reverse()
+            if effects.count > 1 { effects.reverse() }
             while let effect = effects.popLast() { perform(effect, for: connection) }
             if effects.capacity <= Self.effectsKept { self.effects = effects }
         }
     }
 
+    // Not inlined into each of the inputs, which most often want one frame sent.
+    @inline(never)
     private func perform(_ effect: Effect, for connection: Connection) {
         switch effect {
         case .send(let frame): if connection.isEstablished { connection.send(frame) }

@@ -21,11 +21,13 @@ struct LoopDirectory: ChannelDirectory {
     func publish(
         _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]? {
-        let owners = publications.map { router.owner(of: ChannelKey(app.index, $0.channel)) }
         // One event to one channel, of whose subscribers no other loop has any.
-        if publications.count == 1, owners[0] == router.here, router.isAlone(in: loops(in: publications[0], app)) {
+        if publications.count == 1, router.owns(ChannelKey(app.index, publications[0].channel)),
+            router.isAlone(in: loops(in: publications[0], app))
+        {
             return [own.channels.publish(publications[0], of: app)]
         }
+        let owners = publications.map { router.owner(of: ChannelKey(app.index, $0.channel)) }
         let targets = Set(owners).sorted()
         // An owner's answers are in the order of its publications.
         let inOrder = { @Sendable (parts: [[ChannelFacts]]) in

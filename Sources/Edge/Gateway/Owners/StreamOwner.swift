@@ -104,7 +104,7 @@ final class StreamOwner {
             var effects = exchange(&effects, with: [])
             input(&home, &effects)
             // Moved out from the end, not copied.
-            effects.reverse()
+            if effects.count > 1 { effects.reverse() }
             while let effect = effects.popLast() { perform(effect) }
             if effects.capacity <= Self.effectsKept { self.effects = effects }
         }

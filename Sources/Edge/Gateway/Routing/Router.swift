@@ -47,6 +47,9 @@ final class Router {
     /// The loop that owns the ordinary channel.
     func owner(of channel: ChannelKey) -> Int { channel.home(of: loops) }
 
+    /// Whether this loop does.
+    func owns(_ channel: ChannelKey) -> Bool { owner(of: channel) == here }
+
     /// The feed's outputs for each loop, in their order: what is of a stream for its owner, what is of none for all.
     static func split(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
         // A loop alone gets all, and makes nothing of a status.
@@ -156,16 +159,13 @@ final class Router {
     ///
     /// - Returns: the parts in the order of the loops, where there is only this one; else `answer` gets them, on any thread.
     func gather<Part: Sendable>(
-        from targets: some Collection<Int>, for app: Int? = nil, on own: ClientLoop,
+        from targets: some Collection<Int>, for app: Int, on own: ClientLoop,
         _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
     ) -> [Part]? {
         if targets.allSatisfy({ $0 == here }) { return targets.map { _ in part(own) } }
         let gather = Gather(targets.count, answer)
-        for (place, target) in targets.enumerated() where target != here {
-            ask(target, for: app) { gather.take(part($0), at: place) }
-        }
-        if let place = targets.enumerated().first(where: { $0.element == here })?.offset {
-            gather.take(part(own), at: place)
+        for (place, target) in targets.enumerated() {
+            have(target, for: app, on: own) { gather.take(part($0), at: place) }
         }
         return nil
     }

@@ -23,11 +23,16 @@ final class Runner {
     /// Carries out an input; within another one, it is a part of that.
     @inline(__always)
     func run<Result>(_ input: () -> Result) -> Result {
-        guard !isRunning else { return input() }
+        let isPart = isRunning
         isRunning = true
         let result = input()
+        if !isPart { end() }
+        return result
+    }
+
+    @inline(__always)
+    private func end() {
         while !router.isIdle, let next = router.next() { perform(next) }
         isRunning = false
-        return result
     }
 }

@@ -23,7 +23,7 @@ package struct PresenceMembers {
         var connections: Int
         /// The departure that ends the user's grace; 0 where none does.
         var departure: UInt64 = 0
-        /// Until then who leaves lingers, for he had left a moment before he came.
+        /// Until then the user lingers on leaving: it had left a moment before it came.
         var settledAt: Instant
         /// Bytes in the list.
         var size: Int
