@@ -180,7 +180,7 @@ import Testing
             }
             #expect(try await post(fixture, "/pusher/user-auth", "socket_id=1.2", old).head.hasPrefix("HTTP/1.1 401 "))
             try await client.send(action)
-            #expect(try await !text(client).contains("revoked"))
+            #expect(try await !client.text().contains("revoked"))
             fixture.feed([.revocationsCurrent(false)])
         }
     }
