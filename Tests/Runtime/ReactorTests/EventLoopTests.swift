@@ -374,12 +374,35 @@ private final class Owner: EventSource {
             return nil
         }
         for number in 0..<200 {
-            // Once: without its wake-up the message would lie there, and the tick end without it.
-            loop.tick(waitingAtMost: .seconds(60))
+            // Without its wake-up the message would lie there until the tick ends. (One that came as the loop went to wait has
+            // perhaps been taken, and its wake-up is told now: a tick without mail.)
+            let began = Instant.read()
+            while mail.count == number { loop.tick(waitingAtMost: .seconds(60)) }
             #expect(mail.count == number + 1)
+            #expect(Instant.read().duration(since: began) < .seconds(60))
             taken.store(number + 1, ordering: .releasing)
         }
         sender.join()
+    }
+
+    /// What was posted before something became readable is taken before it, also where the loop was awake and nobody wrote.
+    @Test func mailStandsBeforeWhatIsReady() throws {
+        let handle = try LoopHandle()
+        let loop = try EventLoop(handle: handle)
+        let mailbox = Mailbox<String>(handle)
+        let (ours, theirs) = makePair()
+        defer {
+            close(ours)
+            close(theirs)
+        }
+        let witness = Witness()
+        loop.attach(mailbox) { witness.seen.append($0) }
+        loop.tick(waitingAtMost: .zero)
+        try loop.add(witness, descriptor: ours, interest: .readable)
+        mailbox.post("before")
+        #expect(send(theirs, "x", 1, 0) == 1)
+        loop.tick(waitingAtMost: .seconds(60))
+        #expect(witness.seen == ["before", "ready 1"])
     }
 
     /// A connection to a database, still connecting when its loop was stopped, kept that database from ending.

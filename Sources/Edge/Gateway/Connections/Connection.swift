@@ -149,8 +149,10 @@ final class Connection: EventSource {
     override func ready(_ readiness: Readiness) {
         // What came before counts: this is told again when its turn has come.
         if readiness.contains(.hangup), turn != .none { return }
+        // Its turn may have come after this was reported, so that nothing was asked about reading: there may be something.
+        let isReadable = readiness.contains(.readable) || readiness.contains(.hangup) && interest.contains(.readable)
         // In the clear, what is read tells.
-        if readiness.contains(.hangup), tls != nil || !readiness.contains(.readable),
+        if readiness.contains(.hangup), tls != nil || !isReadable,
             Socket.takeError(descriptor) == ETIMEDOUT
         {
             owner.metrics.reached(.unackedTimeout, address)
@@ -163,7 +165,7 @@ final class Connection: EventSource {
             accountQueued()
         }
         if hasEnded { return }
-        if readiness.contains(.readable) {
+        if isReadable {
             readable()
         } else if readiness.contains(.hangup) {
             handshakeFailed(.closed)

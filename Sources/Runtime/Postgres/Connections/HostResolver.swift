@@ -114,7 +114,7 @@ final class HostLookUp: Sendable {
             answers[name] = answer
             return answers.count == names.count
         }
-        if areAll { waker.wake() }
+        if areAll { waker.signal() }
     }
 
     /// What is known so far. Nothing is waited for any more.

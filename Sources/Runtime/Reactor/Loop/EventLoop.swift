@@ -5,8 +5,13 @@ import Synchronization
 
 /// One thread's epoll loop: descriptors, deadlines, mailboxes, and work at the end of the tick.
 ///
-/// A tick is: wait; look at what is ready, mailboxes among it; run the deadlines that have passed; end the tick for
-/// every source marked dirty, which is where piled-up output is written with one call for each socket ("cork").
+/// A tick is: wait; take the mail; look at what is ready; run the deadlines that have passed; end the tick for every source
+/// marked dirty, which is where piled-up output is written with one call for each socket ("cork").
+///
+/// Mail comes first. Worst interleaving: one loop posts a client's publish to another, and answers; the client then sends the next
+/// one to that other loop, on another connection. What was posted before the answer stands before what is sent after it
+/// (`mailStandsBeforeWhatIsReady`, `publishesOfOneBackendKeepTheirOrder`).
+///
 /// Level-triggered, but for the mailboxes' eventfd: a handler may stop reading whenever it likes, and what is left is
 /// reported again.
 ///
@@ -95,10 +100,14 @@ public final class EventLoop {
 
     /// - Parameter limit: in nanoseconds; the largest number is none.
     private func tick(waiting limit: UInt64) {
-        let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), timeout(limit))
+        let time = timeout(limit)
+        let waits = time != 0 && handle.waker.mayWait()
+        let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), waits ? time : 0)
+        if waits { handle.waker.awakes() }
         now = Instant.read()
         handle.ticks(at: now)
         isTicking = true
+        if handle.waker.isPending { takeMail() }
         if count > 0 {
             for index in 0..<Int(count) {
                 dispatch(events[index])
@@ -106,11 +115,7 @@ public final class EventLoop {
         }
         isCrowded = count == events.count
         eventsInARow = isCrowded ? eventsInARow &+ Int(count) : 0
-        if isCrowded {
-            // The kernel reports in the order in which things became ready, and the mailboxes' eventfd in its turn.
-            if handle.waker.isPending { takeMail() }
-            overtake?()
-        }
+        if isCrowded { overtake?() }
         // No more than there were: one that is set anew to a time that has passed holds up nobody.
         var due = deadlines.count
         while due > 0, let source = deadlines.popDue(now) {
@@ -269,9 +274,8 @@ public final class EventLoop {
     private func dispatch(_ event: epoll_event) {
         var event = event
         let token = cl_event_token(&event)
-        if token == Self.wakerToken {
-            return takeMail()
-        }
+        // It has done what it is for, and the mail has been taken.
+        if token == Self.wakerToken { return }
         // A source removed earlier in this batch, its slot perhaps taken again, fails the generation.
         let slot = UInt32(truncatingIfNeeded: token)
         let generation = UInt32(truncatingIfNeeded: token >> 32)

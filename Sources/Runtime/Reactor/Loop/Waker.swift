@@ -2,14 +2,23 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Wakes a loop from any thread: an eventfd, written at most once until the loop has looked.
+/// Wakes a loop from any thread: an eventfd, written only where the loop waits, and once until it has looked. A loop that is
+/// awake looks before it waits: what it posts to itself, and what others post while it is busy, costs no system call.
 ///
 /// It is watched edge-triggered and never read. Linux tells of each write to an eventfd, whether or not those before it were
 /// read (`eventfd_write` wakes whoever polls; a test holds it), and the counter has room for 2^64 of them, less two.
+///
+/// Worst interleavings, both met by `everyMessageWakesALoopThatWaits` and `manySendersWakeALoopForEveryMessage`:
+/// - a sender finds the loop awake, and does not write, while the loop is about to wait. Each first tells, then looks: the
+///   sender sets `pending` before it reads `isWaiting`, the loop sets `isWaiting` before it reads `pending`, all sequentially
+///   consistent. So one of them sees the other;
+/// - a message is stored while the loop takes its mail. `acknowledge` clears `pending` before the loop reads, so the sender
+///   either sets it anew, or its message is read.
 @usableFromInline
 package final class Waker: Sendable {
     package let descriptor: Int32
     private let pending = Atomic<Bool>(false)
+    private let isWaiting = Atomic<Bool>(false)
 
     package init() throws(ReactorError) {
         let descriptor = cl_eventfd()
@@ -24,10 +33,14 @@ package final class Waker: Sendable {
     /// Wakes the loop. What was stored before this call is seen by the tick that follows.
     @usableFromInline
     package func wake() {
-        // Worst interleaving: the loop clears the flag, then reads its mailboxes, while we store a message and see the
-        // flag still set. `acknowledge` clears the flag before the loop reads, and both sides are sequentially
-        // consistent, so either we write, or the loop's read comes after our store.
-        guard !pending.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        guard !pending.exchange(true, ordering: .sequentiallyConsistent),
+            isWaiting.load(ordering: .sequentiallyConsistent)
+        else { return }
+        signal()
+    }
+
+    /// Makes the descriptor readable, whether or not a loop waits: for one that has it among its sources.
+    package func signal() {
         var one: UInt64 = 1
         _ = write(descriptor, &one, 8)
     }
@@ -35,7 +48,20 @@ package final class Waker: Sendable {
     /// Whether the loop has been woken and has not looked.
     var isPending: Bool { pending.load(ordering: .sequentiallyConsistent) }
 
-    /// The loop has woken and is about to look.
+    /// The loop is about to wait; `awakes` follows. False where it has been woken, and must not.
+    func mayWait() -> Bool {
+        isWaiting.store(true, ordering: .sequentiallyConsistent)
+        if !isPending { return true }
+        awakes()
+        return false
+    }
+
+    /// The loop waits no more.
+    func awakes() {
+        isWaiting.store(false, ordering: .relaxed)
+    }
+
+    /// The loop is about to look.
     func acknowledge() {
         pending.store(false, ordering: .sequentiallyConsistent)
     }
