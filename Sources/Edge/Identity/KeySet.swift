@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JWTKit
 
 /// A set of public keys (RFC 7517), sorted by the algorithm that each is for: a token's `alg` and its key's are the same, or

@@ -1,5 +1,5 @@
 import Bytes
-import Foundation
+import FoundationEssentials
 import JSON
 
 /// The header of a token (RFC 7515 §4), judged before any key is looked for: what a token asks of its reader and this one does
@@ -69,7 +69,7 @@ struct TokenHeader: Sendable, Equatable {
     private static func decoded(_ encoded: ArraySlice<UInt8>) -> Data? {
         guard isEncoded(encoded) else { return nil }
         var text = String(decoding: encoded, as: UTF8.self)
-        text = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        text = text.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         return Data(base64Encoded: text)
     }

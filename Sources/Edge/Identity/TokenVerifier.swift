@@ -1,5 +1,5 @@
 import Clock
-import Foundation
+import FoundationEssentials
 import JWTKit
 import Logging
 import Metrics

@@ -149,7 +149,8 @@ final class ModelDirectory: ChannelDirectory, Sendable {
     func app(key: String) -> App? { apps.first { $0.credentials.key == key } }
 
     func publish(
-        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+        _ publications: [Publication], of app: App, tellsFacts: Bool,
+        _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]? {
         state.withLock { $0.published += publications }
         return give(publications.map { facts($0.channel.string) }, answer)

@@ -75,6 +75,27 @@ import Testing
         }
     }
 
+    /// One call after the other, each by another connection and so by another loop: an answer is told before the event is with
+    /// the channel's owner, and the next one may be read by the owner's loop itself.
+    @Test func publishesOfOneBackendKeepTheirOrder() async throws {
+        let fixture = try await GatewayFixture(loops: 4)
+        let channels = (0..<8).map { "room-\($0)" }
+        var clients: [TestClient] = []
+        for channel in channels { clients.append(try await subscribed(fixture, channel).0) }
+        let backends = try (0..<8).map { _ in try Backend(fixture) }
+        for number in 0..<400 {
+            let backend = backends[number % backends.count]
+            let channel = channels[number / 50]
+            #expect(try await backend.ask(backend.caller.publish(channel, "e", "\(number)")) == "{}")
+        }
+        for number in 0..<400 {
+            let channel = channels[number / 50]
+            #expect(
+                try await clients[number / 50].next()
+                    == .text(#"{"event":"e","channel":"\#(channel)","data":"\#(number)"}"#))
+        }
+    }
+
     /// A hundred channels, spread over the homes: each publish is answered when every home has handed it on.
     @Test func oneEventForManyChannels() async throws {
         let fixture = try await GatewayFixture(loops: 4)

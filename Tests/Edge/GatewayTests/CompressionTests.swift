@@ -330,7 +330,8 @@ import WebSocket
         let event = Publication(
             channel: channel, event: "e", data: [UInt8](repeating: UInt8(ascii: "x"), count: 2_000))
         let isPublished = await fixture.inLoop { loop in
-            loop.directory.app(id: "1").map { loop.directory.publish([event], of: $0) { _ in } } != nil
+            loop.directory.app(id: "1").map { loop.directory.publish([event], of: $0, tellsFacts: true) { _ in } }
+                != nil
         }
         #expect(isPublished)
         for fields in [Self.chrome, Self.narrow, Self.chrome, Self.chrome, Self.narrow] {

@@ -157,7 +157,7 @@ import Testing
         marked.depart()
         let name = try #require(ChannelName("news"))
         _ = hub.clients[0].directory.publish(
-            [Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app
+            [Publication(channel: name, event: "e", data: Array("1".utf8))], of: hub.app, tellsFacts: true
         ) { _ in
         }
         #expect(!marked.output.isEmpty, "it is a subscriber still")

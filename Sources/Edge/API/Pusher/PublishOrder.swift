@@ -47,6 +47,9 @@ struct PublishOrder: Sendable {
         }
     }
 
+    /// Whether the answer tells anything of the channels.
+    var asksForFacts: Bool { events.contains { !$0.info.isEmpty } }
+
     /// The answer, from what is known of the channels of `publications`.
     func answer(_ facts: [ChannelFacts]) -> HTTPResponse {
         switch route {

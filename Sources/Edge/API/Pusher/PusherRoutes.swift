@@ -253,7 +253,7 @@ package final class PusherRoutes: Sendable {
         }
         let publications = order.publications
         metrics.published.add(publications.count)
-        let facts = channels.publish(publications, of: app) { answer(order.answer($0)) }
+        let facts = channels.publish(publications, of: app, tellsFacts: order.asksForFacts) { answer(order.answer($0)) }
         return facts.map { order.answer($0) }
     }
 }

@@ -4,8 +4,8 @@ import Pusher
 /// The apps and their channels, as a route asks for them. Used on the loop that called the route, during the call.
 ///
 /// Answers that all come from that loop are returned; else nil is, and `answer` gets them later, once, on any thread.
-/// What a publish returns is told when every loop has queued the event to its subscribers: a backend that waits for its
-/// answers cannot outrun the hub.
+/// A publish is answered when it is with its channels' owners, in the order of the calls; while many are under way, only when
+/// every loop has queued the event to its subscribers: a backend that waits for its answers cannot outrun the hub.
 package protocol ChannelDirectory {
     /// The app of that id, or of that key.
     func app(id: String) -> App?
@@ -15,9 +15,11 @@ package protocol ChannelDirectory {
     /// alone hold nobody back who has many connections.
     func isOverloaded(by app: App) -> Bool
 
-    /// Publishes to each channel, and tells what the hub knows of each of them afterwards, in their order.
+    /// Publishes to each channel, and tells what the hub knows of each of them afterwards, in their order; where nobody asks
+    /// for that (`tellsFacts`), what it tells may be empty.
     func publish(
-        _ publications: [Publication], of app: App, _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
+        _ publications: [Publication], of app: App, tellsFacts: Bool,
+        _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]?
 
     /// The occupied channels whose names begin with `prefix`. Where they are more than `max`, more than `max` of them, and

@@ -240,6 +240,9 @@ final class ClientLoop {
         metrics.publishes.isFull(for: app, max: settings.limits.publishesUnderWayMax * router.loops)
     }
 
+    /// Whether so much is between loops that a backend should wait until its event is with the subscribers.
+    var isBusyPublishing: Bool { metrics.publishes.count > settings.limits.publishesUnderWayMax / 16 }
+
     // MARK: Connections
 
     /// Takes in the hub's connections, on this loop.
