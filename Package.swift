@@ -49,7 +49,7 @@ let package = Package(
     // No Package.resolved is committed, so the next minor version of any comes by our choice alone.
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", .upToNextMinor(from: "1.8.0")),
-        .package(url: "https://github.com/apple/swift-configuration", .upToNextMinor(from: "1.4.0")),
+        .package(url: "https://github.com/apple/swift-configuration", .upToNextMinor(from: "1.4.0"), traits: []),
         .package(url: "https://github.com/apple/swift-log", .upToNextMinor(from: "1.16.0")),
         .package(url: "https://github.com/vapor/jwt-kit", .upToNextMinor(from: "5.7.1")),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", .upToNextMinor(from: "0.2.0")),
@@ -211,7 +211,7 @@ let package = Package(
         tests("Values/WebSocketTests", ["Bytes", "HTTP", "WebSocket", "TestSupport"]),
         tests("Values/PusherTests", ["Bytes", "JSON", "Pusher", "TestSupport"]),
         tests("Values/SyncTests", ["Bytes", "Clock", "JSON", "Sync", "TestSupport"]),
-        tests("Values/CareTests", ["Bytes", "Care", "Postgres", "TestDatabase", "TestSupport"]),
+        tests("Values/CareTests", ["Bytes", "Care", "JSON", "Postgres", "TestDatabase", "TestSupport"]),
         tests("Values/MetricsTests", ["Metrics"]),
         tests("Engine/ChannelsTests", ["Bytes", "Channels", "Clock", "Pusher", "Sync", "TestSupport"]),
         tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),

@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import Glibc
 
 /// The command: everything an operator or developer does with Carillon.
 @main struct Carillon: ParsableCommand {
@@ -22,12 +22,12 @@ import Foundation
             try command.run()
         } catch let failure as Failure {
             for line in failure.lines { complain("carillon: \(line)") }
-            Foundation.exit(failure.status.rawValue)
+            Glibc.exit(failure.status.rawValue)
         } catch {
             let text = fullMessage(for: error)
             if exitCode(for: error).isSuccess, let settings = SettingsHelp.below(text) {
-                say(text.trimmingCharacters(in: .newlines) + "\n\n" + settings)
-                Foundation.exit(0)
+                say(text.trimmed + "\n\n" + settings)
+                Glibc.exit(0)
             }
             exit(withError: error)
         }

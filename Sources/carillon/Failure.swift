@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 import Postgres
 
 /// A problem told to a person in one clear line each, after which the command ends.
@@ -33,22 +33,18 @@ extension StatementError {
     /// The first line of what the server said. Those that follow may be pages of a function's text (QUERY, CONTEXT), or quote
     /// rows (DETAIL).
     var line: String {
-        description.split(whereSeparator: \.isNewline).lazy.map { $0.trimmingCharacters(in: .whitespaces) }
+        description.split(whereSeparator: \.isNewline).lazy.map(\.trimmed)
             .first { !$0.isEmpty } ?? ""
     }
 }
 
-/// Writes a line for people to standard output at once, so that a reader at the other end of a pipe sees it now.
+/// Writes a line for people to standard output at once, so that a reader at the other end of a pipe sees it now. A
+/// reader that has gone away is no reason to fail.
 func say(_ line: String) {
-    writeLine(line, to: FileHandle.standardOutput)
+    Descriptor.write(line + "\n", to: STDOUT_FILENO)
 }
 
 /// Writes a line to standard error.
 func complain(_ line: String) {
-    writeLine(line, to: FileHandle.standardError)
-}
-
-private func writeLine(_ line: String, to handle: FileHandle) {
-    // A reader that has gone away is no reason to fail: the throwing form turns EPIPE into an error that is dropped.
-    try? handle.write(contentsOf: Data((line + "\n").utf8))
+    Descriptor.write(line + "\n", to: STDERR_FILENO)
 }

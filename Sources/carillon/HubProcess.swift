@@ -4,7 +4,8 @@ import Channels
 import Clock
 import Courier
 import Feed
-import Foundation
+import FoundationEssentials
+import Glibc
 import Gateway
 import HTTP
 import Identity
@@ -80,7 +81,7 @@ enum HubProcess {
         if wasReady, settings.drainPause > .zero {
             logger.info("draining", metadata: ["pause": "\(SettingValues.brief(settings.drainPause))"])
             // A second signal ends the process.
-            Thread.sleep(forTimeInterval: settings.drainPause / .seconds(1))
+            _ = Latch().wait(timeout: settings.drainPause)
         }
         limits.tell()
         endsSince = .read()

@@ -188,9 +188,9 @@ struct ApplicationSettingsTests {
             """#, of: SettingsTable.apps.row)
         #expect(!shown.contains("hunter"))
         #expect(
-            shown == #"[{"clientEvents":true,"id":"1","key":"k","previousSecret":"****","secret":"****","#
-                + #""webhooks":[{"events":["presence"],"headers":{"Authorization":"****"},"#
-                + #""url":"https://****@h.example/****"}]}]"#)
+            shown == #"[{"id": "1", "key": "k", "secret": "****", "webhooks": [{"url": "https://****@h.example/****", "#
+                + #""events": ["presence"], "headers": {"Authorization": "****"}}], "clientEvents": true, "#
+                + #""previousSecret": "****"}]"#)
         for (url, shown) in [
             ("http://h/", "http://h/"), ("http://u@h:8/a@b", "http://****@h:8/****"),
             ("http://h?x@y", "http://h/****"), ("http://a:b@c@h", "http://****@h"), ("https://h#x", "https://h/****"),

@@ -94,7 +94,7 @@ struct SettingValuesTests {
     @Test func masksSecretsOfApplications() {
         let shown = SettingMask.shown(
             #"[{"id":"1","key":"k","secret":"hunter2"}]"#, of: SettingsTable.apps.row)
-        #expect(shown == #"[{"id":"1","key":"k","secret":"****"}]"#)
+        #expect(shown == #"[{"id": "1", "key": "k", "secret": "****"}]"#)
         #expect(SettingMask.shown("hunter2", of: SettingsTable.apps.row) == "****")
         #expect(SettingMask.shown("hunter2", of: SettingsTable.jwtSecret.row) == "****")
     }

@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// `carillon check-config`: the configuration as the hub would see it.
 struct CheckConfigCommand: SettingsReader {
@@ -45,8 +45,8 @@ struct CheckConfigCommand: SettingsReader {
         let keyWidth = cells.map(\.0.count).max() ?? 0
         let valueWidth = min(40, cells.map(\.1.count).max() ?? 0)
         return cells.map { key, value, source in
-            key.padding(toLength: keyWidth, withPad: " ", startingAt: 0) + "  "
-                + value.padding(toLength: max(valueWidth, value.count), withPad: " ", startingAt: 0) + "  " + source
+            key.padded(to: keyWidth) + "  "
+                + value.padded(to: valueWidth) + "  " + source
         }
     }
 

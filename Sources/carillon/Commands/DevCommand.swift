@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 import Glibc
 import Logging
 import Postgres
@@ -130,6 +130,6 @@ struct DevCommand: SettingsReader {
 
     private func shellWord(_ text: String) -> String {
         let plain = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./=@:,".contains($0)) }
-        return plain && !text.isEmpty ? text : "'" + text.replacingOccurrences(of: "'", with: "'\\''") + "'"
+        return plain && !text.isEmpty ? text : "'" + text.replacing("'", with: "'\\''") + "'"
     }
 }

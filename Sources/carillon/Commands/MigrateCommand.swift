@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// `carillon migrate`: brings the database of `DATABASE_URL` up to this program.
 struct MigrateCommand: SettingsReader {
@@ -79,10 +79,10 @@ struct MigrateCommand: SettingsReader {
                 case .changed: "applied, but the file has changed since"
                 case .unknown: "applied by a newer program"
                 }
-            return line.name.padding(toLength: width, withPad: " ", startingAt: 0) + "  " + state
+            return line.name.padded(to: width) + "  " + state
         }
         return lines + [
-            "functions".padding(toLength: width, withPad: " ", startingAt: 0) + "  "
+            "functions".padded(to: width) + "  "
                 + (status.functionsCurrent ? "current" : "pending")
         ] + status.complaints
     }

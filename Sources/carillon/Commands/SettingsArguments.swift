@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// The settings among a command's arguments: every option of `SettingsTable`, and `--config FILE`.
 ///

@@ -1,5 +1,6 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// `carillon token`: a token that a development hub accepts.
 struct TokenCommand: ParsableCommand {

@@ -1,5 +1,5 @@
 import CLinux
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// A program started by this one, with nothing of ours but its arguments: no descriptor, signal mask or variable.

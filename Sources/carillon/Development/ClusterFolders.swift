@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// Where a private cluster lives: its data, and the folder of its socket.
@@ -27,18 +27,14 @@ struct ClusterFolders: Equatable {
         var base = directory + "/postgres"
         let record = directory + "/postgres.path"
         if let recorded = try? String(contentsOfFile: record, encoding: .utf8) {
-            base = recorded.trimmingCharacters(in: .newlines)
+            base = recorded.trimmed
         }
         try user.makePrivateFolder(base)
         if !user.mayEnter(base) {
             _ = rmdir(base)
             base = "/var/tmp/carillon-\(user.userID)-\(mark)"
             try user.makePrivateFolder(base)
-            do {
-                try (base + "\n").write(toFile: record, atomically: true, encoding: .utf8)
-            } catch {
-                throw Failure("\(record): cannot be written: \(error.localizedDescription)")
-            }
+            try Descriptor.replace(record, with: base + "\n")
         }
         return ClusterFolders(base: base, socket: try socketFolder(base: base, mark: mark, user: user))
     }
@@ -72,9 +68,11 @@ struct ClusterFolders: Equatable {
 
     /// The connection string for a role, as URI: it works with `psql` and with drivers that know no libpq keywords.
     func databaseURL(role: String, database: String) -> String {
-        var allowed = CharacterSet.alphanumerics
-        allowed.insert(charactersIn: "-._~")
-        let host = socket.addingPercentEncoding(withAllowedCharacters: allowed) ?? socket
+        let host = socket.utf8.map { byte in
+            let character = Character(Unicode.Scalar(byte))
+            let isPlain = byte < 0x80 && (character.isLetter || character.isNumber || "-._~".contains(character))
+            return isPlain ? String(character) : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+        }.joined()
         return "postgresql://\(role)@/\(database)?host=\(host)&port=5432"
     }
 }

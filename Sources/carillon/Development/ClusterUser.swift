@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// The user a private cluster runs as: we ourselves, or `postgres` where we are root, whom PostgreSQL refuses.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Postgres
 
@@ -96,9 +96,11 @@ final class DevelopmentCluster {
             throw Failure("initdb failed with status \(exit.status): see \(folders.log)")
         }
         let main = folders.unfinishedData + "/postgresql.conf"
-        guard let file = FileHandle(forWritingAtPath: main), (try? file.seekToEnd()) != nil,
-            (try? file.write(contentsOf: Data("\ninclude 'carillon.conf'\n".utf8))) != nil
-        else { throw Failure("\(main): cannot be written") }
+        let file = open(main, O_WRONLY | O_APPEND | O_CLOEXEC)
+        defer { close(file) }
+        guard Descriptor.write("\ninclude 'carillon.conf'\n", to: file) else {
+            throw Failure("\(main): cannot be written")
+        }
         guard rename(folders.unfinishedData, folders.data) == 0 else {
             throw Failure("\(folders.data): cannot be made: \(String(cString: strerror(errno)))")
         }
@@ -128,11 +130,7 @@ final class DevelopmentCluster {
 
             """
         let path = folders.data + "/carillon.conf"
-        do {
-            try text.write(toFile: path, atomically: true, encoding: .utf8)
-        } catch {
-            throw Failure("\(path): cannot be written: \(error.localizedDescription)")
-        }
+        try Descriptor.replace(path, with: text)
         if chown(path, user.userID, user.groupID) != 0 || chmod(path, 0o600) != 0 {
             throw Failure("\(path): cannot be given to the cluster's user")
         }
@@ -146,6 +144,6 @@ final class DevelopmentCluster {
 
     private static func majorVersion(of data: String) -> Int? {
         guard let text = try? String(contentsOfFile: data + "/PG_VERSION", encoding: .utf8) else { return nil }
-        return Int(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        return Int(text.trimmed)
     }
 }

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// DIR of `carillon dev`: the lock, the secret of its tokens, and what other commands need to find this hub.
@@ -25,9 +25,15 @@ struct DevelopmentFolder {
                     atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o711])
             }
         } catch {
-            throw Failure("\(path): the folder cannot be made: \(error.localizedDescription)")
+            throw Failure("\(path): the folder cannot be made: \(Self.reason(error))")
         }
         return try find(path)
+    }
+
+    /// In the system's words, where it has said something.
+    private static func reason(_ error: any Error) -> String {
+        guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
+        return String(cString: strerror(cause.code.rawValue))
     }
 
     /// Finds a folder that `dev` has made.
@@ -42,20 +48,20 @@ struct DevelopmentFolder {
     /// The secret that signs development tokens, made at the first start.
     func secret() throws(Failure) -> String {
         if let secret = try? String(contentsOfFile: secretFile, encoding: .utf8), secret.utf8.count >= 32 {
-            return secret.trimmingCharacters(in: .newlines)
+            return secret.trimmed
         }
         var random = SystemRandomNumberGenerator()
         let secret = (0..<4).map { _ in
             let digits = String(random.next(), radix: 16)
             return String(repeating: "0", count: 16 - digits.count) + digits
         }.joined()
-        try write(secret + "\n", to: secretFile)
+        try Descriptor.replace(secretFile, with: secret + "\n")
         return secret
     }
 
     /// Leaves the owner's connection string for people.
     func writeDatabaseURL(_ url: String) throws(Failure) {
-        try write(url + "\n", to: databaseURLFile)
+        try Descriptor.replace(databaseURLFile, with: url + "\n")
     }
 
     /// Leaves what `token` and `tail` need.
@@ -63,11 +69,11 @@ struct DevelopmentFolder {
         do {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-            try write(String(decoding: encoder.encode(hub), as: UTF8.self) + "\n", to: hubFile)
+            try Descriptor.replace(hubFile, with: String(decoding: encoder.encode(hub), as: UTF8.self) + "\n")
         } catch let failure as Failure {
             throw failure
         } catch {
-            throw Failure("\(hubFile): \(error.localizedDescription)")
+            throw Failure("\(hubFile): \(error)")
         }
     }
 
@@ -80,20 +86,6 @@ struct DevelopmentFolder {
             throw Failure("\(hubFile) is not as `carillon dev` writes it: start it again")
         }
         return hub
-    }
-
-    /// Under another name first: a reader sees the old file or the new one, and nobody else either.
-    private func write(_ text: String, to file: String) throws(Failure) {
-        let unfinished = file + ".unfinished"
-        unlink(unfinished)
-        let descriptor = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw Failure("\(file): cannot be written: \(String(cString: strerror(errno)))")
-        }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        guard (try? handle.write(contentsOf: Data(text.utf8))) != nil, rename(unfinished, file) == 0 else {
-            throw Failure("\(file): cannot be written")
-        }
     }
 }
 

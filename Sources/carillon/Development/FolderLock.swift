@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 
 /// A folder held by this process, and no other, until the process ends in whatever way.
@@ -8,7 +7,7 @@ final class FolderLock {
     /// - Parameter path: the lock file, made where missing; holds the owner's process id for people.
     /// - Throws: a failure that names the folder and the process that holds it.
     init(file path: String) throws(Failure) {
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = path[..<(path.lastIndex(of: "/") ?? path.startIndex)]
         // `self.descriptor` is set last: from then on `deinit` closes it, also where this initialiser throws.
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
@@ -39,6 +38,6 @@ final class FolderLock {
         var bytes = [UInt8](repeating: 0, count: 32)
         let count = pread(descriptor, &bytes, bytes.count, 0)
         guard count > 0 else { return "" }
-        return String(decoding: bytes[..<count], as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        return String(decoding: bytes[..<count], as: UTF8.self).trimmed
     }
 }

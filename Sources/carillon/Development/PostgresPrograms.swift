@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// The PostgreSQL server programs of this machine, of one major version.
 struct PostgresPrograms: Equatable {
@@ -63,9 +64,9 @@ struct PostgresPrograms: Equatable {
             throw error
         }
         close(ends[1])
-        let output = FileHandle(fileDescriptor: ends[0], closeOnDealloc: true)
-        let data = (try? output.read(upToCount: 4096)) ?? Data()
+        let output = Descriptor.read(ends[0], atMost: 4096)
+        close(ends[0])
         _ = child.wait()
-        return String(decoding: data, as: UTF8.self)
+        return output
     }
 }

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Logging
 import Postgres
@@ -110,7 +110,7 @@ final class Postmaster {
         let launch = Launch()
         ended = launch.ended
         let unasked = unasked
-        Thread.detachNewThread {
+        DetachedThread.start {
             do throws(Failure) {
                 let child = try ChildProcess.start(arguments, output: log)
                 close(log)
@@ -166,12 +166,10 @@ final class Postmaster {
 
     /// The last FATAL line that the server wrote after a place in its log.
     private func words(from start: UInt64) -> String? {
-        guard let file = FileHandle(forReadingAtPath: folders.log) else { return nil }
-        defer { try? file.close() }
-        guard (try? file.seek(toOffset: start)) != nil, let data = try? file.read(upToCount: 64 << 10) else {
-            return nil
-        }
-        let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+        let file = open(folders.log, O_RDONLY | O_CLOEXEC)
+        defer { close(file) }
+        guard file >= 0, lseek(file, off_t(start), SEEK_SET) >= 0 else { return nil }
+        let lines = Descriptor.read(file, atMost: 64 << 10).split(separator: "\n")
         return (lines.last { $0.contains("FATAL") } ?? lines.last).map(String.init)
     }
 }

@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 import Logging
 
 /// One event of the log, and the two forms in which it is written.
@@ -11,7 +12,7 @@ struct LogLine {
 
     /// `12:03:04.123 info   message  name=value …`, local time.
     func text(at time: Date, colour: Bool) -> String {
-        let name = level.rawValue.padding(toLength: 8, withPad: " ", startingAt: 0)
+        let name = level.rawValue.padded(to: 8)
         var line = clock(time) + " " + (colour ? "\u{1B}[\(Self.colour(of: level))m\(name)\u{1B}[0m" : name) + " "
         line += Self.printable(message)
         for field in fields {

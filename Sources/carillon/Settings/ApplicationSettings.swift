@@ -1,6 +1,7 @@
 import Channels
 import Courier
-import Foundation
+import FoundationEssentials
+import JSON
 import Pusher
 
 /// One application as Pusher knows it: its clients name the key, its backend signs with the secret.
@@ -34,9 +35,7 @@ extension ApplicationSettings {
     static let list: @Sendable (String) throws(BadValue) -> [ApplicationSettings] = { text throws(BadValue) in
         let form = #"a JSON array such as [{"id":"1","key":"app-key","secret":"app-secret"}]"#
         if let fault = JSONFault(in: Data(text.utf8)) { throw BadValue("\(form) (not JSON: \(fault))") }
-        guard let array = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [Any] else {
-            throw BadValue(form)
-        }
+        guard let tree = try? JSONTree(text), case .array(let array) = tree else { throw BadValue(form) }
         guard array.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         var apps: [ApplicationSettings] = []
         for (index, value) in array.enumerated() {
@@ -123,24 +122,19 @@ extension AppLimits {
 extension ApplicationSettings {
     /// The list as JSON for people: without secrets, without the values of header fields, and of URLs without user and query.
     static func masked(_ text: String) -> String {
-        guard (try? list(text)) != nil,
-            let value = try? JSONSerialization.jsonObject(with: Data(text.utf8)),
-            let data = try? JSONSerialization.data(
-                withJSONObject: masked(value, under: ""), options: [.sortedKeys, .withoutEscapingSlashes])
-        else { return SettingMask.hidden }
-        return String(decoding: data, as: UTF8.self)
+        guard (try? list(text)) != nil, let value = try? JSONTree(text) else { return SettingMask.hidden }
+        return masked(value, under: "").canonicalText
     }
 
-    private static func masked(_ value: Any, under name: String) -> Any {
+    private static func masked(_ value: JSONTree, under name: String) -> JSONTree {
         switch (value, name) {
-        case (_, "secret"), (_, "previousSecret"): return SettingMask.hidden
-        case (let fields as [String: Any], "headers"): return fields.mapValues { _ in SettingMask.hidden }
-        case (let url as String, "url"): return SettingMask.withoutCredentials(url: url)
-        case (let object as [String: Any], _):
-            var shown: [String: Any] = [:]
-            for (member, value) in object { shown[member] = masked(value, under: member) }
-            return shown
-        case (let array as [Any], _): return array.map { masked($0, under: name) }
+        case (_, "secret"), (_, "previousSecret"): return .string(SettingMask.hidden)
+        case (.object(let fields), "headers"):
+            return .object(fields.map { JSONTree.Member($0.name, .string(SettingMask.hidden)) })
+        case (.string(let url), "url"): return .string(SettingMask.withoutCredentials(url: url))
+        case (.object(let members), _):
+            return .object(members.map { JSONTree.Member($0.name, masked($0.value, under: $0.name)) })
+        case (.array(let elements), _): return .array(elements.map { masked($0, under: name) })
         default: return value
         }
     }

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import JSON
 
 /// What is wrong with a JSON text that a person has written, and where.

@@ -1,29 +1,31 @@
-import Foundation
+import JSON
 
 /// The members of a JSON object in a setting, each read as what it must be. Errors say where and what.
 struct JSONMembers {
     /// Which object it is, for people.
     let place: String
-    private let object: [String: Any]
+    private let members: [JSONTree.Member]
 
     /// - Parameter allowed: the names that members may have.
-    init(_ value: Any, _ place: String, allowed: [String]) throws(BadValue) {
-        guard let object = value as? [String: Any] else { throw BadValue("a JSON object", of: place) }
+    init(_ value: JSONTree, _ place: String, allowed: [String]) throws(BadValue) {
+        guard case .object(let members) = value else { throw BadValue("a JSON object", of: place) }
         self.place = place
-        self.object = object
-        if let unknown = object.keys.sorted().first(where: { !allowed.contains($0) }) {
+        self.members = members
+        if let unknown = members.map(\.name).sorted().first(where: { !allowed.contains($0) }) {
             throw BadValue(
                 "one of the members \(allowed.joined(separator: ", "))\(nearest(to: unknown, among: allowed))",
                 of: "\(place), \"\(unknown.prefix(40))\",")
         }
     }
 
-    private init(_ object: [String: Any], _ place: String) {
-        (self.object, self.place) = (object, place)
+    private init(_ members: [JSONTree.Member], _ place: String) {
+        (self.members, self.place) = (members, place)
     }
 
+    private subscript(name: String) -> JSONTree? { members.first { $0.name == name }?.value }
+
     /// The same object by a better name.
-    func called(_ place: String) -> JSONMembers { JSONMembers(object, place) }
+    func called(_ place: String) -> JSONMembers { JSONMembers(members, place) }
 
     /// The error of a member that is something else.
     func bad(_ name: String, _ mustBe: String) -> BadValue { BadValue(mustBe, of: "\(place), \"\(name)\"") }
@@ -32,8 +34,8 @@ struct JSONMembers {
 
     /// A text of so many bytes; nil where there is none.
     func text(_ name: String, _ bytes: ClosedRange<Int>) throws(BadValue) -> String? {
-        guard let value = object[name] else { return nil }
-        guard let text = value as? String, bytes.contains(text.utf8.count) else {
+        guard let value = self[name] else { return nil }
+        guard let text = value.string, bytes.contains(text.utf8.count) else {
             throw bad(name, "a text of \(bytes.lowerBound) to \(bytes.upperBound) bytes")
         }
         return text
@@ -59,7 +61,7 @@ struct JSONMembers {
 
     /// A whole number within bounds; nil where there is none.
     func count(_ name: String, _ bounds: ClosedRange<Int>) throws(BadValue) -> Int? {
-        guard object[name] != nil else { return nil }
+        guard self[name] != nil else { return nil }
         guard let number = number(name), bounds.contains(number) else {
             throw bad(name, "a whole number from \(bounds.lowerBound) to \(bounds.upperBound)")
         }
@@ -78,16 +80,16 @@ struct JSONMembers {
 
     /// `true` or `false`; nil where there is none.
     func flag(_ name: String) throws(BadValue) -> Bool? {
-        guard let value = object[name] else { return nil }
-        guard let flag = value as? NSNumber, isFlag(flag) else { throw bad(name, "true or false") }
-        return flag.boolValue
+        guard let value = self[name] else { return nil }
+        guard case .bool(let flag) = value else { throw bad(name, "true or false") }
+        return flag
     }
 
     private func read<Value>(
         _ name: String, _ parse: (String) throws(BadValue) -> Value
     ) throws(BadValue) -> Value? {
-        guard let value = object[name] else { return nil }
-        let text = (value as? String) ?? number(name).map { String($0) } ?? ""
+        guard let value = self[name] else { return nil }
+        let text = value.string ?? number(name).map { String($0) } ?? ""
         do throws(BadValue) {
             return try parse(text)
         } catch {
@@ -96,27 +98,21 @@ struct JSONMembers {
     }
 
     private func number(_ name: String) -> Int? {
-        guard let number = object[name] as? NSNumber, !isFlag(number) else { return nil }
-        return Int(exactly: number.doubleValue)
-    }
-
-    /// Whether it was `true` or `false`: as a number it would be 1 or 0.
-    private func isFlag(_ number: NSNumber) -> Bool {
-        String(cString: number.objCType) == "c" || String(cString: number.objCType) == "B"
+        self[name]?.integer.map { Int($0) }
     }
 
     // MARK: Objects
 
     /// An object; nil where there is none.
     func object(_ name: String, allowed: [String]) throws(BadValue) -> JSONMembers? {
-        guard let value = object[name] else { return nil }
+        guard let value = self[name] else { return nil }
         return try JSONMembers(value, "\(place), \(name)", allowed: allowed)
     }
 
     /// An array of objects; empty where there is none.
     func objects(_ name: String, atMost countMax: Int, allowed: [String]) throws(BadValue) -> [JSONMembers] {
-        guard let value = object[name] else { return [] }
-        guard let array = value as? [Any], array.count <= countMax else {
+        guard let value = self[name] else { return [] }
+        guard case .array(let array) = value, array.count <= countMax else {
             throw bad(name, "an array of at most \(countMax) objects")
         }
         var objects: [JSONMembers] = []
@@ -128,19 +124,25 @@ struct JSONMembers {
 
     /// An array of some of these words, one at least, each once.
     func words(_ name: String, of words: [String]) throws(BadValue) -> [String] {
-        guard let array = object[name] as? [String], !array.isEmpty, Set(array).count == array.count,
-            array.allSatisfy(words.contains)
-        else { throw bad(name, "an array of some of " + words.joined(separator: ", ")) }
-        return array
+        guard case .array(let array) = self[name], !array.isEmpty else { throw bad(name, mustBe(words)) }
+        let given = array.compactMap(\.string)
+        guard Set(given).count == array.count, given.allSatisfy(words.contains) else { throw bad(name, mustBe(words)) }
+        return given
+    }
+
+    private func mustBe(_ words: [String]) -> String {
+        "an array of some of " + words.joined(separator: ", ")
     }
 
     /// An object of texts, in the order of their names; empty where there is none.
     func texts(_ name: String, atMost countMax: Int) throws(BadValue) -> [(name: String, text: String)] {
-        guard let value = object[name] else { return [] }
-        guard let texts = value as? [String: String], texts.count <= countMax else {
+        guard let value = self[name] else { return [] }
+        guard case .object(let members) = value, members.count <= countMax else {
             throw bad(name, "an object of at most \(countMax) texts")
         }
-        return texts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        let texts = members.compactMap { member in member.value.string.map { (name: member.name, text: $0) } }
+        guard texts.count == members.count else { throw bad(name, "an object of at most \(countMax) texts") }
+        return texts.sorted { $0.name < $1.name }
     }
 }
 

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// Where the hub listens: a numeric IPv4 or IPv6 address, or `localhost`, and a port.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
@@ -92,7 +92,7 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
     static let list: @Sendable (String) throws(BadValue) -> [Listener] = { text throws(BadValue) in
         var listeners: [Listener] = []
         for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-            listeners.append(try Listener(word.trimmingCharacters(in: .whitespaces)))
+            listeners.append(try Listener(word.trimmed))
         }
         guard listeners.count <= countMax else { throw BadValue("at most \(countMax) places") }
         return listeners

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// What may be shown of a setting's value.
 enum SettingMask {
@@ -33,7 +33,7 @@ enum SettingMask {
 
     /// A URL whose user is replaced, and all behind the origin: a webhook's path is its secret, more often than not.
     static func withoutCredentials(url: String) -> String {
-        guard let start = url.range(of: "://")?.upperBound else { return hidden }
+        guard let start = url.firstRange(of: "://")?.upperBound else { return hidden }
         let authority = url[start...].prefix { !"/?#".contains($0) }
         let rest = url[authority.endIndex...]
         var origin = String(url[..<authority.endIndex])
@@ -43,7 +43,7 @@ enum SettingMask {
 
     /// A connection string whose password is replaced, in the userinfo or query of a URI and in `keyword=value` pairs.
     private static func withoutPassword(_ text: String) -> String {
-        guard let schemeEnd = text.range(of: "://") else {
+        guard let schemeEnd = text.firstRange(of: "://") else {
             // Quoting rules of keyword=value strings allow spaces inside a value, so show the plainest form only.
             return text.contains("password") || text.contains("'") ? hidden : text
         }

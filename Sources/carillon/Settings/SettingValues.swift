@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Gateway
 import Reactor
 
@@ -86,7 +86,7 @@ enum SettingValues {
     /// Paths of files, separated by commas.
     static let paths: @Sendable (String) throws(BadValue) -> [String] = { text throws(BadValue) in
         let paths = text.split(separator: ",", omittingEmptySubsequences: false)
-            .map { $0.trimmingCharacters(in: .whitespaces) }
+            .map(\.trimmed)
         guard paths.allSatisfy({ !$0.isEmpty }) else { throw BadValue("paths of files, separated by commas") }
         return paths
     }
@@ -113,9 +113,9 @@ enum SettingValues {
 
     /// Exact origins (`scheme://host` or `scheme://host:port`), separated by commas, or `*`.
     static let origins: @Sendable (String) throws(BadValue) -> [String] = { text throws(BadValue) in
-        let origins = text.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
+        let origins = text.split(separator: ",").map(\.trimmed)
         for origin in origins where origin != "*" {
-            let parts = origin.components(separatedBy: "://")
+            let parts = origin.split(separator: "://", omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty, !parts[1].contains("/"),
                 !origin.contains("*")
             else {
@@ -131,7 +131,7 @@ enum SettingValues {
     static let peers: @Sendable (String) throws(BadValue) -> TrustedPeers = { text throws(BadValue) in
         var peers = TrustedPeers()
         for word in text.split(separator: ",", omittingEmptySubsequences: true) {
-            let name = word.trimmingCharacters(in: .whitespaces)
+            let name = word.trimmed
             if name == "unix" {
                 peers.includesUnix = true
             } else if let range = AddressRange(name) {

@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import JSON
 
 /// A configuration file: one JSON object, in which `{"jwt":{"issuer":"x"}}` sets `jwt.issuer`.
 struct SettingsFile {
@@ -19,13 +20,14 @@ struct SettingsFile {
             throw Failure("configuration file \(path): larger than \(Self.bytesMax) bytes")
         }
         if let fault = JSONFault(in: data) { throw Failure("configuration file \(path): not JSON: \(fault)") }
-        guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else {
+        let text = String(decoding: data, as: UTF8.self)
+        guard let tree = try? JSONTree(text), case .object(let members) = tree else {
             throw Failure("configuration file \(path): not a JSON object, such as {\"listen\": \"127.0.0.1:6001\"}")
         }
         self.path = path
-        self.text = String(decoding: data, as: UTF8.self)
+        self.text = text
         var values: [String: String] = [:]
-        Self.flatten(object, under: "", into: &values)
+        Self.flatten(members, under: "", into: &values)
         self.values = values
     }
 
@@ -55,20 +57,20 @@ struct SettingsFile {
         return hits.count == 1 ? hits[0] + 1 : nil
     }
 
-    private static func flatten(_ object: [String: Any], under prefix: String, into values: inout [String: String]) {
-        for (name, value) in object {
-            let key = prefix + name
-            switch value {
-            case let object as [String: Any]: flatten(object, under: key + ".", into: &values)
-            case let text as String: values[key] = text
-            case let texts as [String]: values[key] = texts.joined(separator: ",")
-            default: values[key] = json(value)
+    private static func flatten(
+        _ object: [JSONTree.Member], under prefix: String, into values: inout [String: String]
+    ) {
+        for member in object {
+            let key = prefix + member.name
+            switch member.value {
+            case .object(let members): flatten(members, under: key + ".", into: &values)
+            case .string(let text): values[key] = text
+            case .array(let elements):
+                let texts = elements.compactMap(\.string)
+                values[key] =
+                    texts.count == elements.count ? texts.joined(separator: ",") : member.value.canonicalText
+            default: values[key] = member.value.canonicalText
             }
         }
-    }
-
-    private static func json(_ value: Any) -> String {
-        let data = try? JSONSerialization.data(withJSONObject: value, options: [.fragmentsAllowed, .sortedKeys])
-        return data.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 }

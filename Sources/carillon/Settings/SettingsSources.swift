@@ -1,5 +1,5 @@
 import Configuration
-import Foundation
+import FoundationEssentials
 
 /// Where settings come from, strongest first: command line, environment, file. Defaults stand behind them.
 struct SettingsSources {

@@ -1,6 +1,6 @@
 import Channels
 import Courier
-import Foundation
+import FoundationEssentials
 
 /// How webhooks are sent.
 struct WebhookSettings: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// Writes what a device receives, one line each: coloured where standard output is a terminal.

@@ -1,5 +1,6 @@
 import Care
 import Foundation
+import JSON
 import TestSupport
 import Testing
 

@@ -1,4 +1,5 @@
 import Care
+import JSON
 import Testing
 
 /// What is wrong with an action is told by the first member that is.

@@ -1,5 +1,6 @@
 import Bytes
 import Care
+import JSON
 
 /// One step of a history: what the model and the database are both told, at a time.
 struct Step: Sendable {

@@ -1,4 +1,5 @@
 import Care
+import JSON
 import TestSupport
 
 // What devices send: new actions, repeats, repeats with another payload, and payloads that are wrong.

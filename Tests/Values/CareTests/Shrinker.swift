@@ -1,4 +1,5 @@
 import Care
+import JSON
 
 /// Makes a failing history short and plain: takes away steps, ever smaller parts of them and then pairs, and then what the
 /// steps hold, as long as it still fails; all of it again until nothing more can go. Each try is smaller than what it

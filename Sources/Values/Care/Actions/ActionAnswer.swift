@@ -1,3 +1,5 @@
+import JSON
+
 /// What became of an action.
 package enum ActionStatus: String, Sendable {
     case applied, noop, conflict, rejected, partial, retry

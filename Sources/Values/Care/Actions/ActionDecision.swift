@@ -1,3 +1,5 @@
+import JSON
+
 /// Decides one new action on a copy of its user's account.
 struct ActionDecision {
     private let envelope: ActionEnvelope

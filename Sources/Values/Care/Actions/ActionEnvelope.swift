@@ -1,3 +1,5 @@
+import JSON
+
 /// An action as a device sends it, before anything in it is judged.
 package struct ActionEnvelope: Sendable {
     /// The device's name for this action, the same each time it is sent.

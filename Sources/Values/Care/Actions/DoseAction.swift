@@ -1,4 +1,5 @@
 import Bytes
+import JSON
 
 /// Why a payload cannot be used. Nothing of it is quoted.
 package struct InvalidAction: Error, Equatable, Sendable {

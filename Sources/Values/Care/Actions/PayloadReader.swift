@@ -1,3 +1,5 @@
+import JSON
+
 /// Reads the members of a payload. Null counts as absent.
 struct PayloadReader {
     private let object: JSONTree

@@ -1,3 +1,5 @@
+import JSON
+
 /// The revisions that a device had seen: `{rev}` for one entity, `{"<id>": {rev}}` for several; other members are
 /// ignored.
 package struct SeenRevisions: Sendable {

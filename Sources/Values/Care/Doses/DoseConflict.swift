@@ -1,4 +1,5 @@
 import Bytes
+import JSON
 
 /// A dose on which what the user wants cannot be done as it is.
 package struct DoseConflict: Sendable {

@@ -1,3 +1,5 @@
+import JSON
+
 /// Doses, days and statistics as clients get them. Nulls are sent.
 package struct DoseJSON: Sendable {
     /// The names of products, as far as the user may see them.

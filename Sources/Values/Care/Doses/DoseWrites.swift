@@ -1,3 +1,5 @@
+import JSON
+
 /// The writes of one transaction to doses of one user, and the events they become at its end.
 struct DoseWrites {
     /// What happened to a dose first, as events tell it.

@@ -1,3 +1,4 @@
+import JSON
 import Sync
 
 /// One event of a user's stream.

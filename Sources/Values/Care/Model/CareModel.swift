@@ -1,3 +1,5 @@
+import JSON
+
 /// The reference: what the server must answer, write and tell, action by action.
 ///
 /// One value holds a whole database. It knows nothing of transactions, locks and clocks: each call is one transaction,

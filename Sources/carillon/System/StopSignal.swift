@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Reactor
 
@@ -20,7 +20,7 @@ enum StopSignal {
         if hangUp != nil { sigaddset(&signals, SIGHUP) }
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let waited = signals
-        Thread.detachNewThread {
+        DetachedThread.start {
             var waited = waited
             while true {
                 var number: Int32 = 0

@@ -1,5 +1,4 @@
 import Bytes
-import JSON
 
 /// A JSON value with all its parts, in the sense of PostgreSQL's `jsonb`: of members given twice the last counts, their
 /// order does not, and numbers are decimal texts.
@@ -184,7 +183,8 @@ extension JSONTree {
         order.sort { left, right in
             if left.length != right.length { return left.length < right.length }
             let (first, second) = (members[left.place].name, members[right.place].name)
-            return first.hasSameBytes(as: second) ? left.place < right.place : Identifier(first) < Identifier(second)
+            return first.hasSameBytes(as: second)
+                ? left.place < right.place : first.utf8.lexicographicallyPrecedes(second.utf8)
         }
         var sorted: [Member] = []
         for (_, place) in order {

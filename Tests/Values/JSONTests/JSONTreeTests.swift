@@ -1,4 +1,4 @@
-import Care
+import JSON
 import Testing
 
 /// Trees as `jsonb` has them. (The differential test holds them against PostgreSQL itself.)

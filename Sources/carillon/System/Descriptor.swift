@@ -1,0 +1,43 @@
+import Glibc
+
+/// Whole texts to and from files.
+enum Descriptor {
+    /// Writes all of it, and says whether that was possible: a reader may have gone, or a disk be full.
+    @discardableResult static func write(_ text: String, to descriptor: Int32) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            var rest = UnsafeRawBufferPointer(bytes)
+            while !rest.isEmpty {
+                let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+                if count < 0, errno != EINTR { return false }
+                rest = UnsafeRawBufferPointer(rebasing: rest[max(0, count)...])
+            }
+            return true
+        }
+    }
+
+    /// Makes the text all that the file holds, for its owner alone. Under another name first: a reader sees the old file or the
+    /// new one.
+    static func replace(_ file: String, with text: String) throws(Failure) {
+        let unfinished = file + ".unfinished"
+        unlink(unfinished)
+        let descriptor = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        defer { close(descriptor) }
+        guard descriptor >= 0, write(text, to: descriptor), rename(unfinished, file) == 0 else {
+            throw Failure("\(file): cannot be written: \(String(cString: strerror(errno)))")
+        }
+    }
+
+    /// What can be read up to the end, of so many bytes at most.
+    static func read(_ descriptor: Int32, atMost bytesMax: Int) -> String {
+        let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { room, filled in
+            while filled < bytesMax {
+                let count = Glibc.read(
+                    descriptor, UnsafeMutableBufferPointer(rebasing: room[filled...]).baseAddress, bytesMax - filled)
+                if count == 0 || count < 0 && errno != EINTR { return }
+                filled += max(0, count)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
