@@ -5,8 +5,8 @@ import Clock
 import Courier
 import Feed
 import FoundationEssentials
-import Glibc
 import Gateway
+import Glibc
 import HTTP
 import Identity
 import Logging
