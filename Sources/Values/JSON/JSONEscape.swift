@@ -2,9 +2,8 @@ import Bytes
 
 /// The writer's half: bytes that are UTF-8 text become the inside of a JSON string.
 package enum JSONEscape {
-    /// A word with the high bit set in (at least) the first byte that needs an escape: quote, backslash or control.
-    ///
-    /// Exact for that lowest byte; bytes above it may be marked falsely by a borrow.
+    /// A word with the high bit set in (at least) the first byte that needs an escape: quote, backslash or control. Exact for that
+    /// byte; bytes above it may be marked falsely by a borrow.
     @inline(__always) static func mask(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = word ^ 0x2222_2222_2222_2222
@@ -32,6 +31,56 @@ package enum JSONEscape {
             at &+= 1
         }
         return at
+    }
+
+    /// A word with the high bit set in each byte that needs an escape, and in no other.
+    @inline(__always) static func exactMask(_ word: UInt64) -> UInt64 {
+        let low: UInt64 = 0x7F7F_7F7F_7F7F_7F7F
+        let quote = word ^ 0x2222_2222_2222_2222
+        let backslash = word ^ 0x5C5C_5C5C_5C5C_5C5C
+        // The sums leave a high bit clear where the low bits of a byte are zero, or below a blank.
+        let isOther = ((quote & low &+ low) | quote) & ((backslash & low &+ low) | backslash)
+        return ~(isOther & ((word & low &+ 0x6060_6060_6060_6060) | word)) & 0x8080_8080_8080_8080
+    }
+
+    /// Bytes of an escape at most: two backslashes, and `u001f`.
+    static let escapeBytesMax = 7
+
+    /// Writes the escape of a byte that needs one, and says how long it is. Where the text stands in JSON text that becomes a string
+    /// itself (`twice`), the backslash of the inner level needs one of its own; what a control is called needs none.
+    @inline(__always) static func write(escapeOf byte: UInt8, _ twice: Bool, to room: UnsafeMutableRawPointer) -> Int {
+        guard byte >= 0x20 else { return write(control: byte, twice, to: room) }
+        guard twice else {
+            room.storeBytes(of: (0x5C | UInt16(byte) << 8).littleEndian, as: UInt16.self)
+            return 2
+        }
+        room.storeBytes(of: (0x5C_5C5C | UInt32(byte) << 24).littleEndian, as: UInt32.self)
+        return 4
+    }
+
+    @inline(never) private static func write(
+        control byte: UInt8, _ twice: Bool, to room: UnsafeMutableRawPointer
+    ) -> Int {
+        let backslashes = twice ? 2 : 1
+        room.storeBytes(of: 0x5C5C, as: UInt16.self)
+        let name = room + backslashes
+        let letter: UInt8? =
+            switch byte {
+            case 0x08: UInt8(ascii: "b")
+            case 0x09: UInt8(ascii: "t")
+            case 0x0A: UInt8(ascii: "n")
+            case 0x0C: UInt8(ascii: "f")
+            case 0x0D: UInt8(ascii: "r")
+            default: nil
+            }
+        if let letter {
+            name.storeBytes(of: letter, as: UInt8.self)
+            return backslashes + 1
+        }
+        name.copyMemory(from: "u00", byteCount: 3)
+        name.storeBytes(of: Hex.digit(byte >> 4), toByteOffset: 3, as: UInt8.self)
+        name.storeBytes(of: Hex.digit(byte & 0xF), toByteOffset: 4, as: UInt8.self)
+        return backslashes + 5
     }
 
     /// The last bytes of `text`, from `at` on, seven at most: the first is the lowest, and zeros fill the word.
@@ -81,49 +130,39 @@ extension ByteWriter {
         reserve(text.count + text.count / 4 + 8)
         var at = 0
         while at &+ 8 <= text.count {
-            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
-            at &+= append(escaping: word, count: 8, twice: twice)
+            append(escaping: UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self)), 8, twice)
+            at &+= 8
         }
-        while at < text.count {
-            at &+= append(escaping: JSONEscape.lastWord(of: text, from: at), count: text.count &- at, twice: twice)
-        }
+        if at < text.count { append(escaping: JSONEscape.lastWord(of: text, from: at), text.count &- at, twice) }
     }
 
-    /// Appends bytes of a word, `count` at most, up to and with the first that needs an escape; returns how many.
-    @inline(__always) private mutating func append(escaping word: UInt64, count: Int, twice: Bool) -> Int {
-        let plain = min(JSONEscape.mask(word).trailingZeroBitCount / 8, count)
-        // The whole word is stored; what lies behind the byte that needs an escape is overwritten.
-        append(capacity: 8) { room in
-            room.storeBytes(of: word.littleEndian, as: UInt64.self)
-            return plain
+    /// Appends so many bytes of a word, the lowest first.
+    @inline(__always) private mutating func append(escaping word: UInt64, _ count: Int, _ twice: Bool) {
+        var marks = JSONEscape.exactMask(word)
+        guard marks != 0 else {
+            return append(capacity: 8) { room in
+                room.storeBytes(of: word.littleEndian, as: UInt64.self)
+                return count
+            }
         }
-        guard plain < count else { return count }
-        // The backslash of the inner level needs one of its own.
-        if twice {
-            append(UInt8(ascii: "\\"))
-            append(UInt8(ascii: "\\"))
-        }
-        append(jsonEscape: UInt8(truncatingIfNeeded: word >> UInt64(plain &* 8)), twice: twice)
-        return plain &+ 1
-    }
-
-    @inline(__always) private mutating func append(jsonEscape byte: UInt8, twice: Bool) {
-        // What a control is called needs no second escape.
-        if byte >= 0x20 || !twice { append(UInt8(ascii: "\\")) }
-        if byte >= 0x20 { append(byte) } else { append(jsonControl: byte) }
-    }
-
-    private mutating func append(jsonControl byte: UInt8) {
-        switch byte {
-        case 0x08: append(UInt8(ascii: "b"))
-        case 0x09: append(UInt8(ascii: "t"))
-        case 0x0A: append(UInt8(ascii: "n"))
-        case 0x0C: append(UInt8(ascii: "f"))
-        case 0x0D: append(UInt8(ascii: "r"))
-        default:
-            append("u00")
-            append(Hex.digit(byte >> 4))
-            append(Hex.digit(byte & 0xF))
+        append(capacity: 8 &* JSONEscape.escapeBytesMax &+ 8) { room in
+            guard let base = room.baseAddress else { return 0 }
+            var (word, left, end) = (word, count, base)
+            while marks != 0 {
+                let plain = marks.trailingZeroBitCount / 8
+                // Zeros behind the text.
+                guard plain < left else { break }
+                // The whole word is stored; what lies behind the plain bytes is overwritten.
+                end.storeBytes(of: word.littleEndian, as: UInt64.self)
+                end += plain
+                word = word &>> UInt64(plain &* 8)
+                end += JSONEscape.write(escapeOf: UInt8(truncatingIfNeeded: word), twice, to: end)
+                word = word &>> 8
+                marks = (marks &>> UInt64(plain &* 8)) &>> 8
+                left &-= plain &+ 1
+            }
+            end.storeBytes(of: word.littleEndian, as: UInt64.self)
+            return end + left - base
         }
     }
 }
