@@ -25,8 +25,8 @@ let package = Package(
         layer("Clock", path: "Sources/Values/Clock"),
         layer("Digests", ["Bytes", "COpenSSL"], path: "Sources/Values/Digests"),
         layer("JSON", ["Bytes"], path: "Sources/Values/JSON"),
-        layer("HTTP", ["Bytes"], path: "Sources/Values/HTTP"),
-        layer("WebSocket", ["Bytes", "CZlib", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
+        layer("HTTP", ["Bytes", "Clock"], path: "Sources/Values/HTTP"),
+        layer("WebSocket", ["Bytes", "CZlib", "Clock", "Digests", "HTTP"], path: "Sources/Values/WebSocket"),
         layer("Pusher", ["Bytes", "JSON", "Digests"], path: "Sources/Values/Pusher"),
         layer("Sync", ["Bytes", "Clock", "JSON"], path: "Sources/Values/Sync"),
         layer(

@@ -3,8 +3,8 @@
 // Purpose: the few requests that a hub serves (upgrades, the auth endpoints, the product's routes), kept alive and
 // pipelined, and the response heads that its own clients read. Invariants: what two parsers could read differently is
 // refused, never repaired (bare LF, folded lines, two lengths, length beside chunks); every part has a bound in
-// HTTPLimits; a parsed request points into the caller's buffer and owns nothing but its table of fields. Depends on
-// Bytes.
+// HTTPLimits; a parsed request points into the caller's buffer and owns nothing but its table of fields; `HTTPMachine` says
+// what is to be done next, and when. Depends on Bytes and Clock.
 
 /// A status code with its phrase (RFC 9110 §15).
 package struct Status: Sendable, Equatable {

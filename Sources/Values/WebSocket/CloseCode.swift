@@ -4,7 +4,8 @@
 // Purpose: bytes of one connection in, whole messages out, and the other way round. Invariants: the reader leaves at
 // most an incomplete frame header unread, and owns memory only while a message is unfinished; the first byte that
 // breaks a rule ends the connection with the right close code. Compression keeps nothing
-// of a connection's: each message is compressed by itself. Depends on Bytes, Digests (the accept key), HTTP and zlib.
+// of a connection's: each message is compressed by itself. `WebSocketMachine` says what is to be done next, and when. Depends
+// on Bytes, Clock, Digests (the accept key), HTTP and zlib.
 
 /// A close code (RFC 6455 §7.4, and Pusher's 4000–4999).
 package struct CloseCode: RawRepresentable, Hashable, Sendable {
