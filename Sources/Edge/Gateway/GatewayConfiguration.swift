@@ -86,7 +86,7 @@ package struct GatewayLimits: Sendable {
     package var requestBytesPerSecondMin = 500
     /// Requests of one connection that are answered in one turn; what else it has sent waits for the next.
     package var requestsPerTurnMax = 16
-    /// Bytes that one connection's messages may cost which are looked at in one turn, each with `Connection.messageCost`
+    /// Bytes that one connection's messages may cost which are looked at in one turn, each with `WebSocketMachine.messageCost`
     /// more; what else it has sent waits for the next.
     package var turnBytesMax = 65_536
     /// Bytes of answers queued to one connection above which its next request waits until it has read them.

@@ -89,7 +89,7 @@ import WebSocket
         let peer = try hub.open()
         peer.write(pings(1_000))
         let (most, isFair) = try watch(hub, peer, 1_000) { Int(hub.metrics.messages.count) }
-        #expect(most <= 65_536 / Connection.messageCost + 1)
+        #expect(most <= 65_536 / WebSocketMachine.messageCost + 1)
         #expect(isFair)
         #expect(try #require(try hub.connection(of: peer)).interest == .readable)
         #expect(hub.metrics.unfinishedBytes.level == 0)
@@ -249,7 +249,7 @@ import WebSocket
             before = now
             return try peers.allSatisfy { try pongs($0) == 1_000 }
         }
-        #expect(most > 0 && most <= 2 * (65_536 / Connection.messageCost + 1))
+        #expect(most > 0 && most <= 2 * (65_536 / WebSocketMachine.messageCost + 1))
     }
 
     // MARK: After a stall

@@ -1,10 +1,12 @@
 import Channels
+import Clock
 import Feed
 import HTTP
 import Identity
 import Metrics
 import Store
 import TestHub
+import WebSocket
 
 @testable import Gateway
 
@@ -61,4 +63,56 @@ extension ClientLoop {
         }
         return found
     }
+}
+
+/// How far a connection is: of its machine's states and its own, one word for tests.
+enum Phase {
+    case securing, http, awaitingAnswer, open, awaitingToken, draining, closing, finishing, departed, gone
+}
+
+/// Whether a WebSocket waits for its turn; `last`: and its socket takes nothing any more.
+enum Turn {
+    case none, coming, last
+}
+
+extension Connection {
+    var phase: Phase {
+        guard isAdded else { return .gone }
+        switch transport.state {
+        case .securing: return .securing
+        case .finishing: return .finishing
+        case .shut: return .departed
+        case .open: break
+        }
+        switch webSocket?.state {
+        case .open(.afterPause): return .awaitingToken
+        case .open: return .open
+        case .draining: return .draining
+        case .closing, .over: return .closing
+        case nil: return conversation?.isWaited == true ? .awaitingAnswer : .http
+        }
+    }
+
+    var output: WriteQueue { transport.output }
+    var descriptor: Int32 { transport.descriptor }
+
+    var turn: Turn {
+        guard webSocket?.awaitsTurn == true else { return .none }
+        return transport.isBroken ? .last : .coming
+    }
+
+    var awaitsPong: Bool {
+        get { webSocket?.isPinged == true }
+        set { webSocket?.isPinged = newValue }
+    }
+
+    /// When the unfinished message began; `never` where there is none.
+    var messageSince: Instant {
+        get { webSocket?.unfinished?.since ?? Self.never }
+        set { webSocket?.unfinished?.since = newValue }
+    }
+}
+
+extension PullProgress {
+    init(_ connection: Connection, at now: Instant) { self.init(connection.transport, at: now) }
 }

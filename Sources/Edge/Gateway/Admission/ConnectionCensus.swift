@@ -1,4 +1,5 @@
 import Clock
+import HTTP
 import Reactor
 import Synchronization
 
@@ -152,5 +153,22 @@ final class ConnectionCensus: Sendable {
         presence.count -= 1
         if wasRefused { presence.refused -= 1 }
         state.perAddress[address.network] = presence.count > 0 ? presence : nil
+    }
+}
+
+extension ConnectionCensus.Refusal {
+    var status: Status {
+        switch self {
+        case .hubFull: .serviceUnavailable
+        case .addressFull, .addressFast: .tooManyRequests
+        }
+    }
+
+    var message: StaticString {
+        switch self {
+        case .hubFull: "This hub has as many connections as it may have."
+        case .addressFull: "This address has as many connections as it may have."
+        case .addressFast: "This address connects more often than it may."
+        }
     }
 }

@@ -1,36 +1,32 @@
 import Glibc
 import Reactor
+import WebSocket
 
-/// The way of bytes in: from the socket into the loop's buffer, and on to who understands them.
+/// The way of bytes in: from the socket into the loop's buffer, and on to the machine that understands them.
 extension Connection {
     /// Reads once, and says whether something had come.
     @discardableResult func readable() -> Bool {
-        if phase == .securing, !mayHandshake() { return false }
-        let buffer = owner.buffers.read
-        let held = leftover.count
-        guard held < buffer.count else {
+        if transport.state == .securing, !owner.handshakes.mayGoOn(self) { return false }
+        let held = heldCount
+        guard let room = transport.room(behind: held, in: owner.buffers.read) else {
             drop()
             return false
         }
-        // TLS needs room for a record that came in part before, and takes no more from the kernel by itself.
-        let end = tls == nil ? min(buffer.count, held &+ LoopBuffers.readRoom) : buffer.count
-        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[held..<end])
         let result = receive(into: room)
-        if phase == .securing, !handshakeAdvanced(result) { return false }
+        if transport.state == .securing, !owner.handshakes.advanced(self, result) { return false }
         switch result {
         case .bytes(let count):
-            lastInbound = owner.loop.now
-            if awaitsPong { alive() }
+            if webSocket?.heard(at: owner.loop.now) == true { alive() }
             consume(held: held, received: count)
-            if let tls, tls.hasEnded { farewell() }
+            if transport.hasHeardAll { farewell() }
             return true
         case .wouldBlock:
             // Part of a record may have come.
-            if tls != nil { accountUnfinished() }
+            if transport.tls != nil { owner.holdings.unfinishedChanged(self) }
         // What was said before still goes out; a peer that is gone altogether refuses it.
-        case .endOfStream where phase == .finishing && hasUnsent: updateInterest()
-        // Who asks no more (`nc -N`) still reads his answers.
-        case .endOfStream where phase == .http && hasUnsent: finish()
+        case .endOfStream where transport.state == .finishing && transport.hasUnsent: updateInterest()
+        // Who asks no more (`nc -N`) still reads its answers.
+        case .endOfStream where conversation != nil && transport.hasUnsent: finish()
         case .endOfStream: depart()
         case .failed(let code):
             if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout, address) }
@@ -39,73 +35,40 @@ extension Connection {
         return false
     }
 
+    private func receive(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
+        let result = transport.receive(into: room)
+        guard transport.tls != nil else { return result }
+        // TLS has answered by itself (a key update, RFC 8446 §4.6.3), and the socket has not taken it.
+        if transport.hasUnsent { owner.loop.markDirty(self) }
+        if transport.mayUpdateKeys(owner.settings.webSockets.controlRate, at: owner.loop.now) { return result }
+        owner.metrics.reached(.keyUpdates, address)
+        return .failed(EPROTO)
+    }
+
     /// The pause is over: goes on with what had been read.
     func resume() {
-        let held = leftover.count
+        let held = heldCount
         if held > 0 { consume(held: held, received: 0) }
         // Behind it, for there may be another pause.
         if !hasEnded { updateInterest() }
-        if let tls, tls.hasEnded { farewell() }
+        if transport.hasHeardAll { farewell() }
+    }
+
+    /// Bytes that were read before, and stand before those that come.
+    private var heldCount: Int {
+        if webSocket == nil { return conversation?.heldCount ?? 0 }
+        return webSocket?.unfinished == nil ? 0 : webSocket?.leftoverCount ?? 0
     }
 
     /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
     private func consume(held: Int, received: Int) {
-        if held > 0, phase == .http {
-            consumeRequest(UnsafeRawBufferPointer(rebasing: owner.buffers.read[held..<held + received]))
+        let buffer = owner.buffers.read
+        if webSocket != nil {
+            if held > 0 { webSocket?.takeLeftover(into: buffer) }
+            readMessages(UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received]), from: 0)
         } else {
-            let buffer = owner.buffers.read
-            if held > 0 {
-                leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
-                leftover = []
-                // As it was before a pause: whole messages have a shorter way.
-                if let unfinished, unfinished.isFinished, messageSince == Self.never { self.unfinished = nil }
-            }
-            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
-            let consumed = process(bytes)
-            if consumed < bytes.count, mayGoOn { leftover = Array(bytes[consumed...]) }
+            conversation?.read(UnsafeRawBufferPointer(rebasing: buffer[held..<held + received]), self)
         }
-        if unfinished?.isFinished == true { unfinished = nil }
-        if phase == .open, turn == .none { watchMessage() }
-        accountUnfinished()
-    }
-
-    /// What is held of a request grows where it lies: copied at each read, a request that comes byte by byte would cost the
-    /// square of its length.
-    private func consumeRequest(_ received: UnsafeRawBufferPointer) {
-        var bytes = exchange(&leftover, with: [])
-        bytes.append(contentsOf: received)
-        let consumed = bytes.withUnsafeMutableBytes { process($0) }
-        guard consumed < bytes.count, mayGoOn else { return }
-        if consumed > 0 { bytes = Array(bytes[consumed...]) }
-        leftover = bytes
-    }
-
-    /// Whether what is left of the input will be looked at.
-    private var mayGoOn: Bool { !hasEnded && phase != .finishing }
-
-    /// Consumes what it can in one turn, and says how much that was.
-    private func process(_ bytes: UnsafeMutableRawBufferPointer) -> Int {
-        var consumed = 0
-        var requests = 0
-        var room = owner.settings.limits.turnBytesMax
-        while consumed < bytes.count {
-            if phase == .http, let conversation, rests(conversation, after: requests) { return consumed }
-            requests += 1
-            let before = consumed
-            let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[consumed...])
-            switch phase {
-            case .http: consumed += readRequest(rest)
-            case .open, .closing:
-                consumed += readMessages(rest, room: &room)
-                if room <= 0, phase == .open || phase == .closing, consumed < bytes.count {
-                    awaitTurn()
-                    return consumed
-                }
-            case .securing, .awaitingAnswer, .awaitingToken, .draining: return consumed
-            case .finishing, .departed, .gone: return bytes.count
-            }
-            if consumed == before { return consumed }
-        }
-        return consumed
+        owner.holdings.unfinishedChanged(self)
     }
 }

@@ -10,17 +10,25 @@ import Sync
 import WebSocket
 
 extension Connection {
-    /// The upgrade is answered: a WebSocket from here on.
-    ///
-    /// - Parameter bytes: what has still to be sent first, in the same block.
-    func open(_ session: Session, behind bytes: consuming ByteWriter) {
-        let owner = owner
-        if let conversation {
-            owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- conversation.startedAt.nanoseconds)
+    /// A WebSocket in use that waits for nothing but its turn, if for anything.
+    var isOpen: Bool {
+        switch webSocket?.state {
+        case .open(.now), .open(.nextTurn): true
+        default: false
         }
-        self.session = session
-        countIn()
-        phase = .open
+    }
+
+    /// A WebSocket whose token is being verified.
+    var awaitsToken: Bool { webSocket?.state == .open(.afterPause) }
+
+    /// The upgrade is answered.
+    ///
+    /// - Parameters:
+    ///   - bytes: what has still to be sent first, in the same block.
+    ///   - early: what has come behind the request.
+    func open(_ session: Session, behind bytes: consuming ByteWriter, _ early: [UInt8]) {
+        let owner = owner
+        upgraded(session, early)
         owner.hub.opened(session)
         FrameWriter.appendText(to: &bytes) {
             ServerEvent.connectionEstablished(
@@ -29,121 +37,106 @@ extension Connection {
         queue(bytes.finish())
         owner.takers.tellStatus(self)
         if let wait = session.authorizationTime { owner.identities.watch(self, after: wait) }
-        owner.loop.setDeadline(self, owner.loop.now.advanced(byNanoseconds: owner.settings.activityNanoseconds))
     }
 
-    /// The upgrade is answered, and messages are the responder's.
-    func openWithoutSession() {
-        countIn()
-        endConversation()
-        phase = .open
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.activity))
+    /// The WebSocket is in use no more, with that close code.
+    private func disconnected(_ code: UInt16) {
+        owner.metrics.webSockets.add(-1)
+        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
+        owner.metrics.disconnected(code)
     }
 
-    /// Reads messages while the connection takes any, and says how many bytes they took.
-    ///
-    /// - Parameter room: bytes of messages that may still be looked at in this turn; the last message may go beyond them.
-    func readMessages(_ bytes: UnsafeMutableRawBufferPointer, room: inout Int) -> Int {
-        var consumed = 0
-        do throws(WebSocketError) {
+    /// Nothing more is read as messages.
+    func endWebSocket() {
+        if webSocket?.end() == true { disconnected(1006) }
+    }
+
+    // MARK: Messages
+
+    /// Does what is to be done about `bytes`, from `start` on, in one turn; what is left is held.
+    func readMessages(_ bytes: UnsafeMutableRawBufferPointer, from start: Int) {
+        let settings = owner.settings
+        var cursor = WebSocketMachine.Cursor(consumed: start, room: settings.limits.turnBytesMax)
+        do throws(WebSocketMachine.Violation) {
             // Nearly always: nothing is held, and all that has come is texts.
-            while consumed < bytes.count, room > 0, phase == .open, unfinished == nil,
-                let range = try MessageReader.takeText(bytes, consumed: &consumed, limits: owner.settings.messageLimits)
+            while let range = try webSocket?.nextText(
+                bytes, &cursor, at: owner.loop.now, settings.webSockets.limits, settings.webSockets.messageRate)
             {
-                room &-= range.count &+ Self.messageCost
-                text(UnsafeRawBufferPointer(bytes).part(range), cost: range.count)
+                text(UnsafeRawBufferPointer(bytes).part(range))
             }
-            if consumed < bytes.count, room > 0 { try readEvents(bytes, consumed: &consumed, room: &room) }
         } catch {
-            failed(error)
-            return bytes.count
+            refuse(error)
         }
-        return consumed
+        if cursor.consumed < bytes.count || webSocket?.unfinished != nil { readActions(bytes, &cursor) }
     }
 
-    private func readEvents(
-        _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, room: inout Int
-    ) throws(WebSocketError) {
+    private func readActions(_ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout WebSocketMachine.Cursor) {
+        let rules = owner.settings.webSockets
         let compression = deflateWindow == nil ? nil : owner.compression
-        var reader = takeReader()
-        defer { compression?.hasRead() }
-        while consumed < bytes.count, room > 0, phase == .open || phase == .closing,
-            let event = try reader.read(
-                bytes, consumed: &consumed, limits: owner.settings.messageLimits, inflater: compression?.inflater)
+        while let action = webSocket?.next(
+            bytes, &cursor, at: owner.loop.now, rules, inflater: compression?.inflater)
         {
-            if !reader.holdsMessage { messageSince = Self.never }
-            room &-= event.cost &+ Self.messageCost
-            received(event, in: bytes)
+            perform(action, in: bytes)
         }
-        keep(reader)
+        compression?.hasRead()
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[cursor.consumed...])
+        if let look = webSocket?.endInput(rest, at: owner.loop.now, rules) { owner.loop.setDeadline(self, look) }
     }
 
-    private func failed(_ error: WebSocketError) {
-        switch error {
-        case .messageTooBig: owner.metrics.reached(.messageBytes, address)
-        case .messagePadded: owner.metrics.reached(.messagePadding, address)
-        case .tooManyFragments: owner.metrics.reached(.messageFragments, address)
-        default: break
-        }
-        guard phase == .open else { return drop() }
-        close(error.closeCode, error.reason)
-        // What follows cannot be told apart any more; only the peer's end is awaited.
-        finish()
-    }
-
-    private func received(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
-        if phase == .closing {
-            if case .close = event { finish() }
-            return
-        }
-        switch event {
+    private func perform(_ action: WebSocketMachine.Action, in buffer: UnsafeMutableRawBufferPointer) {
+        switch action {
         case .text(let payload):
-            payload.withUnsafeBytes(in: buffer) { text($0, cost: payload.cost) }
+            payload.withUnsafeBytes(in: buffer) { text($0) }
         case .binary(let payload):
             guard session == nil else { return close(.unsupportedData, "text messages only") }
             payload.withUnsafeBytes(in: buffer) { respond(to: $0, isText: false) }
-        case .ping(let payload):
-            guard takeControl() else { return }
+        case .pong(let payload):
             payload.withUnsafeBytes(in: buffer) { bytes in
                 var writer = ByteWriter(capacity: bytes.count + 2)
                 FrameWriter.append(control: Opcode.pong, bytes, to: &writer)
                 queue(writer.finish())
             }
-        case .pong:
-            _ = takeControl()
-        case .close(let code):
+        case .awaitTurn: awaitTurn()
+        case .answerClose(let code):
             // A client that is told to disconnect says so without a code or with 1000, and leaves as one that unsubscribes. With 1001
             // browsers leave a page, which nearly always means that the next one connects; other codes are of faults.
             leaveChannels(mayReturn: code.map { $0 != .normal } ?? false)
             disconnected(code?.rawValue ?? 1005)
-            var writer = ByteWriter(capacity: 16)
-            FrameWriter.appendClose(code, to: &writer)
-            queue(writer.finish())
+            queueClose(code)
             finish()
+        case .refuse(let violation): refuse(violation)
+        case .finish: finish()
+        case .drop: drop()
         }
     }
 
-    /// Whether the connection may send one more ping or pong; ended, where it may not.
-    private func takeControl() -> Bool {
-        if controlAllowance.take(owner.settings.controlRate, at: owner.loop.now) { return true }
-        flooded(.controlFrames, .tooManyControlFrames)
-        return false
+    /// Closes, and reads no further; only the peer's end is awaited.
+    private func refuse(_ violation: WebSocketMachine.Violation) {
+        switch violation {
+        case .malformed(let error):
+            if let limit = error.limit { owner.metrics.reached(limit, address) }
+            refuse(error.closeCode, error.reason)
+        case .tooManyMessages:
+            owner.metrics.reached(.messages, address)
+            refuse(CloseCode(.tooManyMessages), ErrorCode.tooManyMessages.message)
+        case .tooManyControlFrames:
+            owner.metrics.reached(.controlFrames, address)
+            refuse(CloseCode(.tooManyControlFrames), ErrorCode.tooManyControlFrames.message)
+        }
     }
 
-    /// Ends with no further look at what comes.
-    private func flooded(_ limit: ReachedLimit, _ code: ErrorCode) {
-        owner.metrics.reached(limit, address)
-        close(code)
+    /// The machine has ended.
+    private func refuse(_ code: CloseCode, _ reason: StaticString) {
+        leaveChannels()
+        disconnected(code.rawValue)
+        queueClose(code, reason)
         finish()
     }
 
-    /// A text message has come, and has cost so many bytes.
-    private func text(_ text: UnsafeRawBufferPointer, cost: Int) {
+    /// A text message has come.
+    private func text(_ text: UnsafeRawBufferPointer) {
         // Held once for all that follows.
         let owner = owner
-        guard messageAllowance.take(owner.settings.messageRate, at: owner.loop.now, cost: 1 &+ cost >> 12) else {
-            return flooded(.messages, .tooManyMessages)
-        }
         guard let session else { return respond(to: text, isText: true) }
         owner.metrics.messages.add()
         session.app.counts.messages.add()
@@ -172,7 +165,7 @@ extension Connection {
 
     /// Nothing is read until the token has been verified.
     func awaitToken() {
-        phase = .awaitingToken
+        webSocket?.pause()
         updateInterest()
     }
 
@@ -180,10 +173,10 @@ extension Connection {
     ///
     /// - Parameter code: what it is closed with, whatever the result.
     func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?) {
-        if phase == .awaitingAnswer { return upgradeVerified(result, endedBy: code) }
-        guard phase == .awaitingToken, let session else { return }
+        if let conversation { return conversation.verified(result, endedBy: code, self) }
+        guard awaitsToken, let session else { return }
         if let code { return cutOff(code) }
-        phase = .open
+        guard webSocket?.resume() == true else { return }
         owner.engage(self) { hub, effects in
             switch result {
             case .success(let token):
@@ -204,81 +197,90 @@ extension Connection {
     func acted(_ answer: ActionAnswer) {
         guard let session else { return }
         owner.engage(self) { $0.answered(answer, session, &$1) }
-        if phase == .draining, session.actionsInFlight == 0 { goAway() }
+        if webSocket?.state == .draining, session.actionsInFlight == 0 { goAway() }
+    }
+
+    // MARK: Turns
+
+    /// More has come than is looked at in one turn: 64 KiB from the kernel (`LoopBuffers.readRoom`), and `GatewayLimits.turnBytesMax` of what
+    /// messages cost. It goes on when the loop's others have had their turns.
+    private func awaitTurn() {
+        owner.turns.wants(sessionID)
+        updateInterest()
+    }
+
+    /// The turn has come.
+    ///
+    /// Worst interleavings, each with its test in `BurstTests` (of TLS in `TLSConnectionTests`); while a connection waits for its turn
+    /// - its peer goes, or ends what it sends: the kernel's word is not taken before all that had come has been read;
+    /// - a send to it breaks: what had come is looked at to its end, turn by turn, or to a sign-in that has to be verified
+    ///   elsewhere; that may be in the middle of a frame; and what is to be sent is forgotten;
+    /// - it is closed, terminated, or removed: what it waits with is not looked at, and the turn that comes finds nobody;
+    /// - TLS has said that no more comes, so that its socket will never be readable again: the farewell follows the last turn;
+    /// - all connections hold too much: what waits counts with what is not finished (`Holdings`).
+    func turnCame() {
+        guard webSocket?.turnCame(at: owner.loop.now) == true else { return }
+        if transport.isBroken, webSocket?.leftoverCount == 0 { return broken() }
+        resume()
+        guard transport.isBroken, !hasEnded else { return }
+        guard isOpen else { return depart() }
+        // All that could be looked at has been: the rest of what is left is in the kernel, or nowhere.
+        if webSocket?.awaitsTurn == false { broken() }
+    }
+
+    /// The socket takes nothing any more. What the peer said before it went counts.
+    func broken() {
+        transport.forgetUnsent()
+        if webSocket?.state == .open(.now), readable(), webSocket?.yields() == true { awaitTurn() }
+        guard webSocket?.state == .open(.nextTurn) else {
+            if !hasEnded { depart() }
+            return
+        }
+        // Each further send comes by here again.
+        transport.broke()
     }
 
     // MARK: Liveness and the close handshake
 
-    /// What was read may have left a message unfinished, which has its own time.
-    func watchMessage() {
-        guard let unfinished, unfinished.messageSince == Self.never else { return }
-        unfinished.messageSince = owner.loop.now
-        if !awaitsPong { owner.loop.setDeadline(self, nextLook) }
-    }
-
-    /// When the connection is looked at next.
-    private var nextLook: Instant {
-        let quiet = lastInbound.advanced(by: owner.settings.timeouts.activity)
-        return messageSince == Self.never
-            ? quiet : min(quiet, messageSince.advanced(by: owner.settings.timeouts.message))
-    }
-
-    /// A peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection.
+    /// A deadline of the WebSocket has passed.
     func checkLiveness() {
-        messageAllowance.settle(owner.settings.messageRate, at: owner.loop.now)
-        controlAllowance.settle(owner.settings.controlRate, at: owner.loop.now)
-        // What it has sent has still to be looked at: that is a sign of life, and may be the rest of a message whose time is over.
-        if turn != .none {
-            lastInbound = owner.loop.now
-            awaitsPong = false
-            return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
-        }
-        if awaitsPong {
-            owner.metrics.reached(.pongTimeout, address)
-            return close(.pongTimeout)
-        }
-        if messageSince != Self.never, messageSince.advanced(by: owner.settings.timeouts.message) <= owner.loop.now {
-            owner.metrics.reached(.messageTimeout, address)
-            close(.policyViolation, "message not finished in time")
-            return finish()
-        }
-        // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
-        // try again), and would hear nothing of its channels for ever.
-        if phase == .open, session?.awaitsIdentity == true { return close(.reconnect) }
         let now = owner.loop.now
-        guard lastInbound.advanced(by: owner.settings.timeouts.activity) <= now else {
-            return owner.loop.setDeadline(self, nextLook)
+        transport.tls?.updateAllowance.settle(owner.settings.webSockets.controlRate, at: now)
+        guard let due = webSocket?.due(at: now, owner.settings.webSockets) else { return }
+        switch due {
+        case .wait: owner.loop.setDeadline(self, now.advanced(by: Self.judgementPause))
+        case .silent:
+            owner.metrics.reached(.pongTimeout, address)
+            close(.pongTimeout)
+        case .unfinished:
+            owner.metrics.reached(.messageTimeout, address)
+            refuse(.policyViolation, "message not finished in time")
+        case .look(let time), .ping(let time):
+            // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
+            // try again), and would hear nothing of its channels for ever.
+            if isOpen, session?.awaitsIdentity == true { return close(.reconnect) }
+            if case .ping = due { queue(owner.settings.pingFrame) }
+            owner.loop.setDeadline(self, time)
+        case .drained: goAway()
+        case .drop: drop()
         }
-        awaitsPong = true
-        queue(owner.settings.pingFrame)
-        owner.loop.setDeadline(self, now.advanced(by: owner.settings.timeouts.pong))
     }
 
     /// The peer that was pinged has shown life; its next silence is measured from here.
     func alive() {
-        awaitsPong = false
-        if phase == .open || phase == .awaitingToken {
-            owner.loop.setDeadline(self, nextLook)
-        }
+        if let look = webSocket?.nextLook(owner.settings.webSockets) { owner.loop.setDeadline(self, look) }
     }
 
     /// The hub ends. Whoever awaits answers to actions gets them first, if they come soon: a device that is told of a
     /// commit need not ask again.
-    func hubEnds() {
-        switch phase {
-        case .open, .awaitingToken:
-            guard let session, session.actionsInFlight > 0 else { return goAway() }
-            phase = .draining
-            awaitsPong = false
-            updateInterest()
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
-        case .awaitingAnswer where conversation?.upgrade == nil:
-            owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
-        case .securing: drop()
-        case .http, .awaitingAnswer: finish()
-        case .finishing, .closing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
-        case .draining, .departed, .gone: break
+    func webSocketEnds() {
+        guard isEstablished else {
+            return owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
         }
+        guard let session, session.actionsInFlight > 0 else { return goAway() }
+        webSocket?.drain()
+        updateInterest()
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
     }
 
     /// The hub ends, and its clients shall come back in a second, when a successor may listen.
@@ -294,19 +296,39 @@ extension Connection {
 
     /// Closes with one of Pusher's codes, which tells the client when to come back.
     func close(_ code: ErrorCode) {
-        close(CloseCode(rawValue: code.rawValue), code.message)
+        close(CloseCode(code), code.message)
     }
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
     func close(_ code: CloseCode, _ reason: StaticString) {
         guard isEstablished else { return }
         leaveChannels()
+        guard webSocket?.close() == true else { return }
         disconnected(code.rawValue)
+        queueClose(code, reason)
+        updateInterest()
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+    }
+
+    private func queueClose(_ code: CloseCode?, _ reason: StaticString = "") {
         var writer = ByteWriter(capacity: 64)
         FrameWriter.appendClose(code, reason: reason, to: &writer)
         queue(writer.finish())
-        phase = .closing
-        updateInterest()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+    }
+}
+
+extension CloseCode {
+    fileprivate init(_ code: ErrorCode) { self.init(rawValue: code.rawValue) }
+}
+
+extension WebSocketError {
+    /// The limit that was reached with it.
+    fileprivate var limit: ReachedLimit? {
+        switch self {
+        case .messageTooBig: .messageBytes
+        case .messagePadded: .messagePadding
+        case .tooManyFragments: .messageFragments
+        default: nil
+        }
     }
 }

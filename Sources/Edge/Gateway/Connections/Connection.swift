@@ -8,37 +8,11 @@ import Pusher
 import Reactor
 import WebSocket
 
-/// One client's connection: a socket joined to a session. First HTTP, then, after an upgrade, WebSocket.
+/// One client's connection: joins a transport to a machine, first of HTTP, after an upgrade of WebSocket, and that to a session.
 ///
-/// It reads into its loop's buffer and owns memory only while it holds an unfinished request or an unsent tail. Frames
+/// It carries out what its machine says, gives the engine what a client has to say, and queues what the engine has. Frames
 /// that pile up in a tick leave together when it ends.
-///
-/// Valid transitions of `Phase`: `securing` → `http`; `http` ⇄ `awaitingAnswer`; `http`, `awaitingAnswer` → `open` ⇄ `awaitingToken`;
-/// `open`, `awaitingToken` → `draining`, `closing`; `draining` → `closing`; `open` → `departed`; any → `finishing`, `gone`, but
-/// `departed` → `gone` alone.
 final class Connection: EventSource {
-    enum Phase {
-        /// A connection of a listener with TLS whose handshake is not complete, or has not begun.
-        case securing
-        /// Reads requests.
-        case http
-        /// A request is being answered, or a token of an upgrade verified. Reads nothing: order is kept by waiting.
-        case awaitingAnswer
-        /// A WebSocket in use.
-        case open
-        /// A WebSocket whose token is being verified. Reads nothing, so nothing overtakes the identity.
-        case awaitingToken
-        /// A WebSocket of a hub that ends: answers to actions under way are still sent. Reads nothing.
-        case draining
-        /// Our close frame is sent; the peer's is awaited, all else ignored.
-        case closing
-        /// Sends what is queued, then ends.
-        case finishing
-        /// A WebSocket whose peer has gone: nothing is read or sent any more, and its turn to be closed comes.
-        case departed
-        case gone
-    }
-
     private enum Talk {
         case none
         /// Before the upgrade.
@@ -48,40 +22,28 @@ final class Connection: EventSource {
     }
 
     // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches. The
-    // small ones together, or they leave gaps (see the tests).
-    var phase = Phase.http
-    /// Whether its session may be behind with a stream.
-    var isPulled = false
+    // small ones between, or they leave gaps (see the tests).
     /// What messages to this peer are compressed with; nil where none are.
     var deflateWindow: DeflateWindow?
-    var awaitsPong = false
+    /// Whether its session may be behind with a stream.
+    var isPulled = false
+    /// Bytes unsent, as the loop was told last (`Holdings`).
+    var queuedHeld: UInt32 = 0
+    var transport: Transport
+    /// Nil before the upgrade.
+    var webSocket: WebSocketMachine?
     /// Let in only to be told why not.
     private(set) var wasRefused: Bool
-    /// A WebSocket whose end has still to be counted.
-    private var isCounted = false
     /// The time of a look has come while a token was being verified: it follows the verification.
     var owesIdentityLook = false
-    /// Whether it waits for its turn with what it has sent.
-    var turn = Turn.none
-    let descriptor: Int32
-    /// Bytes of `output`, as the loop was told last.
-    var queuedHeld: UInt32 = 0
-    /// Bytes of messages that are not finished, as the loop was told last.
+    /// Bytes of what is not finished, as the loop was told last.
     var unfinishedHeld: UInt32 = 0
-    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
-    var tls: TLSSession?
     // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
     // keeps a connection.
     unowned(unsafe) let owner: ClientLoop
-    private(set) var output = WriteQueue()
-    var messageAllowance = SmallAllowance()
-    var controlAllowance = SmallAllowance()
     private var talk = Talk.none
-    var lastInbound: Instant
     /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
     private(set) var address: PeerAddress
-    /// Nil for most.
-    var unfinished: UnfinishedInput?
     /// When the session's identity is looked at next; `never` where it has no end.
     private var identityLookAt = never
 
@@ -91,35 +53,23 @@ final class Connection: EventSource {
         _ descriptor: Int32, _ address: PeerAddress, _ refusal: ConnectionCensus.Refusal?, usesTLS: Bool,
         _ owner: ClientLoop
     ) {
-        self.descriptor = descriptor
+        transport = Transport(descriptor, usesTLS: usesTLS)
         self.address = address
         wasRefused = refusal != nil
         self.owner = owner
-        lastInbound = owner.loop.now
         talk = .http(
             HTTPConversation(
                 peer: address, refusal: refusal, limits: owner.settings.configuration.httpLimits,
                 startedAt: owner.loop.now))
-        super.init()
-        if usesTLS { phase = .securing }
     }
 
     deinit {
-        Socket.close(descriptor)
+        Socket.close(transport.descriptor)
     }
 
     var session: Session? {
-        get {
-            guard case .webSocket(let session) = talk else { return nil }
-            return session
-        }
-        set {
-            if let newValue {
-                talk = .webSocket(newValue)
-            } else if case .webSocket = talk {
-                talk = .none
-            }
-        }
+        guard case .webSocket(let session) = talk else { return nil }
+        return session
     }
 
     /// Nil after the upgrade.
@@ -128,10 +78,8 @@ final class Connection: EventSource {
         return conversation
     }
 
-    /// Lets go of what was for HTTP alone.
-    func endConversation() {
-        if case .http = talk { talk = .none }
-    }
+    /// The app that it is of, once that is known.
+    var app: App? { session?.app ?? conversation?.upgrade?.app }
 
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant? {
@@ -142,18 +90,26 @@ final class Connection: EventSource {
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
 
     /// A WebSocket that takes frames of ours.
-    var isEstablished: Bool { phase == .open || phase == .awaitingToken || phase == .draining }
+    var isEstablished: Bool {
+        switch webSocket?.state {
+        case .open, .draining: true
+        case .closing, .over, nil: false
+        }
+    }
+
+    /// Whether nothing is read or sent any more: it is gone, or its turn to be closed comes.
+    var hasEnded: Bool { transport.state == .shut }
 
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
         // What came before counts: this is told again when its turn has come.
-        if readiness.contains(.hangup), turn != .none { return }
+        if readiness.contains(.hangup), webSocket?.awaitsTurn == true { return }
         // Its turn may have come after this was reported, so that nothing was asked about reading: there may be something.
         let isReadable = readiness.contains(.readable) || readiness.contains(.hangup) && interest.contains(.readable)
         // In the clear, what is read tells.
-        if readiness.contains(.hangup), tls != nil || !isReadable,
-            Socket.takeError(descriptor) == ETIMEDOUT
+        if readiness.contains(.hangup), transport.tls != nil || !isReadable,
+            Socket.takeError(transport.descriptor) == ETIMEDOUT
         {
             owner.metrics.reached(.unackedTimeout, address)
             return drop()
@@ -162,61 +118,44 @@ final class Connection: EventSource {
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
             pullIfDrained()
-            accountQueued()
+            owner.holdings.queuedChanged(self)
         }
         if hasEnded { return }
         if isReadable {
             readable()
         } else if readiness.contains(.hangup) {
-            handshakeFailed(.closed)
+            owner.handshakes.failed(self, .closed)
             drop()
         }
     }
 
     override func tickEnded() {
-        if phase == .departed { return forgetUnsent() }
+        if hasEnded { return transport.forgetUnsent() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
-        let outcome = sendQueued()
+        let outcome = transport.send(owner.buffers.gather)
         if outcome == .broken { return broken() }
         // Nearly always: a WebSocket that has nothing else to be looked after.
-        if outcome == .drained, phase == .open, interest == .readable, queuedHeld == 0, tls == nil, !isPulled { return }
+        if outcome == .drained, webSocket != nil, transport.state == .open, interest == .readable, queuedHeld == 0,
+            transport.tls == nil, !isPulled
+        {
+            return
+        }
         flushed(outcome)
-        if !output.isEmpty { leftUnsent() } else if queuedHeld > 0 || tls?.hasUnsent == true { accountQueued() }
+        if !transport.output.isEmpty {
+            leftUnsent()
+        } else if queuedHeld > 0 || transport.hasUnsent {
+            owner.holdings.queuedChanged(self)
+        }
         if isPulled { pullIfDrained() }
-    }
-
-    /// Nobody is there to whom it could be sent.
-    func forgetUnsent() {
-        output = WriteQueue()
     }
 
     /// The socket has not taken all.
     private func leftUnsent() {
-        owner.metrics.queued.record(UInt64(output.byteCount))
-        // An answer to a request may be longer than that: no further one is made before it is sent (`hasAnswersToSend`), and
+        owner.metrics.queued.record(UInt64(transport.output.byteCount))
+        // An answer to a request may be longer than that: no further one is made before it is sent (`HTTPMachine.reads`), and
         // who does not take it is found by what stays unacknowledged.
-        if isEstablished || phase == .closing, isOverfull(owner.settings.limits) { overfull() }
-        accountQueued()
-    }
-
-    /// Whether more is queued than may be, the socket perhaps not yet asked.
-    @inline(__always)
-    func isOverfull(_ limits: GatewayLimits) -> Bool {
-        output.byteCount > limits.sendQueueBytesMax || output.frameCount > limits.sendQueueFramesMax
-    }
-
-    /// Closes it, unless the socket takes enough of what is queued.
-    func isTooSlow(_ limits: GatewayLimits) -> Bool {
-        flush()
-        guard !hasEnded else { return true }
-        guard isOverfull(limits) else { return false }
-        overfull()
-        return true
-    }
-
-    private func overfull() {
-        owner.metrics.overloaded(.sendQueue, address)
-        slow()
+        if webSocket != nil, transport.state == .open, isOverfull(owner.settings.limits) { overfull() }
+        owner.holdings.queuedChanged(self)
     }
 
     /// How long a judgement waits for others to be looked at.
@@ -227,15 +166,27 @@ final class Connection: EventSource {
         if owner.loop.hasUnseen {
             return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
         }
-        switch phase {
-        case .securing: handshakeFailed(.timeout)
-        case .http: requestOverdue()
-        case .open, .awaitingToken: checkLiveness()
-        case .awaitingAnswer: answerOverdue()
-        case .draining: goAway()
-        case .finishing: if !awaitsReader() { drop() }
-        case .closing: drop()
-        case .departed, .gone: break
+        switch transport.state {
+        case .securing: owner.handshakes.failed(self, .timeout)
+        case .open: if let conversation { conversation.deadlineReached(self) } else { checkLiveness() }
+        case .finishing: if conversation?.awaitsReader(self) != true { drop() }
+        case .shut: break
+        }
+    }
+
+    /// The connection's turn has come again.
+    func goOn() {
+        if webSocket != nil { return turnCame() }
+        if transport.state == .open { conversation?.turnCame(self) }
+    }
+
+    /// The hub ends.
+    func hubEnds() {
+        switch transport.state {
+        case .securing: drop()
+        case .open: if let conversation { conversation.hubEnds(self) } else { webSocketEnds() }
+        case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+        case .shut: break
         }
     }
 
@@ -261,14 +212,22 @@ final class Connection: EventSource {
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: SharedBytes, on loop: EventLoop) {
-        output.append(frame)
+        transport.queue(frame)
         loop.markDirty(self)
     }
 
     /// Whether so much is queued that its streams are better fed by pages.
     @inline(__always)
     func isCrowded(_ limits: GatewayLimits) -> Bool {
-        output.byteCount > limits.pullQueueBytesMax || output.frameCount > limits.pullQueueFramesMax
+        transport.output.byteCount > limits.pullQueueBytesMax
+            || transport.output.frameCount > limits.pullQueueFramesMax
+    }
+
+    /// Whether more is queued than may be, the socket perhaps not yet asked.
+    @inline(__always)
+    func isOverfull(_ limits: GatewayLimits) -> Bool {
+        transport.output.byteCount > limits.sendQueueBytesMax
+            || transport.output.frameCount > limits.sendQueueFramesMax
     }
 
     /// A burst in one tick says nothing about the reader: whether the queue is too long still when the socket has got
@@ -276,6 +235,20 @@ final class Connection: EventSource {
     func isSlow(_ limits: GatewayLimits) -> Bool {
         flush()
         return isCrowded(limits)
+    }
+
+    /// Closes it, unless the socket takes enough of what is queued.
+    func isTooSlow(_ limits: GatewayLimits) -> Bool {
+        flush()
+        guard !hasEnded else { return true }
+        guard isOverfull(limits) else { return false }
+        overfull()
+        return true
+    }
+
+    private func overfull() {
+        owner.metrics.overloaded(.sendQueue, address)
+        slow()
     }
 
     /// A session that is behind gets its next page when little is left of what was queued.
@@ -286,8 +259,8 @@ final class Connection: EventSource {
         }
         guard isEstablished else { return }
         let limits = owner.settings.limits
-        guard output.byteCount <= limits.pullQueueBytesMax / 4, output.frameCount <= limits.pullQueueFramesMax / 4
-        else {
+        let output = (bytes: transport.output.byteCount, frames: transport.output.frameCount)
+        guard output.bytes <= limits.pullQueueBytesMax / 4, output.frames <= limits.pullQueueFramesMax / 4 else {
             return
         }
         let now = owner.loop.now
@@ -295,117 +268,37 @@ final class Connection: EventSource {
     }
 
     private func flush() {
-        if phase == .departed { return forgetUnsent() }
-        flushed(sendQueued())
-    }
-
-    @inline(__always)
-    private func sendQueued() -> WriteQueue.Outcome {
-        guard let tls else { return output.flush(to: descriptor, gather: owner.buffers.gather) }
-        return output.flush(through: tls, to: descriptor)
+        if hasEnded { return transport.forgetUnsent() }
+        flushed(transport.send(owner.buffers.gather))
     }
 
     /// The socket has got what it takes.
     private func flushed(_ outcome: WriteQueue.Outcome) {
         switch outcome {
         case .drained:
-            if phase == .finishing { return finished() }
+            if transport.state == .finishing { return finished() }
         case .blocked: break
-        case .broken: return turn == .none ? depart() : broken()
+        case .broken: return webSocket?.awaitsTurn == true ? broken() : depart()
         }
-        if let conversation, conversation.rest == .answersUnsent { restMayEnd(conversation) }
+        conversation?.sent(self)
         updateInterest()
     }
 
-    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
-    func slow() {
-        output.dropUnsent()
-        guard isEstablished else { return drop() }
-        close(.overCapacity)
-        flush()
-    }
-
-    /// The user's access has ended. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
-    func cutOff(_ code: ErrorCode) {
-        output.dropUnsent()
-        close(code)
-    }
-
-    /// The app that it is of, once that is known.
-    var app: App? { session?.app ?? conversation?.upgrade?.app }
-
-    /// All is sent. The peer reads to the end of the stream and closes; a plain close here could reset the connection
-    /// and take the last bytes with it, if something of the peer's is still unread.
-    private func finished() {
-        if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
-        if owner.isStopping { return drop() }
-        endConversation()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
-        owner.loop.setInterest(self, .readable)
-    }
-
-    /// Whether something waits for the socket to take it, what TLS has sealed included.
-    var hasUnsent: Bool { !output.isEmpty || tls?.hasUnsent == true }
-
     func updateInterest() {
-        var interest: Readiness
-        switch phase {
-        case .awaitingAnswer, .awaitingToken, .draining, .departed: interest = []
-        case .open where turn != .none, .closing where turn != .none: interest = []
-        case .http where conversation.map { $0.rest != .none || hasAnswersToSend($0) } ?? false: interest = []
-        // Of a peer that says no more, the end of its stream would be told over and over.
-        case .finishing where hasUnsent: interest = []
-        case .securing, .http, .open, .closing, .finishing, .gone: interest = .readable
-        }
-        if hasUnsent { interest.insert(.writable) }
+        let isRead =
+            switch transport.state {
+            case .securing: true
+            // Of a peer that says no more, the end of its stream would be told over and over.
+            case .finishing: !transport.hasUnsent
+            case .open: webSocket?.reads ?? conversation?.reads(self) ?? true
+            case .shut: false
+            }
+        var interest: Readiness = isRead ? .readable : []
+        if transport.hasUnsent { interest.insert(.writable) }
         if interest != self.interest { owner.loop.setInterest(self, interest) }
     }
 
-    // MARK: Ending
-
-    /// Ends after what is queued has been sent.
-    func finish() {
-        guard !hasEnded else { return }
-        leaveChannels()
-        phase = .finishing
-        conversation?.endsHere()
-        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
-        owner.loop.markDirty(self)
-    }
-
-    /// Ends with what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
-    /// might send nobody here for a while.
-    func endNow() {
-        flush()
-        drop()
-    }
-
-    /// Ends now.
-    func drop() {
-        guard phase != .gone else { return }
-        leaveHandshake()
-        leaveChannels()
-        disconnected(1006)
-        accountNothing()
-        owner.loop.remove(self)
-        owner.left(self)
-        phase = .gone
-    }
-
-    /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
-    func depart() {
-        guard phase == .open, let session else { return drop() }
-        phase = .departed
-        output = WriteQueue()
-        unfinished = nil
-        accountNothing()
-        owner.loop.unwatch(self)
-        session.app.counts.connections.leave()
-        owner.departed(self)
-    }
-
-    /// Whether nothing is read or sent any more.
-    var hasEnded: Bool { phase == .departed || phase == .gone }
+    // MARK: Sessions
 
     /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
     ///
@@ -424,27 +317,101 @@ final class Connection: EventSource {
         return move
     }
 
-    /// It is a WebSocket from here on.
-    func countIn() {
-        isCounted = true
+    /// It is a WebSocket from here on; without a session where a responder has the engine's place, or it is closed at once.
+    ///
+    /// - Parameter early: what has come behind the request.
+    func upgraded(_ session: Session? = nil, _ early: [UInt8] = []) {
+        talk = session.map(Talk.webSocket) ?? .none
+        let now = owner.loop.now
+        webSocket = WebSocketMachine(at: now, early: early)
         owner.metrics.webSockets.add(1)
         if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
-    }
-
-    /// The WebSocket ends, if it is one that has not ended before, with that close code.
-    func disconnected(_ code: UInt16) {
-        guard isCounted else { return }
-        isCounted = false
-        owner.metrics.webSockets.add(-1)
-        if deflateWindow != nil { owner.metrics.compression.connections.add(-1) }
-        owner.metrics.disconnected(code)
+        owner.loop.setDeadline(self, now.advanced(byNanoseconds: owner.settings.webSockets.activity))
     }
 
     /// - Parameter mayReturn: whether the client may be back in a moment; else it has said that it leaves.
     func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
-        self.session = nil
-        if phase != .departed { session.app.counts.connections.leave() }
+        talk = .none
+        if !hasEnded { session.app.counts.connections.leave() }
         owner.engage(self) { $0.closed(session, mayReturn: mayReturn, &$1) }
+    }
+
+    // MARK: Ending
+
+    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
+    func slow() {
+        transport.dropUnsent()
+        guard isEstablished else { return drop() }
+        close(.overCapacity)
+        flush()
+    }
+
+    /// The user's access has ended. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
+    func cutOff(_ code: ErrorCode) {
+        transport.dropUnsent()
+        close(code)
+    }
+
+    /// Ends after what is queued has been sent.
+    func finish() {
+        guard !hasEnded else { return }
+        leaveChannels()
+        endWebSocket()
+        transport.finish()
+        conversation?.endsHere()
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+        owner.loop.markDirty(self)
+    }
+
+    /// All is sent.
+    private func finished() {
+        transport.endStream()
+        if owner.isStopping { return drop() }
+        if conversation != nil { talk = .none }
+        owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
+        owner.loop.setInterest(self, .readable)
+    }
+
+    /// The peer has said that it sends no more, and what it said before has been looked at.
+    func farewell() {
+        // Whose answer is on its way gets it, and whose requests wait for their turn gets all of theirs.
+        if let conversation, conversation.isWaited { return }
+        if webSocket?.awaitsTurn == true || awaitsToken { return }
+        tickEnded()
+        if hasEnded { return }
+        if transport.hasUnsent { finish() } else { depart() }
+    }
+
+    /// Ends with what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
+    /// might send nobody here for a while.
+    func endNow() {
+        flush()
+        drop()
+    }
+
+    /// Ends now.
+    func drop() {
+        guard isAdded else { return }
+        let hasDeparted = hasEnded
+        owner.handshakes.left(self)
+        leaveChannels()
+        endWebSocket()
+        conversation?.endsHere()
+        owner.holdings.left(self)
+        owner.loop.remove(self)
+        owner.left(self, hasDeparted: hasDeparted)
+        transport.shut()
+    }
+
+    /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
+    func depart() {
+        guard isOpen, let session else { return drop() }
+        endWebSocket()
+        transport.shut()
+        owner.holdings.left(self)
+        owner.loop.unwatch(self)
+        session.app.counts.connections.leave()
+        owner.departed(self)
     }
 }

@@ -120,3 +120,18 @@ extension HTTPResponse {
         return HTTPResponse(status, body: body.array)
     }
 }
+
+extension HTTPRequest {
+    init(_ request: Request) {
+        method = request.method
+        path = request.path.string
+        query = request.query.map { Array($0) } ?? []
+        origin = request.field("origin")?.string
+        requestedHeaders = request.field("access-control-request-headers").map { Array($0) }
+        bearerToken = request.bearerToken?.string
+        idempotencyKey = request.field("idempotency-key").map { Array($0) }
+        ifNoneMatch = request.field("if-none-match").map { Array($0) }
+        contentType = request.field("content-type")?.string
+        body = Array(request.body)
+    }
+}

@@ -105,7 +105,7 @@ final class ClientLoop {
         case .ask(let question): question(self)
         case .answer(let id, .token(let result)): identities.verified(id, result)
         case .answer(let id, .action(let answer)): connection(id)?.acted(answer)
-        case .answer(let id, .response(let response)): connection(id)?.answered(response)
+        case .answer(let id, .response(let response)): answered(id, response)
         case .serve(let apps): serve(apps)
         case .due: due.turn()
         case .shutdown: shutdown()
@@ -172,6 +172,11 @@ final class ClientLoop {
     }
 
     func connection(_ id: SessionID) -> Connection? { loop.connection(id) }
+
+    /// A route has answered later.
+    private func answered(_ id: SessionID, _ response: HTTPResponse) {
+        if let connection = connection(id) { connection.conversation?.answered(response, connection) }
+    }
 
     // MARK: The engine
 
@@ -285,10 +290,10 @@ final class ClientLoop {
     }
 
     /// A connection is gone.
-    func left(_ connection: Connection) {
+    func left(_ connection: Connection, hasDeparted: Bool) {
         identities.unwatch(connection)
         metrics.connections.add(-1)
-        if connection.phase == .departed {
+        if hasDeparted {
             hubContext.census.closedDeparted()
         } else {
             hubContext.census.left(connection.address, loop: router.here, wasRefused: connection.wasRefused)

@@ -1,5 +1,6 @@
 import Bytes
 import Clock
+import HTTP
 import Reactor
 import WebSocket
 
@@ -10,13 +11,11 @@ final class ConnectionSettings {
     let configuration: GatewayConfiguration
     let timeouts: GatewayTimeouts
     let trustedPeers: TrustedPeers
-    let messageLimits: MessageLimits
+    let http: HTTPRules
+    let webSockets: WebSocketRules
     let hasTrustedPeers: Bool
-    let messageRate: Rate
-    let controlRate: Rate
-    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
-    let activityNanoseconds: UInt64
     let activitySeconds: Int
+    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
     let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
 
@@ -31,15 +30,24 @@ final class ConnectionSettings {
         trustedPeers = configuration.trustedPeers
         self.limits = limits
         hasTrustedPeers = configuration.trustedPeers != TrustedPeers()
-        messageRate = SmallAllowance.rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
-        controlRate = SmallAllowance.rate(perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
-        activityNanoseconds = timeouts.activity.wholeNanoseconds
         activitySeconds = Int(timeouts.activity.components.seconds)
         handshakeNanoseconds = timeouts.handshake.wholeNanoseconds
-        var messageLimits = MessageLimits()
-        messageLimits.messageBytes = limits.messageBytesMax
-        messageLimits.fragments = limits.messageFragmentsMax
-        self.messageLimits = messageLimits
+        var rules = WebSocketRules()
+        rules.limits.messageBytes = limits.messageBytesMax
+        rules.limits.fragments = limits.messageFragmentsMax
+        rules.messageRate = SmallAllowance.rate(perSecond: limits.messagesPerSecond, burst: limits.messagesBurst)
+        rules.controlRate = SmallAllowance.rate(
+            perSecond: limits.controlFramesPerSecond, burst: limits.controlFramesBurst)
+        rules.activity = timeouts.activity.wholeNanoseconds
+        rules.pong = timeouts.pong.wholeNanoseconds
+        rules.message = timeouts.message.wholeNanoseconds
+        webSockets = rules
+        var http = HTTPRules()
+        http.time = handshakeNanoseconds
+        http.bytesPerSecondMin = limits.requestBytesPerSecondMin
+        http.requestsPerTurnMax = limits.requestsPerTurnMax
+        http.answerBytesMax = limits.answerBytesMax
+        self.http = http
         var writer = ByteWriter(capacity: 16)
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
         pingFrame = writer.finish()

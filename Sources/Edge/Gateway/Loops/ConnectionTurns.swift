@@ -61,7 +61,7 @@ final class ConnectionTurns {
         // A copy: one that is closed leaves the channel.
         guard let subscribers = hub.channel(key)?.subscribers else { return }
         for id in subscribers {
-            guard let connection = loop.connection(id), connection.phase == .departed else { continue }
+            guard let connection = loop.connection(id), connection.hasEnded else { continue }
             connection.drop()
         }
     }

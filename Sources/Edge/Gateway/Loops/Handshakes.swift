@@ -1,5 +1,6 @@
 import Channels
 import Clock
+import HTTP
 import Metrics
 import Reactor
 
@@ -27,7 +28,7 @@ final class Handshakes {
     }
 
     /// A session for a connection of a listener with TLS; nil where OpenSSL has no memory.
-    func newSession() -> TLSSession? {
+    private func newSession() -> TLSSession? {
         guard let server else { return nil }
         do throws(TLSError) {
             let wire: TLSWire
@@ -40,7 +41,7 @@ final class Handshakes {
     }
 
     /// The first bytes of a connection's client are there.
-    func arrived(_ id: SessionID) -> HandshakeLine.Turn {
+    private func arrived(_ id: SessionID) -> HandshakeLine.Turn {
         let turn = line.arrived(id, at: loop.now)
         if case .wait = turn {
             metrics.tls.delayed.add()
@@ -49,29 +50,110 @@ final class Handshakes {
         return turn
     }
 
-    /// The handshake of one that had waited begins.
-    func begin(_ id: SessionID) {
-        line.begin(id, at: loop.now)
+    /// Whether the connection's handshake goes on now. One whose client has said nothing has no turn: it may be looked at
+    /// before anything has come (`Door.overtake`), or come to its end.
+    func mayGoOn(_ connection: Connection) -> Bool {
+        if connection.transport.tls != nil { return true }
+        switch Socket.peek(connection.transport.descriptor) {
+        case .bytes: break
+        case .wouldBlock: return false
+        case .endOfStream, .failed:
+            failed(connection, .closed)
+            return false
+        }
+        switch arrived(connection.sessionID) {
+        case .begin: return begin(connection)
+        case .wait:
+            loop.setInterest(connection, [])
+            return false
+        case .shed:
+            failed(connection, .shed)
+            return false
+        }
     }
 
-    func begun() {
+    /// The turn of one that waited has come.
+    private func turnCame(_ connection: Connection) {
+        guard connection.transport.state == .securing, connection.transport.tls == nil else { return }
+        // Before it begins: by this is told who waits.
+        connection.updateInterest()
+        line.begin(connection.sessionID, at: loop.now)
+        if begin(connection) { connection.readable() }
+    }
+
+    private func begin(_ connection: Connection) -> Bool {
         metrics.tls.underWay.add(1)
         awaitTick()
+        connection.transport.secure(with: newSession())
+        if connection.transport.tls != nil { return true }
+        // OpenSSL has no memory.
+        ended()
+        failed(connection, .shed)
+        return false
+    }
+
+    /// Bytes of the handshake were read: whether it is complete, so that what follows is HTTP.
+    func advanced(_ connection: Connection, _ result: TransferResult) -> Bool {
+        guard let tls = connection.transport.tls else { return false }
+        switch result {
+        case .endOfStream:
+            failed(connection, .closed)
+            return false
+        case .failed:
+            failed(connection, tls.failure ?? .closed)
+            return false
+        case .bytes, .wouldBlock: break
+        }
+        if !tls.isEstablished {
+            connection.updateInterest()
+            return false
+        }
+        ended()
+        metrics.tls.handshakes[tls.isResumed ? "resumed" : "full"].add()
+        connection.transport.opened()
+        if let conversation = connection.conversation {
+            metrics.tls.times.record(loop.now.duration(since: conversation.startedAt))
+            conversation.secured(at: loop.now)
+        }
+        loop.setDeadline(connection, loop.now.advanced(byNanoseconds: connection.owner.settings.http.time))
+        connection.updateInterest()
+        return true
+    }
+
+    /// The handshake comes to nothing. A client that speaks plain HTTP is told what it should do.
+    func failed(_ connection: Connection, _ reason: TLSFailure) {
+        guard connection.transport.state == .securing else { return }
+        let tls = connection.transport.tls
+        // Who says nothing at all and goes has not tried: a balancer that looks whether the port is open.
+        if reason != .closed || tls?.hasBegun == true { metrics.tls.failures[reason.rawValue].add() }
+        guard reason == .plainHTTP else { return connection.drop() }
+        if tls != nil { ended() }
+        connection.transport.secure(with: nil)
+        connection.transport.opened()
+        connection.conversation?.answer(
+            .problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false, connection)
     }
 
     /// A handshake that had begun is at its end: the next one in line begins in the next tick.
-    func ended() {
+    private func ended() {
         line.ended()
         metrics.tls.underWay.add(-1)
         awaitTick()
     }
 
-    /// One that stands in line goes.
-    func leaves() {
-        line.leaves(waits)
+    /// The connection goes away, whatever for: a handshake under way makes room for another one, and so does one that waits.
+    func left(_ connection: Connection) {
+        guard connection.transport.state == .securing else { return }
+        if connection.transport.tls != nil { return ended() }
+        if waits(connection) { line.leaves(waits) }
     }
 
-    private func waits(_ id: SessionID) -> Bool { loop.connection(id)?.waitsForHandshake == true }
+    /// Whether it stands in the line.
+    private func waits(_ connection: Connection) -> Bool {
+        connection.transport.state == .securing && connection.transport.tls == nil && connection.interest == []
+    }
+
+    private func waits(_ id: SessionID) -> Bool { loop.connection(id).map(waits) == true }
 
     /// Has `tick` called in the next tick, or when one has held up the others for too long.
     private func awaitTick() {
@@ -83,7 +165,9 @@ final class Handshakes {
     }
 
     private func longest() -> (id: SessionID, since: Instant)? {
-        line.longest { id in loop.connection(id).map { $0.phase == .securing && $0.tls != nil } ?? false }
+        line.longest { id in
+            loop.connection(id).map { $0.transport.state == .securing && $0.transport.tls != nil } ?? false
+        }
     }
 
     /// A new tick: those whose turn it is begin. Where all places are taken, the client that has kept its own for the longest
@@ -92,9 +176,9 @@ final class Handshakes {
         line.tick()
         let longest = longest()
         if line.isHeldUp, let longest, longest.since.advanced(by: turnTime) <= loop.now {
-            loop.connection(longest.id)?.handshakeFailed(.shed)
+            loop.connection(longest.id).map { failed($0, .shed) }
         }
-        while let id = line.popReady(waits) { loop.connection(id)?.handshakeTurn() }
+        while let id = line.popReady(waits) { loop.connection(id).map(turnCame) }
         awaitTick()
     }
 }

@@ -82,7 +82,7 @@ final class Holdings: EventSource {
             for (_, connection) in queued.excess(of: holders({ $0.queuedHeld })) {
                 metrics.overloaded(.sendQueues, connection.address)
                 connection.slow()
-                connection.accountQueued()
+                queuedChanged(connection)
             }
         }
         if unfinished.isExceeded {
@@ -107,48 +107,55 @@ final class Holdings: EventSource {
         }
         return holders
     }
+
+    // MARK: Parts
+
+    /// What is queued to the connection may have changed.
+    func queuedChanged(_ connection: Connection) {
+        let bytes = UInt32(clamping: connection.transport.unsentBytes)
+        guard bytes != connection.queuedHeld, !connection.hasEnded else { return }
+        queuedMoved(from: connection.queuedHeld, to: bytes)
+        connection.queuedHeld = bytes
+    }
+
+    /// What is held of what the connection's client has not finished may have changed.
+    @inline(__always)
+    func unfinishedChanged(_ connection: Connection) {
+        // Nearly always.
+        if connection.unfinishedHeld == 0, connection.transport.tls == nil, connection.webSocket != nil,
+            connection.webSocket?.unfinished == nil
+        {
+            return
+        }
+        let held = connection.webSocket?.heldBytes ?? connection.conversation?.heldCount ?? 0
+        let bytes = UInt32(clamping: held &+ connection.transport.heldBytes)
+        guard bytes != connection.unfinishedHeld, !connection.hasEnded else { return }
+        unfinishedMoved(from: connection.unfinishedHeld, to: bytes)
+        connection.unfinishedHeld = bytes
+    }
+
+    /// The connection is gone, and holds nothing.
+    func left(_ connection: Connection) {
+        if connection.queuedHeld > 0 { queuedMoved(from: connection.queuedHeld, to: 0) }
+        if connection.unfinishedHeld > 0 { unfinishedMoved(from: connection.unfinishedHeld, to: 0) }
+        connection.queuedHeld = 0
+        connection.unfinishedHeld = 0
+    }
 }
 
 extension Connection {
-    /// Tells the loop what is queued now.
-    func accountQueued() {
-        // Ciphertext that the socket has not taken is this connection's alone, whoever else gets the same events.
-        let bytes = UInt32(clamping: output.byteCount &+ (tls?.unsentBytes ?? 0))
-        guard bytes != queuedHeld, !hasEnded else { return }
-        owner.holdings.queuedMoved(from: queuedHeld, to: bytes)
-        queuedHeld = bytes
-    }
-
-    /// Tells the loop what is held now of messages that are not finished.
-    func accountUnfinished() {
-        let bytes = UInt32(clamping: (unfinished?.bytes ?? 0) &+ (tls?.heldBytes ?? 0))
-        guard bytes != unfinishedHeld, !hasEnded else { return }
-        owner.holdings.unfinishedMoved(from: unfinishedHeld, to: bytes)
-        unfinishedHeld = bytes
-    }
-
-    /// It is gone, and holds nothing.
-    func accountNothing() {
-        if queuedHeld > 0 { owner.holdings.queuedMoved(from: queuedHeld, to: 0) }
-        if unfinishedHeld > 0 { owner.holdings.unfinishedMoved(from: unfinishedHeld, to: 0) }
-        queuedHeld = 0
-        unfinishedHeld = 0
-    }
-
     /// All connections together hold too much of messages that are not finished, and this one's is among the largest. It
     /// may come back later, with a smaller one or when others have finished theirs.
     func dropUnfinished() {
-        unfinished = nil
-        switch phase {
-        case .http:
-            let response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")
-            answer(response.retrying(after: .seconds(10)), keepsAlive: false)
-        case .open, .awaitingToken, .draining:
+        if transport.state == .open, let conversation {
+            conversation.refuseUnfinished(self)
+        } else if isEstablished {
             close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
             finish()
-        case .securing, .awaitingAnswer, .closing, .finishing, .departed, .gone: drop()
+        } else {
+            drop()
         }
-        accountUnfinished()
+        owner.holdings.unfinishedChanged(self)
     }
 }

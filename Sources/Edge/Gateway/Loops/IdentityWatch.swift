@@ -85,7 +85,7 @@ final class IdentityWatch {
                 continue
             }
             connection.identityLook = nil
-            if connection.phase == .awaitingToken {
+            if connection.awaitsToken {
                 // That token may be the new one. Its verification is awaited, and no other's.
                 connection.owesIdentityLook = true
             } else {

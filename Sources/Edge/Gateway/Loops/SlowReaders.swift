@@ -13,11 +13,16 @@ struct PullProgress {
     /// When one of them was seen to change, or nothing was queued.
     let since: Instant
 
+    /// Nothing, of a connection that was not looked at.
+    static let none = PullProgress()
+    var isNone: Bool { since == .min }
+
+    private init() { (sentCount, untaken, since) = (0, 0, .min) }
+
     /// What is to be seen now.
-    init(_ connection: Connection, at now: Instant) {
-        sentCount = connection.output.sentCount
-        untaken =
-            Socket.unacknowledged(connection.descriptor) &+ UInt32(clamping: connection.tls?.unsentBytes ?? 0)
+    init(_ transport: Transport, at now: Instant) {
+        sentCount = transport.output.sentCount
+        untaken = Socket.unacknowledged(transport.descriptor) &+ UInt32(clamping: transport.tls?.unsentBytes ?? 0)
         since = now
     }
 
@@ -51,7 +56,7 @@ final class SlowReaders {
         connection.isPulled = true
         loop.markDirty(connection)
         if pulling[connection.sessionID] == nil {
-            pulling[connection.sessionID] = PullProgress(connection, at: loop.now)
+            pulling[connection.sessionID] = PullProgress(connection.transport, at: loop.now)
             sweepLater()
         }
     }
@@ -70,8 +75,8 @@ final class SlowReaders {
             }
             // Places that it named too often wait for their time.
             loop.markDirty(connection)
-            let seen = PullProgress(connection, at: now)
-            if connection.output.isEmpty || seen.isBeyond(progress) {
+            let seen = PullProgress(connection.transport, at: now)
+            if connection.transport.output.isEmpty || seen.isBeyond(progress) {
                 pulling[id] = seen
             } else if now.duration(since: progress.since) >= stalled {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.

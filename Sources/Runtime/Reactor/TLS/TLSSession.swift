@@ -1,4 +1,5 @@
 import COpenSSL
+import Clock
 import Glibc
 
 /// One connection's TLS: turns what its socket takes and gives into plaintext and back.
@@ -34,6 +35,8 @@ package final class TLSSession {
     package private(set) var hasBegun = false
     /// Key updates (RFC 8446 §4.6.3) that the latest `receive` has brought.
     package private(set) var keyUpdates = 0
+    /// What is left of those that it may bring in all, for who bounds them.
+    package var updateAllowance = SmallAllowance()
     /// What tells a hello that is too long from its first bytes; nil after the handshake.
     private var hellos: HelloWatch?
     /// The peer has said that no more comes, which its socket may not show.

@@ -1,0 +1,380 @@
+import Bytes
+import Channels
+import Clock
+import HTTP
+import Identity
+import Metrics
+import Pusher
+import Reactor
+import WebSocket
+
+/// What a connection holds before its upgrade, and gives back after it: joins the HTTP machine to the hub's routes.
+final class HTTPConversation {
+    // In an order that leaves no gaps (see the tests).
+    private(set) var machine: HTTPMachine
+    /// Let in only to be told why not.
+    private let refusal: ConnectionCensus.Refusal?
+    /// Who connected, whomever it speaks for.
+    private let peer: PeerAddress
+    /// When the connection was accepted.
+    let startedAt: Instant
+    private var asked = Asked.request(origin: nil)
+    /// What the reader of an answer had taken when it was looked at last.
+    private var reading = PullProgress.none
+
+    private enum Asked {
+        /// The field `Origin` of the request being answered.
+        case request(origin: [UInt8]?)
+        case upgrade(PendingUpgrade)
+    }
+
+    /// An upgrade found good but for its token: the 101 response, ready, and the app.
+    struct PendingUpgrade {
+        let response: SharedBytes
+        let app: App
+    }
+
+    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
+        self.startedAt = startedAt
+        self.peer = peer
+        self.refusal = refusal
+        machine = HTTPMachine(limits: limits, at: startedAt)
+    }
+
+    /// An upgrade whose bearer token is being verified.
+    var upgrade: PendingUpgrade? {
+        if case .upgrade(let upgrade) = asked { upgrade } else { nil }
+    }
+
+    var heldCount: Int { machine.heldCount }
+
+    /// Whether what comes is to be read.
+    func reads(_ connection: Connection) -> Bool {
+        machine.reads(unsent: connection.transport.output.byteCount, connection.owner.settings.http)
+    }
+
+    /// Whether what the client has asked has still to be answered.
+    var isWaited: Bool {
+        switch machine.state {
+        case .answering, .upgrading, .resting: true
+        case .reading, .over: false
+        }
+    }
+
+    /// The TLS handshake is complete: the time of the first request runs from here.
+    func secured(at now: Instant) { machine.begins(at: now) }
+
+    /// No further request is read; what is left is who reads the last answer.
+    func endsHere() {
+        machine.end()
+        asked = .request(origin: nil)
+    }
+
+    // MARK: Requests
+
+    /// Answers what it can in one turn of what was held and has come behind it.
+    func read(_ received: UnsafeRawBufferPointer, _ connection: Connection) {
+        var bytes = machine.input(received)
+        var cursor = HTTPMachine.Cursor()
+        bytes.withUnsafeMutableBytes { bytes in
+            take(bytes, &cursor, connection)
+            guard cursor.consumed < bytes.count, connection.webSocket != nil else { return }
+            connection.readMessages(bytes, from: cursor.consumed)
+            cursor.consumed = bytes.count
+        }
+        machine.keep(bytes, from: cursor.consumed)
+    }
+
+    private func take(
+        _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout HTTPMachine.Cursor, _ connection: Connection
+    ) {
+        let owner = connection.owner
+        while let action = machine.next(
+            bytes, &cursor, unsent: connection.transport.output.byteCount, at: owner.loop.now, owner.settings.http)
+        {
+            switch action {
+            case .request(let request): route(request, connection)
+            case .refuse(let error): refuse(error, connection)
+            case .rest:
+                owner.metrics.reached(.pipelining, connection.address)
+                // There are answers to be sent, so the tick's end comes by.
+                connection.updateInterest()
+            case .wait(let sendsContinue, let look):
+                if sendsContinue { connection.queue(ConnectionSettings.continueResponse) }
+                if let look { owner.loop.setDeadline(connection, look) }
+                return
+            }
+        }
+    }
+
+    /// What could be sent has been.
+    func sent(_ connection: Connection) {
+        let owner = connection.owner
+        if machine.sent(unsent: connection.transport.output.byteCount, owner.settings.http) {
+            owner.turns.wants(connection.sessionID)
+        }
+    }
+
+    /// The connection's turn has come again.
+    func turnCame(_ connection: Connection) {
+        if machine.turnCame() { connection.resume() }
+    }
+
+    private func route(_ request: Request, _ connection: Connection) {
+        let owner = connection.owner
+        asked = .request(origin: request.field("origin").map { Array($0) })
+        if let refusal { return answer(refusal, connection) }
+        let isUpgrade = request.path.hasPrefix("/app/")
+        // Whose request a trusted peer sends, and whether that client may.
+        if owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) {
+            let client = owner.settings.trustedPeers.client(of: request, from: peer)
+            switch connection.moved(to: client, begins: isUpgrade) {
+            case .taken: break
+            case .refused(let refusal): return answer(refusal, connection)
+            case .ended(let refusal):
+                answer(refusal, connection)
+                return connection.endNow()
+            }
+        }
+        if isUpgrade { return upgrade(request, connection) }
+        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
+        let exchange = HTTPExchange(
+            mailbox: owner.mailbox, connection: connection.sessionID, store: owner.hubContext.store)
+        if let response = owner.hubContext.routes.respond(to: HTTPRequest(request), exchange, channels: owner.directory)
+        {
+            answer(response, connection)
+        } else {
+            connection.updateInterest()
+        }
+    }
+
+    // MARK: Time
+
+    /// The deadline has passed.
+    func deadlineReached(_ connection: Connection) {
+        let owner = connection.owner
+        switch machine.due(at: owner.loop.now, owner.settings.http) {
+        case .look(let time): owner.loop.setDeadline(connection, time)
+        case .unanswered:
+            let response = HTTPResponse.problem(.serviceUnavailable, "The hub could not answer in time.")
+            answer(shared(response.retrying(after: .seconds(1)), owner), keepsAlive: false, connection)
+        case .idle(let isFirst):
+            if awaitsReader(connection) { return }
+            if isFirst { owner.metrics.reached(.handshakeTimeout, connection.address) }
+            connection.drop()
+        case .late(let isTooSlow):
+            owner.metrics.reached(isTooSlow ? .requestRate : .handshakeTimeout, connection.address)
+            answer(.problem(.requestTimeout, "The request did not come in time."), keepsAlive: false, connection)
+        }
+    }
+
+    /// Whether an answer is on its way, to a reader that takes some of it now and then: a long one is not cut off for its being slow. It
+    /// is looked at again.
+    func awaitsReader(_ connection: Connection) -> Bool {
+        let owner = connection.owner
+        guard !owner.isStopping else { return false }
+        let now = owner.loop.now
+        guard connection.transport.hasUnsent else {
+            // What the reader was slow with has gone out since the last look: the next request has its time.
+            guard !reading.isNone, connection.transport.state == .open else { return false }
+            reading = .none
+            owner.loop.setDeadline(connection, now.advanced(by: owner.settings.timeouts.keepAlive))
+            return true
+        }
+        let seen = PullProgress(connection.transport, at: now)
+        if reading.isNone || seen.isBeyond(reading) { reading = seen }
+        guard now.duration(since: reading.since) < owner.settings.timeouts.stalled else {
+            owner.metrics.overloaded(.stalled, connection.address)
+            return false
+        }
+        let end = reading.since.advanced(by: owner.settings.timeouts.stalled)
+        owner.loop.setDeadline(
+            connection, min(end, now.advanced(by: max(owner.settings.timeouts.close, .milliseconds(1)))))
+        return true
+    }
+
+    /// The hub ends: who awaits an answer gets it, if it comes soon.
+    func hubEnds(_ connection: Connection) {
+        let owner = connection.owner
+        guard case .answering = machine.state else { return connection.finish() }
+        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.drain))
+    }
+
+    // MARK: Answers
+
+    /// A route has answered later.
+    func answered(_ response: HTTPResponse, _ connection: Connection) {
+        guard case .answering = machine.state else { return }
+        answer(response, connection)
+        if case .reading = machine.state { connection.resume() }
+    }
+
+    func answer(_ given: HTTPResponse, keepsAlive: Bool = true, _ connection: Connection) {
+        let owner = connection.owner
+        guard let answering = machine.answer(keepsAlive: keepsAlive && !owner.isStopping) else {
+            return connection.drop()
+        }
+        let response = fits(given, connection) ? given : shared(.tooLong, owner)
+        owner.metrics.answered(response.status.code)
+        if let limit = response.limit { owner.metrics.reached(limit, connection.address) }
+        connection.queue(response.written(answering))
+        guard answering.keepsAlive else { return connection.finish() }
+        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.keepAlive))
+    }
+
+    private func answer(_ refusal: ConnectionCensus.Refusal, _ connection: Connection) {
+        let response = HTTPResponse.problem(refusal.status, refusal.message)
+        answer(shared(response.retrying(after: .seconds(10)), connection.owner), keepsAlive: false, connection)
+    }
+
+    /// What has come cannot be a request, or is too much for one.
+    private func refuse(_ error: HTTPError, _ connection: Connection) {
+        let metrics = connection.owner.metrics
+        metrics.answered(error.status.code)
+        switch error {
+        case .headTooLarge, .tooManyFields, .targetTooLong: metrics.reached(.headBytes, connection.address)
+        case .bodyTooLarge: metrics.reached(.bodyBytes, connection.address)
+        default: break
+        }
+        var writer = ByteWriter()
+        writer.append(
+            refusal: error,
+            saying: error == .bodyTooLarge ? "The body is larger than limits.bodyBytes of the hub allows." : nil)
+        connection.queue(writer.finish())
+        connection.finish()
+    }
+
+    /// All connections together hold too much, and of this one's request much.
+    func refuseUnfinished(_ connection: Connection) {
+        switch machine.state {
+        case .answering, .upgrading, .over: connection.drop()
+        case .reading, .resting:
+            _ = machine.takeHeld()
+            let response = HTTPResponse.problem(.serviceUnavailable, "The hub has no room for this request now.")
+            answer(response.retrying(after: .seconds(10)), keepsAlive: false, connection)
+        }
+    }
+
+    /// An answer that no route has given, as the page may read it that asks: a browser shows no other, not even its status.
+    private func shared(_ response: HTTPResponse, _ owner: ClientLoop) -> HTTPResponse {
+        guard case .request(let origin?) = asked else { return response }
+        return owner.settings.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
+    }
+
+    /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
+    private func fits(_ response: HTTPResponse, _ connection: Connection) -> Bool {
+        let head = response.fields.reduce(HTTPResponse.headBytesMax) { $0 + $1.value.utf8.count }
+        return connection.transport.output.byteCount + response.body.count + head
+            <= connection.owner.holdings.queued.bytesMax
+    }
+
+    // MARK: The upgrade
+
+    /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). Origin before app: a foreign page learns nothing.
+    private func upgrade(_ request: Request, _ connection: Connection) {
+        let owner = connection.owner
+        let handshake: Handshake
+        do {
+            handshake = try Handshake(request)
+        } catch {
+            var writer = ByteWriter()
+            Handshake.refuse(error, to: &writer)
+            connection.queue(writer.finish())
+            return connection.finish()
+        }
+        guard owner.settings.configuration.origins.allows(request.field("origin")?.string) else {
+            return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false, connection)
+        }
+        var response = ByteWriter(capacity: 400)
+        if owner.compression != nil { connection.deflateWindow = handshake.deflate?.window }
+        handshake.accept(
+            subprotocol: ProtocolVersion.subprotocol, compresses: connection.deflateWindow != nil, to: &response)
+        if owner.settings.configuration.responder != nil {
+            connection.queue(response.finish())
+            return connection.upgraded()
+        }
+        let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
+        let complaint = ProtocolVersion.check(version, isStrict: owner.settings.configuration.requiresProtocolVersion)
+        let key = request.path.part(5..<request.path.count)
+        guard let app = owner.apps.table.app(key: key) else {
+            return refuse(.unknownApp, after: response.finish(), connection)
+        }
+        if let complaint { return refuse(complaint, after: response.finish(), connection) }
+        guard let token = request.bearerToken, app.ownsDatabase else {
+            if let code = owner.apps.refusal(of: app) { return refuse(code, after: response.finish(), connection) }
+            open(app, behind: response, connection)
+            return
+        }
+        asked = .upgrade(PendingUpgrade(response: response.finish(), app: app))
+        machine.upgrades()
+        owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.handshake))
+        connection.updateInterest()
+        owner.identities.verify(token.string, for: connection.sessionID)
+    }
+
+    /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
+    func verified(
+        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection
+    ) {
+        guard let upgrade else { return }
+        let owner = connection.owner
+        switch result {
+        case .failure(let rejection):
+            answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
+        case .success(let token):
+            let identity = Identity(token)
+            // Revoked since the token was verified.
+            guard !owner.hub.refuses(identity, of: upgrade.app) else {
+                return answer(
+                    .problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
+            }
+            // Others may be served since the upgrade was read.
+            let app = owner.apps.table.app(index: upgrade.app.index)
+            guard let app else { return refuse(.unknownApp, after: upgrade.response, connection) }
+            if let code = code ?? owner.apps.refusal(of: app) {
+                return refuse(code, after: upgrade.response, connection)
+            }
+            connection.queue(upgrade.response)
+            let session = open(app, behind: ByteWriter(), connection)
+            owner.engage(connection) { $0.authenticated(session, as: identity, &$1) }
+            connection.resume()
+        }
+    }
+
+    @discardableResult private func open(
+        _ app: App, behind response: consuming ByteWriter, _ connection: Connection
+    ) -> Session {
+        var random = SystemRandomNumberGenerator()
+        let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: random.next()))
+        let early = machine.takeHeld()
+        machine.end()
+        let owner = connection.owner
+        owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- startedAt.nanoseconds)
+        connection.open(session, behind: response, early)
+        return session
+    }
+
+    /// Upgrades only to close: Pusher's clients understand codes on a WebSocket, and no HTTP status.
+    private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: Connection) {
+        connection.queue(response)
+        connection.queue(ServerEvent.errorFrame(code))
+        connection.upgraded()
+        connection.close(code)
+    }
+}
+
+extension HTTPResponse {
+    /// As it goes out.
+    fileprivate func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
+        var writer = ByteWriter(capacity: body.count + 256)
+        body.withUnsafeBytes { body in
+            writer.append(
+                response: status, contentType: contentType, keepsAlive: answering.keepsAlive,
+                omitsBody: answering.omitsBody, body: body
+            ) { writer in
+                for field in fields { writer.append(field: field.name, field.value) }
+            }
+        }
+        return writer.finish()
+    }
+}
