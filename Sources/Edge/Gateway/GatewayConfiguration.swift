@@ -38,7 +38,7 @@ package struct GatewayConfiguration: Sendable {
 
 // Of many loops, each has room for one connection's queue nevertheless, and for one message: or one that may be queued would
 // never be sent, and none would come that comes in pieces. An answer of HTTP that is longer than that is refused
-// (`Connection.answer`).
+// (`HTTPConversation.answer`).
 extension GatewayConfiguration {
     /// Bytes that may be queued to all connections of one loop.
     package var queuedBytesOfLoop: Int { max(limits.sendQueuesBytesMax / loops, limits.sendQueueBytesMax) }

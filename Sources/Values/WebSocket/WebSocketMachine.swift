@@ -16,7 +16,7 @@ import Clock
 /// - the peer breaks a rule after we have closed: its close can be told apart no more.
 package struct WebSocketMachine {
     /// Valid transitions: `open` ⇄ its pauses; `open` → `draining`, `closing`; `draining` → `closing`; any → `over`.
-    package enum State: Equatable, Sendable {
+    @usableFromInline package enum State: Equatable, Sendable {
         /// In use.
         case open(Reading)
         /// The server ends, and answers under way are still sent. Nothing is read.
@@ -28,7 +28,7 @@ package struct WebSocketMachine {
     }
 
     /// When what comes is looked at.
-    package enum Reading: Sendable {
+    @usableFromInline package enum Reading: Sendable {
         case now
         /// More has come than is looked at in one turn.
         case nextTurn
@@ -106,7 +106,7 @@ package struct WebSocketMachine {
     @usableFromInline var heardAt: Instant
     private var messages = SmallAllowance()
     private var controls = SmallAllowance()
-    package private(set) var state = State.open(.now)
+    @usableFromInline package private(set) var state = State.open(.now)
     /// A ping is not answered, nor has anything else come since.
     @usableFromInline package var isPinged = false
 
@@ -117,12 +117,15 @@ package struct WebSocketMachine {
     }
 
     /// Whether it takes messages of ours.
-    package var isEstablished: Bool {
+    @inlinable package var isEstablished: Bool {
         switch state {
         case .open, .draining: true
         case .closing, .over: false
         }
     }
+
+    /// Whether it is in use, and waits for nothing but its turn, if for anything.
+    package var isOpen: Bool { state == .open(.now) || state == .open(.nextTurn) }
 
     /// Whether what has come waits for the next turn.
     package var awaitsTurn: Bool { state == .open(.nextTurn) || state == .closing(awaitsTurn: true) }

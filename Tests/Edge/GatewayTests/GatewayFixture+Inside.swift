@@ -96,6 +96,9 @@ extension Connection {
     var output: WriteQueue { transport.output }
     var descriptor: Int32 { transport.descriptor }
 
+    func slow() { owner.slowReaders.close(self) }
+    func dropUnfinished() { owner.holdings.dropUnfinished(self) }
+
     var turn: Turn {
         guard webSocket?.awaitsTurn == true else { return .none }
         return transport.isBroken ? .last : .coming

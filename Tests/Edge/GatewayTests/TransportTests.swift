@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Glibc
 import Reactor
 import Testing
@@ -24,6 +25,10 @@ import Testing
             close(transport.descriptor)
             close(peer)
             gather.deallocate()
+        }
+
+        func read(_ room: UnsafeMutableRawBufferPointer) -> TransferResult {
+            transport.receive(into: room, keyUpdates: SmallAllowance.rate(perSecond: 1, burst: 1), at: Instant.read())
         }
 
         /// What the peer gets; nil where nothing is there and more may come.
@@ -69,12 +74,12 @@ import Testing
         #expect(room?.count == (held == buffer.count ? nil : min(LoopBuffers.readRoom, buffer.count - held)))
         guard let room else { return }
         #expect(room.baseAddress == buffer.baseAddress.map { $0 + held })
-        #expect(pair.transport.receive(into: room) == .wouldBlock)
+        #expect(pair.read(room) == .wouldBlock)
         send(pair.peer, "x", 1, 0)
-        #expect(pair.transport.receive(into: room) == .bytes(1))
+        #expect(pair.read(room) == .bytes(1))
         #expect(buffer[held] == UInt8(ascii: "x"))
         shutdown(pair.peer, Int32(SHUT_WR))
-        #expect(pair.transport.receive(into: room) == .endOfStream)
+        #expect(pair.read(room) == .endOfStream)
     }
 
     @Test func theStreamEndsBehindTheLastWords() throws {
@@ -100,7 +105,7 @@ import Testing
         #expect(pair.transport.send(pair.gather) == .broken)
         #expect(pair.heard() == [])
         var byte: UInt8 = 0
-        #expect(withUnsafeMutableBytes(of: &byte) { pair.transport.receive(into: $0) } == .bytes(1))
+        #expect(withUnsafeMutableBytes(of: &byte) { pair.read($0) } == .bytes(1))
     }
 
     @Test func thereIsNoWayBack() throws {

@@ -57,15 +57,10 @@ final class Connection: EventSource {
         self.address = address
         wasRefused = refusal != nil
         self.owner = owner
-        talk = .http(
-            HTTPConversation(
-                peer: address, refusal: refusal, limits: owner.settings.configuration.httpLimits,
-                startedAt: owner.loop.now))
+        talk = .http(HTTPConversation(peer: address, refusal, owner))
     }
 
-    deinit {
-        Socket.close(transport.descriptor)
-    }
+    deinit { Socket.close(transport.descriptor) }
 
     var session: Session? {
         guard case .webSocket(let session) = talk else { return nil }
@@ -78,9 +73,6 @@ final class Connection: EventSource {
         return conversation
     }
 
-    /// The app that it is of, once that is known.
-    var app: App? { session?.app ?? conversation?.upgrade?.app }
-
     /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant? {
         get { identityLookAt == Self.never ? nil : identityLookAt }
@@ -90,12 +82,10 @@ final class Connection: EventSource {
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
 
     /// A WebSocket that takes frames of ours.
-    var isEstablished: Bool {
-        switch webSocket?.state {
-        case .open, .draining: true
-        case .closing, .over, nil: false
-        }
-    }
+    var isEstablished: Bool { webSocket?.isEstablished == true }
+
+    /// A WebSocket whose token is being verified.
+    var awaitsToken: Bool { webSocket?.state == .open(.afterPause) }
 
     /// Whether nothing is read or sent any more: it is gone, or its turn to be closed comes.
     var hasEnded: Bool { transport.state == .shut }
@@ -117,7 +107,7 @@ final class Connection: EventSource {
         // A socket that takes nothing any more may hold what came before.
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
-            pullIfDrained()
+            if isPulled { owner.slowReaders.pullIfDrained(self) }
             owner.holdings.queuedChanged(self)
         }
         if hasEnded { return }
@@ -133,7 +123,7 @@ final class Connection: EventSource {
         if hasEnded { return transport.forgetUnsent() }
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = transport.send(owner.buffers.gather)
-        if outcome == .broken { return broken() }
+        if outcome == .broken { return owner.webSockets.broken(self) }
         // Nearly always: a WebSocket that has nothing else to be looked after.
         if outcome == .drained, webSocket != nil, transport.state == .open, interest == .readable, queuedHeld == 0,
             transport.tls == nil, !isPulled
@@ -142,20 +132,11 @@ final class Connection: EventSource {
         }
         flushed(outcome)
         if !transport.output.isEmpty {
-            leftUnsent()
+            owner.slowReaders.leftUnsent(self)
         } else if queuedHeld > 0 || transport.hasUnsent {
             owner.holdings.queuedChanged(self)
         }
-        if isPulled { pullIfDrained() }
-    }
-
-    /// The socket has not taken all.
-    private func leftUnsent() {
-        owner.metrics.queued.record(UInt64(transport.output.byteCount))
-        // An answer to a request may be longer than that: no further one is made before it is sent (`HTTPMachine.reads`), and
-        // who does not take it is found by what stays unacknowledged.
-        if webSocket != nil, transport.state == .open, isOverfull(owner.settings.limits) { overfull() }
-        owner.holdings.queuedChanged(self)
+        if isPulled { owner.slowReaders.pullIfDrained(self) }
     }
 
     /// How long a judgement waits for others to be looked at.
@@ -168,7 +149,8 @@ final class Connection: EventSource {
         }
         switch transport.state {
         case .securing: owner.handshakes.failed(self, .timeout)
-        case .open: if let conversation { conversation.deadlineReached(self) } else { checkLiveness() }
+        case .open:
+            if let conversation { conversation.deadlineReached(self) } else { owner.webSockets.deadlineReached(self) }
         case .finishing: if conversation?.awaitsReader(self) != true { drop() }
         case .shut: break
         }
@@ -176,7 +158,7 @@ final class Connection: EventSource {
 
     /// The connection's turn has come again.
     func goOn() {
-        if webSocket != nil { return turnCame() }
+        if webSocket != nil { return owner.webSockets.turnCame(self) }
         if transport.state == .open { conversation?.turnCame(self) }
     }
 
@@ -184,18 +166,80 @@ final class Connection: EventSource {
     func hubEnds() {
         switch transport.state {
         case .securing: drop()
-        case .open: if let conversation { conversation.hubEnds(self) } else { webSocketEnds() }
+        case .open: if let conversation { conversation.hubEnds(self) } else { owner.webSockets.hubEnds(self) }
         case .finishing: owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
         case .shut: break
         }
     }
 
+    // MARK: Reading
+
+    /// Reads once, and says whether something had come.
+    @discardableResult func readable() -> Bool {
+        if transport.state == .securing, !owner.handshakes.mayGoOn(self) { return false }
+        let held = heldCount
+        guard let room = transport.room(behind: held, in: owner.buffers.read) else {
+            drop()
+            return false
+        }
+        let result = transport.receive(
+            into: room, keyUpdates: owner.settings.webSockets.controlRate, at: owner.loop.now)
+        // TLS has answered by itself (a key update, RFC 8446 §4.6.3), and the socket has not taken it.
+        if transport.tls?.hasUnsent == true { owner.loop.markDirty(self) }
+        if transport.state == .securing, !owner.handshakes.advanced(self, result) { return false }
+        switch result {
+        case .bytes(let count):
+            if webSocket?.heard(at: owner.loop.now) == true { owner.webSockets.alive(self) }
+            consume(held: held, received: count)
+            if transport.hasHeardAll { farewell() }
+            return true
+        case .wouldBlock:
+            // Part of a record may have come.
+            if transport.tls != nil { owner.holdings.unfinishedChanged(self) }
+        // What was said before still goes out; a peer that is gone altogether refuses it.
+        case .endOfStream where transport.state == .finishing && transport.hasUnsent: updateInterest()
+        // Who asks no more (`nc -N`) still reads its answers.
+        case .endOfStream where conversation != nil && transport.hasUnsent: finish()
+        case .endOfStream: depart()
+        case .failed(let code):
+            if code == ETIMEDOUT { owner.metrics.reached(.unackedTimeout, address) }
+            if code == EDQUOT { owner.metrics.reached(.keyUpdates, address) }
+            depart()
+        }
+        return false
+    }
+
+    /// The pause is over: goes on with what had been read.
+    func resume() {
+        let held = heldCount
+        if held > 0 { consume(held: held, received: 0) }
+        // Behind it, for there may be another pause.
+        if !hasEnded { updateInterest() }
+        if transport.hasHeardAll { farewell() }
+    }
+
+    /// Bytes that were read before, and stand before those that come.
+    private var heldCount: Int {
+        if webSocket == nil { return conversation?.heldCount ?? 0 }
+        return webSocket?.unfinished == nil ? 0 : webSocket?.leftoverCount ?? 0
+    }
+
+    /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
+    private func consume(held: Int, received: Int) {
+        let buffer = owner.buffers.read
+        if webSocket != nil {
+            if held > 0 { webSocket?.takeLeftover(into: buffer) }
+            owner.webSockets.read(UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received]), self)
+        } else {
+            conversation?.read(UnsafeRawBufferPointer(rebasing: buffer[held..<held + received]), self)
+        }
+        owner.holdings.unfinishedChanged(self)
+    }
+
     // MARK: Output
 
     /// Queues a frame, or bytes of a response; they leave at the end of the tick.
-    func queue(_ frame: SharedBytes) {
-        queue(frame, on: owner.loop)
-    }
+    func queue(_ frame: SharedBytes) { queue(frame, on: owner.loop) }
 
     /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
     func send(_ frames: SharedBytes) {
@@ -219,55 +263,17 @@ final class Connection: EventSource {
     /// Whether so much is queued that its streams are better fed by pages.
     @inline(__always)
     func isCrowded(_ limits: GatewayLimits) -> Bool {
-        transport.output.byteCount > limits.pullQueueBytesMax
-            || transport.output.frameCount > limits.pullQueueFramesMax
+        transport.output.byteCount > limits.pullQueueBytesMax || transport.output.frameCount > limits.pullQueueFramesMax
     }
 
     /// Whether more is queued than may be, the socket perhaps not yet asked.
     @inline(__always)
     func isOverfull(_ limits: GatewayLimits) -> Bool {
-        transport.output.byteCount > limits.sendQueueBytesMax
-            || transport.output.frameCount > limits.sendQueueFramesMax
+        transport.output.byteCount > limits.sendQueueBytesMax || transport.output.frameCount > limits.sendQueueFramesMax
     }
 
-    /// A burst in one tick says nothing about the reader: whether the queue is too long still when the socket has got
-    /// what it takes.
-    func isSlow(_ limits: GatewayLimits) -> Bool {
-        flush()
-        return isCrowded(limits)
-    }
-
-    /// Closes it, unless the socket takes enough of what is queued.
-    func isTooSlow(_ limits: GatewayLimits) -> Bool {
-        flush()
-        guard !hasEnded else { return true }
-        guard isOverfull(limits) else { return false }
-        overfull()
-        return true
-    }
-
-    private func overfull() {
-        owner.metrics.overloaded(.sendQueue, address)
-        slow()
-    }
-
-    /// A session that is behind gets its next page when little is left of what was queued.
-    private func pullIfDrained() {
-        guard isPulled, let session, session.isBehind else {
-            isPulled = false
-            return
-        }
-        guard isEstablished else { return }
-        let limits = owner.settings.limits
-        let output = (bytes: transport.output.byteCount, frames: transport.output.frameCount)
-        guard output.bytes <= limits.pullQueueBytesMax / 4, output.frames <= limits.pullQueueFramesMax / 4 else {
-            return
-        }
-        let now = owner.loop.now
-        owner.engage(self) { $0.drained(session, now: now, &$1) }
-    }
-
-    private func flush() {
+    /// Sends what the socket takes.
+    func flush() {
         if hasEnded { return transport.forgetUnsent() }
         flushed(transport.send(owner.buffers.gather))
     }
@@ -275,10 +281,9 @@ final class Connection: EventSource {
     /// The socket has got what it takes.
     private func flushed(_ outcome: WriteQueue.Outcome) {
         switch outcome {
-        case .drained:
-            if transport.state == .finishing { return finished() }
+        case .drained: if transport.state == .finishing { return finished() }
         case .blocked: break
-        case .broken: return webSocket?.awaitsTurn == true ? broken() : depart()
+        case .broken: return webSocket?.awaitsTurn == true ? owner.webSockets.broken(self) : depart()
         }
         conversation?.sent(self)
         updateInterest()
@@ -300,33 +305,16 @@ final class Connection: EventSource {
 
     // MARK: Sessions
 
-    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
-    ///
-    /// - Parameter begins: whether the client begins a connection with this.
-    func moved(to client: PeerAddress, begins: Bool) -> ConnectionCensus.Move {
-        guard begins || client.network != address.network else { return .taken }
-        let move = owner.hubContext.census.moved(from: address, to: client, at: owner.loop.now, begins: begins)
-        switch move {
-        case .taken: address = client
-        case .refused(let refusal):
-            address = client
-            wasRefused = true
-            owner.metrics.refused(refusal, address)
-        case .ended(let refusal): owner.metrics.refused(refusal, client)
-        }
-        return move
+    /// It counts as that client's, for which a trusted peer speaks, from here on.
+    func counts(as client: PeerAddress, wasRefused: Bool) {
+        address = client
+        self.wasRefused = self.wasRefused || wasRefused
     }
 
-    /// It is a WebSocket from here on; without a session where a responder has the engine's place, or it is closed at once.
-    ///
-    /// - Parameter early: what has come behind the request.
-    func upgraded(_ session: Session? = nil, _ early: [UInt8] = []) {
+    /// It is a WebSocket from here on.
+    func upgraded(_ session: Session?, _ machine: WebSocketMachine) {
         talk = session.map(Talk.webSocket) ?? .none
-        let now = owner.loop.now
-        webSocket = WebSocketMachine(at: now, early: early)
-        owner.metrics.webSockets.add(1)
-        if deflateWindow != nil { owner.metrics.compression.connections.add(1) }
-        owner.loop.setDeadline(self, now.advanced(byNanoseconds: owner.settings.webSockets.activity))
+        webSocket = machine
     }
 
     /// - Parameter mayReturn: whether the client may be back in a moment; else it has said that it leaves.
@@ -339,13 +327,8 @@ final class Connection: EventSource {
 
     // MARK: Ending
 
-    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
-    func slow() {
-        transport.dropUnsent()
-        guard isEstablished else { return drop() }
-        close(.overCapacity)
-        flush()
-    }
+    /// Closes with one of Pusher's codes, which tells the client when to come back.
+    func close(_ code: ErrorCode) { owner.webSockets.close(self, CloseCode(code), code.message) }
 
     /// The user's access has ended. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
     func cutOff(_ code: ErrorCode) {
@@ -357,7 +340,7 @@ final class Connection: EventSource {
     func finish() {
         guard !hasEnded else { return }
         leaveChannels()
-        endWebSocket()
+        owner.webSockets.end(self)
         transport.finish()
         conversation?.endsHere()
         owner.loop.setDeadline(self, owner.loop.now.advanced(by: owner.closeTime))
@@ -383,20 +366,13 @@ final class Connection: EventSource {
         if transport.hasUnsent { finish() } else { depart() }
     }
 
-    /// Ends with what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
-    /// might send nobody here for a while.
-    func endNow() {
-        flush()
-        drop()
-    }
-
     /// Ends now.
     func drop() {
         guard isAdded else { return }
         let hasDeparted = hasEnded
         owner.handshakes.left(self)
         leaveChannels()
-        endWebSocket()
+        owner.webSockets.end(self)
         conversation?.endsHere()
         owner.holdings.left(self)
         owner.loop.remove(self)
@@ -406,8 +382,8 @@ final class Connection: EventSource {
 
     /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
     func depart() {
-        guard isOpen, let session else { return drop() }
-        endWebSocket()
+        guard webSocket?.isOpen == true, let session else { return drop() }
+        owner.webSockets.end(self)
         transport.shut()
         owner.holdings.left(self)
         owner.loop.unwatch(self)

@@ -34,17 +34,15 @@ final class HTTPConversation {
         let app: App
     }
 
-    init(peer: PeerAddress, refusal: ConnectionCensus.Refusal?, limits: HTTPLimits, startedAt: Instant) {
-        self.startedAt = startedAt
+    init(peer: PeerAddress, _ refusal: ConnectionCensus.Refusal?, _ owner: ClientLoop) {
+        startedAt = owner.loop.now
         self.peer = peer
         self.refusal = refusal
-        machine = HTTPMachine(limits: limits, at: startedAt)
+        machine = HTTPMachine(limits: owner.settings.configuration.httpLimits, at: startedAt)
     }
 
     /// An upgrade whose bearer token is being verified.
-    var upgrade: PendingUpgrade? {
-        if case .upgrade(let upgrade) = asked { upgrade } else { nil }
-    }
+    var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
 
     var heldCount: Int { machine.heldCount }
 
@@ -79,7 +77,7 @@ final class HTTPConversation {
         bytes.withUnsafeMutableBytes { bytes in
             take(bytes, &cursor, connection)
             guard cursor.consumed < bytes.count, connection.webSocket != nil else { return }
-            connection.readMessages(bytes, from: cursor.consumed)
+            connection.owner.webSockets.read(bytes, from: cursor.consumed, connection)
             cursor.consumed = bytes.count
         }
         machine.keep(bytes, from: cursor.consumed)
@@ -116,9 +114,7 @@ final class HTTPConversation {
     }
 
     /// The connection's turn has come again.
-    func turnCame(_ connection: Connection) {
-        if machine.turnCame() { connection.resume() }
-    }
+    func turnCame(_ connection: Connection) { if machine.turnCame() { connection.resume() } }
 
     private func route(_ request: Request, _ connection: Connection) {
         let owner = connection.owner
@@ -128,12 +124,15 @@ final class HTTPConversation {
         // Whose request a trusted peer sends, and whether that client may.
         if owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) {
             let client = owner.settings.trustedPeers.client(of: request, from: peer)
-            switch connection.moved(to: client, begins: isUpgrade) {
+            switch move(connection, to: client, begins: isUpgrade) {
             case .taken: break
             case .refused(let refusal): return answer(refusal, connection)
             case .ended(let refusal):
                 answer(refusal, connection)
-                return connection.endNow()
+                // With what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
+                // might send nobody here for a while.
+                connection.flush()
+                return connection.drop()
             }
         }
         if isUpgrade { return upgrade(request, connection) }
@@ -146,6 +145,24 @@ final class HTTPConversation {
         } else {
             connection.updateInterest()
         }
+    }
+
+    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
+    ///
+    /// - Parameter begins: whether the client begins a connection with this.
+    private func move(_ connection: Connection, to client: PeerAddress, begins: Bool) -> ConnectionCensus.Move {
+        let owner = connection.owner
+        guard begins || client.network != connection.address.network else { return .taken }
+        let move = owner.hubContext.census.moved(
+            from: connection.address, to: client, at: owner.loop.now, begins: begins)
+        switch move {
+        case .taken: connection.counts(as: client, wasRefused: false)
+        case .refused(let refusal):
+            connection.counts(as: client, wasRefused: true)
+            owner.metrics.refused(refusal, client)
+        case .ended(let refusal): owner.metrics.refused(refusal, client)
+        }
+        return move
     }
 
     // MARK: Time
@@ -274,9 +291,7 @@ final class HTTPConversation {
     private func upgrade(_ request: Request, _ connection: Connection) {
         let owner = connection.owner
         let handshake: Handshake
-        do {
-            handshake = try Handshake(request)
-        } catch {
+        do { handshake = try Handshake(request) } catch {
             var writer = ByteWriter()
             Handshake.refuse(error, to: &writer)
             connection.queue(writer.finish())
@@ -291,7 +306,7 @@ final class HTTPConversation {
             subprotocol: ProtocolVersion.subprotocol, compresses: connection.deflateWindow != nil, to: &response)
         if owner.settings.configuration.responder != nil {
             connection.queue(response.finish())
-            return connection.upgraded()
+            return owner.webSockets.begin(connection)
         }
         let version = request.query.flatMap { FormReader.rawValue("protocol", in: $0) }
         let complaint = ProtocolVersion.check(version, isStrict: owner.settings.configuration.requiresProtocolVersion)
@@ -313,20 +328,16 @@ final class HTTPConversation {
     }
 
     /// The token of the upgrade was verified: the connection opens as its user's, or not at all.
-    func verified(
-        _ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection
-    ) {
+    func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection) {
         guard let upgrade else { return }
         let owner = connection.owner
         switch result {
-        case .failure(let rejection):
-            answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
+        case .failure(let rejection): answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
         case .success(let token):
             let identity = Identity(token)
             // Revoked since the token was verified.
             guard !owner.hub.refuses(identity, of: upgrade.app) else {
-                return answer(
-                    .problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
+                return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
             }
             // Others may be served since the upgrade was read.
             let app = owner.apps.table.app(index: upgrade.app.index)
@@ -350,7 +361,7 @@ final class HTTPConversation {
         machine.end()
         let owner = connection.owner
         owner.metrics.handshakes.record(owner.loop.now.nanoseconds &- startedAt.nanoseconds)
-        connection.open(session, behind: response, early)
+        owner.webSockets.open(session, behind: response, early, connection)
         return session
     }
 
@@ -358,7 +369,7 @@ final class HTTPConversation {
     private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: Connection) {
         connection.queue(response)
         connection.queue(ServerEvent.errorFrame(code))
-        connection.upgraded()
+        connection.owner.webSockets.begin(connection)
         connection.close(code)
     }
 }
@@ -371,9 +382,7 @@ extension HTTPResponse {
             writer.append(
                 response: status, contentType: contentType, keepsAlive: answering.keepsAlive,
                 omitsBody: answering.omitsBody, body: body
-            ) { writer in
-                for field in fields { writer.append(field: field.name, field.value) }
-            }
+            ) { writer in for field in fields { writer.append(field: field.name, field.value) } }
         }
         return writer.finish()
     }

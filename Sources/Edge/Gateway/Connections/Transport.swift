@@ -48,19 +48,20 @@ struct Transport {
         return UnsafeMutableRawBufferPointer(rebasing: buffer[held..<end])
     }
 
-    /// Reads what has come, as plaintext. TLS may have to send something then (`hasUnsent`).
+    /// Reads what has come, as plaintext. TLS may have something to send then.
+    ///
+    /// - Parameter rate: how often the peer may ask for new keys, each of which costs about as much as ten messages; it fails with
+    ///   `EDQUOT` beyond that.
     @inline(__always)
-    func receive(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
+    func receive(
+        into room: UnsafeMutableRawBufferPointer, keyUpdates rate: Rate, at now: Instant
+    ) -> TransferResult {
         guard let tls else { return Socket.receive(descriptor, into: room) }
-        return tls.receive(descriptor, into: room)
-    }
-
-    /// Whether the peer may have asked for new keys as often as it has. Each costs about as much as ten messages, and counts for a
-    /// control frame.
-    func mayUpdateKeys(_ rate: Rate, at now: Instant) -> Bool {
-        guard let tls, tls.keyUpdates > 0 else { return true }
-        guard tls.keyUpdates <= TLSSession.keyUpdatesMax else { return false }
-        return (0..<tls.keyUpdates).allSatisfy { _ in tls.updateAllowance.take(rate, at: now) }
+        let result = tls.receive(descriptor, into: room)
+        let isAllowed =
+            tls.keyUpdates <= TLSSession.keyUpdatesMax
+            && (0..<tls.keyUpdates).allSatisfy { _ in tls.updateAllowance.take(rate, at: now) }
+        return isAllowed ? result : .failed(EDQUOT)
     }
 
     /// Whether the peer has said that no more comes, which its socket may not show.
@@ -72,6 +73,7 @@ struct Transport {
     // MARK: Out
 
     @inline(__always)
+
     mutating func queue(_ frame: SharedBytes) { output.append(frame) }
 
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
@@ -99,19 +101,13 @@ struct Transport {
     mutating func secure(with session: TLSSession?) { tls = session }
 
     /// What comes from here on is the client's own.
-    mutating func opened() {
-        if state == .securing { state = .open }
-    }
+    mutating func opened() { if state == .securing { state = .open } }
 
     /// Nothing is queued any more but the last words.
-    mutating func finish() {
-        if state != .shut { state = .finishing }
-    }
+    mutating func finish() { if state != .shut { state = .finishing } }
 
     /// All is sent. The peer reads to the end of the stream and closes.
-    func endStream() {
-        if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) }
-    }
+    func endStream() { if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) } }
 
     /// The socket takes nothing any more, whatever the error was: nothing more goes out behind what was lost.
     mutating func broke() {

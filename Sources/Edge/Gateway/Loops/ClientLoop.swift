@@ -33,7 +33,7 @@ final class ClientLoop {
     let users: UserOwner
     let takers: Takers
     let identities: IdentityWatch
-    let turns: ConnectionTurns
+    let webSockets: WebSockets
     let handshakes: Handshakes
     let door: Door
     let apps: ServedApps
@@ -45,6 +45,7 @@ final class ClientLoop {
     private static let effectsKept = 64
 
     var slowReaders: SlowReaders { takers.slowReaders }
+    var turns: ConnectionTurns { webSockets.turns }
     var compression: LoopCompression? { takers.compression }
     var router: Router { runner.router }
     /// What routes ask of the hub's channels.
@@ -73,7 +74,7 @@ final class ClientLoop {
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
         takers = Takers(on: loop, here: number, hub, settings, slowReaders, compression, metrics)
-        turns = ConnectionTurns(on: loop, hub, due, settings)
+        let turns = ConnectionTurns(on: loop, hub, due, settings)
         var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
         // Or a newcomer would be closed for not reading a list that no queue can hold.
         homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
@@ -81,6 +82,7 @@ final class ClientLoop {
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: homeLimits)
         users = UserOwner(on: loop, runner, due, limits: homeLimits)
         identities = IdentityWatch(on: loop, due, context.verifier, router.mailbox)
+        webSockets = WebSockets(on: loop, takers, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
         door = Door(on: loop)
         apps = ServedApps(context.firstApps, hub, due)
@@ -104,8 +106,10 @@ final class ClientLoop {
             accepted(descriptor, address, refusal, usesTLS: usesTLS)
         case .ask(let question): question(self)
         case .answer(let id, .token(let result)): identities.verified(id, result)
-        case .answer(let id, .action(let answer)): connection(id)?.acted(answer)
-        case .answer(let id, .response(let response)): answered(id, response)
+        case .answer(let id, .action(let answer)):
+            if let connection = connection(id) { webSockets.acted(answer, connection) }
+        case .answer(let id, .response(let response)):
+            if let connection = connection(id) { connection.conversation?.answered(response, connection) }
         case .serve(let apps): serve(apps)
         case .due: due.turn()
         case .shutdown: shutdown()
@@ -173,11 +177,6 @@ final class ClientLoop {
 
     func connection(_ id: SessionID) -> Connection? { loop.connection(id) }
 
-    /// A route has answered later.
-    private func answered(_ id: SessionID, _ response: HTTPResponse) {
-        if let connection = connection(id) { connection.conversation?.answered(response, connection) }
-    }
-
     // MARK: The engine
 
     /// Gives the engine an input about a connection, and does for the connection what the engine decides.
@@ -200,7 +199,7 @@ final class ClientLoop {
         case .share(let frame): if connection.isEstablished { connection.share(frame) }
         case .queue(let frames): if connection.isEstablished { connection.queue(frames) }
         case .verify(let token):
-            connection.awaitToken()
+            webSockets.pause(connection)
             identities.verify(token, for: connection.sessionID)
         case .watchIdentity(let wait): identities.watch(connection, after: wait)
         case .close(let code): connection.close(code)
@@ -213,7 +212,7 @@ final class ClientLoop {
         }
     }
 
-    /// Has the action applied; `Connection.acted` gets the answer.
+    /// Has the action applied; `WebSockets.acted` gets the answer.
     private func act(_ envelope: ActionEnvelope, as user: String, for id: SessionID) {
         let mailbox = mailbox
         guard let store = hubContext.store else {
@@ -303,7 +302,7 @@ final class ClientLoop {
 
     // MARK: Ending
 
-    /// Closes all connections (`Connection.goAway`).
+    /// Closes all connections (`WebSockets.goAway`).
     ///
     /// First of all the sockets close that it listens on: a client that comes back finds this hub's successor, or nobody. The
     /// accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands

@@ -81,14 +81,14 @@ final class Holdings: EventSource {
         if queued.isExceeded {
             for (_, connection) in queued.excess(of: holders({ $0.queuedHeld })) {
                 metrics.overloaded(.sendQueues, connection.address)
-                connection.slow()
+                connection.owner.slowReaders.close(connection)
                 queuedChanged(connection)
             }
         }
         if unfinished.isExceeded {
             for (_, connection) in unfinished.excess(of: holders({ $0.unfinishedHeld })) {
                 metrics.overloaded(.unfinished, connection.address)
-                connection.dropUnfinished()
+                dropUnfinished(connection)
             }
         }
         if isPressed != queued.isHalfFull {
@@ -141,21 +141,19 @@ final class Holdings: EventSource {
         connection.queuedHeld = 0
         connection.unfinishedHeld = 0
     }
-}
 
-extension Connection {
     /// All connections together hold too much of messages that are not finished, and this one's is among the largest. It
     /// may come back later, with a smaller one or when others have finished theirs.
-    func dropUnfinished() {
-        if transport.state == .open, let conversation {
-            conversation.refuseUnfinished(self)
-        } else if isEstablished {
-            close(.overCapacity)
+    func dropUnfinished(_ connection: Connection) {
+        if connection.transport.state == .open, let conversation = connection.conversation {
+            conversation.refuseUnfinished(connection)
+        } else if connection.isEstablished {
+            connection.close(.overCapacity)
             // The rest of the message cannot be told from the next one; only the peer's end is awaited.
-            finish()
+            connection.finish()
         } else {
-            drop()
+            connection.drop()
         }
-        owner.holdings.unfinishedChanged(self)
+        unfinishedChanged(connection)
     }
 }

@@ -41,9 +41,15 @@ final class IdentityWatch {
     func verified(_ id: SessionID, _ result: Result<VerifiedToken, TokenRejection>) {
         let connection = loop.connection(id)
         var user: UserKey?
-        if let app = connection?.app, case .success(let token) = result { user = UserKey(token.userID, of: app.index) }
+        let app = connection?.session?.app ?? connection?.conversation?.upgrade?.app
+        if let app, case .success(let token) = result { user = UserKey(token.userID, of: app.index) }
         let code = verifications.end(id, as: user)
-        connection?.verified(result, endedBy: code)
+        guard let connection else { return }
+        if let conversation = connection.conversation {
+            conversation.verified(result, endedBy: code, connection)
+        } else {
+            connection.owner.webSockets.verified(result, endedBy: code, connection)
+        }
     }
 
     /// All connections of the user have been closed, but those whose tokens are being verified.

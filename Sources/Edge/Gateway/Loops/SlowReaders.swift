@@ -1,6 +1,7 @@
 import Channels
 import Clock
 import Metrics
+import Pusher
 import Reactor
 
 /// What was last seen of a connection that has still to take what it is sent.
@@ -61,9 +62,67 @@ final class SlowReaders {
         }
     }
 
-    private func sweepLater() {
-        if !due.isSet(.readers) { due.set(.readers, after: min(Self.sweepInterval, stalled)) }
+    /// A session that is behind gets its next page when little is left of what was queued.
+    func pullIfDrained(_ connection: Connection) {
+        guard let session = connection.session, session.isBehind else {
+            connection.isPulled = false
+            return
+        }
+        let (output, limits) = (connection.transport.output, connection.owner.settings.limits)
+        guard connection.isEstablished, output.byteCount <= limits.pullQueueBytesMax / 4,
+            output.frameCount <= limits.pullQueueFramesMax / 4
+        else { return }
+        let now = loop.now
+        connection.owner.engage(connection) { $0.drained(session, now: now, &$1) }
     }
+
+    private func sweepLater() { if !due.isSet(.readers) { due.set(.readers, after: min(Self.sweepInterval, stalled)) } }
+
+    // MARK: Too much queued
+
+    /// A burst in one tick says nothing about the reader: whether the queue is too long for its streams still when the socket has
+    /// got what it takes.
+    func isSlow(_ connection: Connection) -> Bool {
+        connection.flush()
+        return connection.isCrowded(connection.owner.settings.limits)
+    }
+
+    /// Closes it, unless the socket takes enough of what is queued.
+    func isTooSlow(_ connection: Connection) -> Bool {
+        connection.flush()
+        guard !connection.hasEnded else { return true }
+        guard connection.isOverfull(connection.owner.settings.limits) else { return false }
+        overfull(connection)
+        return true
+    }
+
+    /// The socket has not taken all.
+    func leftUnsent(_ connection: Connection) {
+        metrics.queued.record(UInt64(connection.transport.output.byteCount))
+        // An answer to a request may be longer than that: no further one is made before it is sent (`HTTPMachine.reads`), and
+        // who does not take it is found by what stays unacknowledged.
+        if connection.webSocket != nil, connection.transport.state == .open,
+            connection.isOverfull(connection.owner.settings.limits)
+        {
+            overfull(connection)
+        }
+        connection.owner.holdings.queuedChanged(connection)
+    }
+
+    private func overfull(_ connection: Connection) {
+        metrics.overloaded(.sendQueue, connection.address)
+        close(connection)
+    }
+
+    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
+    func close(_ connection: Connection) {
+        connection.transport.dropUnsent()
+        guard connection.isEstablished else { return connection.drop() }
+        connection.close(.overCapacity)
+        connection.flush()
+    }
+
+    // MARK: Nothing taken
 
     /// The time has come to look.
     func sweep() {
@@ -82,7 +141,7 @@ final class SlowReaders {
                 // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
                 pulling[id] = nil
                 metrics.overloaded(.stalled, connection.address)
-                connection.slow()
+                close(connection)
             }
         }
         if !pulling.isEmpty { sweepLater() }

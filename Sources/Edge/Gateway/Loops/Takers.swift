@@ -64,7 +64,7 @@ final class Takers {
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
             let connection = unsafeDowncast(source, to: Connection.self)
-            if connection.isCrowded(settings.limits), connection.isSlow(settings.limits) {
+            if connection.isCrowded(settings.limits), slowReaders.isSlow(connection) {
                 slow.append(id)
             } else if let variants {
                 connection.queue(variant(of: frame, variants, for: connection), on: loop)
@@ -141,7 +141,7 @@ final class Takers {
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
             let connection = unsafeDowncast(source, to: Connection.self)
-            if connection.isOverfull(settings.limits), connection.isTooSlow(settings.limits) { return }
+            if connection.isOverfull(settings.limits), slowReaders.isTooSlow(connection) { return }
             if let variants {
                 connection.queue(variant(of: frame, variants, for: connection), on: loop)
             } else {
