@@ -76,8 +76,7 @@ let package = Package(
 
         // Engine: values in, effects out
         room(
-            "Engine/Channels", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync", "WebSocket"],
-            settings: hubSettings),
+            "Engine/Channels", ["Bytes", "Clock", "JSON", "Metrics", "Pusher", "Sync"], settings: hubSettings),
 
         // Runtime: the system, as values and callbacks
         room("Runtime/Reactor", ["CLinux", "COpenSSL", "Bytes", "Clock"], settings: hubSettings),

@@ -18,6 +18,13 @@ import Testing
         #expect(tree.breachesOfPurity(of: Self.pure) == [])
     }
 
+    /// What a session is told is the engine's to say; how it is sent, the sink's.
+    @Test func theEngineKnowsNoTransport() throws {
+        let reach = try SourceTree().reach(of: "Channels")
+        #expect(reach.contains("Pusher"))
+        #expect(reach.isDisjoint(with: ["WebSocket", "HTTP", "CZlib", "Reactor"]))
+    }
+
     @Test func manyFilesStandInFoldersBySubject() throws {
         #expect(try SourceTree().breachesOfSize == [])
     }

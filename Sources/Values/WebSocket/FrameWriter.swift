@@ -2,28 +2,10 @@ import Bytes
 
 /// Writes frames (RFC 6455 §5): a server's bare, a client's masked.
 package enum FrameWriter {
-    /// Longest header of a bare frame.
-    package static let maximumHeaderBytes = 10
     /// Longest payload of a control frame (RFC 6455 §5.5).
     package static let maximumControlBytes = 125
     /// RSV1, in the first byte of a compressed message (RFC 7692 §6).
     package static let compressedBit: UInt8 = 0x40
-
-    /// A server's text frame as one block: `write` appends the payload, and the header is put before it afterwards.
-    ///
-    /// `capacity`: a guess at the payload's bytes.
-    package static func text(capacity: Int, _ write: (inout ByteWriter) -> Void) -> SharedBytes {
-        var writer = ByteWriter(capacity: capacity + maximumHeaderBytes)
-        reserveHeader(maximumHeaderBytes, to: &writer)
-        write(&writer)
-        let start = finishText(in: &writer, reservedFrom: 0)
-        return writer.finish(from: start)
-    }
-
-    /// A server's text frame around `payload`, which is copied.
-    package static func text(_ payload: UnsafeRawBufferPointer) -> SharedBytes {
-        text(capacity: payload.count) { $0.append(payload) }
-    }
 
     /// Appends a server's text frame to `writer`; its payload is what `write` appends.
     ///
@@ -99,19 +81,8 @@ package enum FrameWriter {
     /// Bytes of a bare header for a payload of `count` bytes.
     package static func headerCount(_ count: Int) -> Int { count < 126 ? 2 : count < 65_536 ? 4 : 10 }
 
-    /// Writes the header of a text frame whose payload follows `maximumHeaderBytes` reserved at `start`; returns where
-    /// the frame begins.
-    private static func finishText(in writer: inout ByteWriter, reservedFrom start: Int) -> Int {
-        let payloadStart = start + maximumHeaderBytes
-        let payloadCount = writer.count - payloadStart
-        writer.withUnsafeMutableBytes { bytes in
-            writeHeader(Opcode.text, payloadCount, endingAt: payloadStart, in: bytes)
-        }
-        return payloadStart - headerCount(payloadCount)
-    }
-
     /// Leaves room for a header, which its frame gets before it is handed on.
-    private static func reserveHeader(_ count: Int, to writer: inout ByteWriter) {
+    static func reserveHeader(_ count: Int, to writer: inout ByteWriter) {
         writer.append(capacity: count) { _ in count }
     }
 

@@ -29,7 +29,7 @@ import WebSocket
     /// A ping behind so many blanks that it has 64 KiB, in some dozens of bytes.
     private var bomb: [UInt8] {
         let plain = [UInt8](repeating: 0x20, count: 65_536 - Self.ping.utf8.count) + Array(Self.ping.utf8)
-        let bytes = plain.withUnsafeBytes { FrameWriter.text($0) }
+        let bytes = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
         let compressed = FrameDeflater(threshold: 0, level: 9).compress(bytes, .wide).frames?.array ?? []
         return frame(Array(compressed[(compressed[1] < 126 ? 2 : 4)...]), isCompressed: true)
     }
@@ -151,7 +151,7 @@ import WebSocket
         if end == .resetMetBySending || end == .closeMetBySending {
             // The first is answered by a reset, where that is not there yet.
             for _ in 0..<2 {
-                connection.queue(ServerEvent.pongFrame)
+                connection.queue(FrameWriter.frames(of: .pong()))
                 connection.tickEnded()
             }
             #expect(connection.turn == .last)

@@ -31,7 +31,7 @@ import WebSocket
 
     /// The payload of a compressed message; `deflated` where it gets smaller, else as a stored block (RFC 1951 §3.2.4).
     private func payload(_ plain: [UInt8]) -> [UInt8] {
-        let frame = plain.withUnsafeBytes { FrameWriter.text($0) }
+        let frame = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
         if let bytes = FrameDeflater(threshold: 0, level: 9).compress(frame, .wide).frames?.array {
             return Array(bytes[(bytes[1] < 126 ? 2 : bytes[1] == 126 ? 4 : 10)...])
         }
@@ -295,26 +295,24 @@ import WebSocket
     @Test func variantsAreSharedByLoops() {
         let metrics = CompressionMetrics()
         let loops = [LoopCompression(CompressionSettings(), metrics), LoopCompression(CompressionSettings(), metrics)]
-        let long = FrameWriter.text(capacity: 0) { $0.append(utf8: String(repeating: "a", count: 512)) }
-        #expect(loops[0].variants(of: long) == nil, "nobody is there who wants it compressed")
+        func frame(_ bytes: [UInt8]) -> SharedBytes { bytes.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) } }
+        let long = frame([UInt8](repeating: 0x61, count: 512))
+        #expect(!loops[0].isWorthIt(long), "nobody is there who wants it compressed")
         metrics.connections.add(1)
-        let short = FrameWriter.text(capacity: 0) { $0.append(utf8: String(repeating: "a", count: 500)) }
-        #expect(loops[0].variants(of: short) == nil)
-        guard let variants = loops[0].variants(of: long) else {
-            Issue.record("no variants")
-            return
-        }
-        let wide = loops[0].frame(long, variants, .wide)
+        #expect(!loops[0].isWorthIt(frame([UInt8](repeating: 0x61, count: 500))))
+        #expect(loops[0].isWorthIt(long))
+        let variants = FrameVariants(long)
+        let wide = loops[0].frames(variants, .wide)
         #expect(wide.count < 30)
-        #expect(loops[1].frame(long, variants, .wide) === wide)
-        let narrow = loops[1].frame(long, variants, .narrow)
-        #expect(loops[0].frame(long, variants, .narrow) === narrow)
+        #expect(loops[1].frames(variants, .wide) === wide)
+        let narrow = loops[1].frames(variants, .narrow)
+        #expect(loops[0].frames(variants, .narrow) === narrow)
         #expect(!(narrow === wide))
         // What does not get smaller is remembered as such.
         var random = SeededRandom()
-        let noise = FrameWriter.text(capacity: 0) { $0.append(random.bytes(600)) }
-        let others = FrameVariants()
-        for loop in loops { #expect(loop.frame(noise, others, .wide) === noise) }
+        let noise = frame(random.bytes(600))
+        let others = FrameVariants(noise)
+        for loop in loops { #expect(loop.frames(others, .wide) === noise) }
         var exposition = Exposition()
         metrics.append(to: &exposition)
         let text = String(decoding: exposition.bytes, as: UTF8.self)

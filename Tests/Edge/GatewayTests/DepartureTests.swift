@@ -4,6 +4,7 @@ import Reactor
 import TestHub
 import TestSupport
 import Testing
+import WebSocket
 
 @testable import Gateway
 
@@ -298,7 +299,7 @@ import Testing
         }
         dead.go()
         if metBySending {
-            connection.queue(ServerEvent.pongFrame)
+            connection.queue(FrameWriter.frames(of: .pong()))
             connection.tickEnded()
         }
         try hub.turnUntilMarked(left: 1)

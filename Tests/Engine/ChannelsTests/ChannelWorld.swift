@@ -12,7 +12,7 @@ final class ChannelWorld {
         case request(ChannelRequest, from: Int)
         /// With how many events of the channel its home had handed on before.
         case answer(ChannelAnswer, after: Int)
-        case publish(ChannelKey, SharedBytes, except: Exclusion?)
+        case publish(ChannelKey, [String], except: Exclusion?)
         case publication(Publication)
     }
 
@@ -179,8 +179,8 @@ final class ChannelWorld {
         input(loops[wire.loop].hub, &effects)
         for effect in effects {
             switch effect {
-            case .send(let frame), .queue(let frame): wire.heard += payloads(of: frame)
-            case .share(let frame): wire.heard += payloads(of: frame.bytes)
+            case .send(let messages): wire.heard += messages.texts
+            case .share(let messages), .queue(let messages): wire.heard += messages.texts
             case .request(let request):
                 post(.request(request, from: wire.loop), to: request.key.home(of: loops.count), from: wire.loop)
             default: break
@@ -243,7 +243,9 @@ final class ChannelWorld {
         case .request(let request, let from):
             if case .relay(let relay) = request {
                 eventCounts[relay.key, default: 0] += 1
-                published(relay.key, payload(of: relay.frame), wires[relay.sender]?.session.socketID)
+                published(
+                    relay.key, #""data":"\#(String(decoding: relay.data, as: UTF8.self))""#,
+                    wires[relay.sender]?.session.socketID)
             }
             atHome(loop) { [now] home, effects in home.received(request, from: from, now: now, &effects) }
         case .publication(let publication):
@@ -261,12 +263,12 @@ final class ChannelWorld {
                 return answeredTooLate(.refused(id, serial: serial, refusal), at: loop)
             }
             engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
-        case .publish(let key, let frame, let except):
+        case .publish(let key, let texts, let except):
             for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
                 guard let wire = wires[id], except != .socket(wire.session.socketID),
                     except != .session(id, loop: loop)
                 else { continue }
-                wire.heard += payloads(of: frame)
+                wire.heard += texts
             }
         }
     }
@@ -291,9 +293,10 @@ final class ChannelWorld {
             switch loop.effects[next] {
             case .answer(let target, let answer):
                 post(.answer(answer, after: loop.eventsBefore[next]), to: target, from: number)
-            case .broadcast(let targets, let key, let frame, let except, _):
+            case .broadcast(let targets, let key, let messages, let except, _):
+                let texts = messages.texts
                 for target in loops.indices where targets.contains(loop: target) {
-                    post(.publish(key, frame, except: except), to: target, from: number)
+                    post(.publish(key, texts, except: except), to: target, from: number)
                 }
             case .webhook(_, let event): webhooks.append(event)
             }

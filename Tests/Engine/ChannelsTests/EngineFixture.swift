@@ -164,6 +164,7 @@ private final class HomeOfOne {
 
 /// An effect, in words that tests compare.
 enum Heard: Equatable, CustomStringConvertible {
+    case pong
     case text(String)
     case verify(String)
     case watchIdentity(Duration)
@@ -174,11 +175,12 @@ enum Heard: Equatable, CustomStringConvertible {
     case leave(String)
     case users([String])
 
-    /// A page is heard as its frames.
+    /// A page is heard as its events.
     static func all(_ effect: Effect) -> [Heard] {
         switch effect {
-        case .send(let frame), .queue(let frame): payloads(of: frame).map(Heard.text)
-        case .share(let frame): payloads(of: frame.bytes).map(Heard.text)
+        case .pong: [.pong]
+        case .send(let messages): messages.texts.map(Heard.text)
+        case .share(let messages), .queue(let messages): messages.texts.map(Heard.text)
         case .verify(let token): [.verify(token)]
         case .watchIdentity(let wait): [.watchIdentity(wait)]
         case .close(let code): [.close(code.rawValue)]
@@ -193,6 +195,7 @@ enum Heard: Equatable, CustomStringConvertible {
 
     var description: String {
         switch self {
+        case .pong: "pong"
         case .text(let text): text
         case .verify(let token): "verify \(token)"
         case .watchIdentity(let wait): "watch the identity after \(wait)"
@@ -217,25 +220,32 @@ extension Heard {
     }
 }
 
-/// The payload of a server's frame.
-func payload(of frame: SharedBytes) -> String {
-    payloads(of: frame).first ?? ""
+extension Messages {
+    var texts: [String] {
+        var texts: [String] = []
+        each { texts.append(String(decoding: $0, as: UTF8.self)) }
+        return texts
+    }
 }
 
-/// The payloads of a server's frames.
-func payloads(of frames: SharedBytes) -> [String] {
-    var bytes = frames.array[...]
-    var payloads: [String] = []
-    while bytes.count >= 2 {
-        let short = Int(bytes[bytes.startIndex + 1])
-        let lengthBytes = short < 126 ? 0 : short == 126 ? 2 : 8
-        bytes = bytes.dropFirst(2)
-        let length = short < 126 ? short : bytes.prefix(lengthBytes).reduce(0) { $0 << 8 | Int($1) }
-        bytes = bytes.dropFirst(lengthBytes)
-        payloads.append(String(decoding: bytes.prefix(length), as: UTF8.self))
-        bytes = bytes.dropFirst(length)
+extension SharedMessages {
+    /// What a sink of tests makes of messages.
+    private final class Texts: Sendable {
+        let texts: [String]
+
+        init(_ texts: [String]) { self.texts = texts }
     }
-    return payloads
+
+    var texts: [String] { unsafeDowncast(form { Texts($0.texts) }, to: Texts.self).texts }
+}
+
+extension Broadcast {
+    var texts: [String] {
+        switch self {
+        case .passing(let messages): messages.texts
+        case .kept(let messages): messages.texts
+        }
+    }
 }
 
 func succeeded(_ channel: String) -> Heard {

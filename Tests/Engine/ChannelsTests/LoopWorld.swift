@@ -10,7 +10,7 @@ final class LoopWorld {
     enum Message {
         case join(StreamJoin, from: Int), leave(StreamName, from: Int), forget(SessionID, StreamName, from: Int)
         case joined(StreamJoined)
-        case broadcast(StreamName, Int64, SharedBytes), reset(StreamName, StreamPosition, ResumeLoss)
+        case broadcast(StreamName, Int64, [String]), reset(StreamName, StreamPosition, ResumeLoss)
         case positioned(StreamID, StreamPosition, watch: UInt32), event(StreamEvent)
         case feedReset(StreamID, StreamPosition)
         case page(StreamRead, [StreamEvent]), unreadable(StreamRead, StreamReadFailure)
@@ -116,19 +116,19 @@ final class LoopWorld {
     private func perform(_ effects: Hub.Effects, _ wire: Wire) {
         for effect in effects {
             switch effect {
-            case .send(let frame), .queue(let frame): queue(frame, wire)
-            case .share(let frame): queue(frame.bytes, wire)
+            case .send(let messages): queue(messages.texts, wire)
+            case .share(let messages), .queue(let messages): queue(messages.texts, wire)
             case .join(let join): toHome(.join(join, from: wire.loop), from: wire.loop)
             case .forget(let name):
                 toHome(.forget(wire.session.id, name, from: wire.loop), from: wire.loop)
             case .leave(let name): toHome(.leave(name, from: wire.loop), from: wire.loop)
-            case .verify, .act, .watchIdentity, .users, .close, .request: break
+            case .pong, .verify, .act, .watchIdentity, .users, .close, .request: break
             }
         }
     }
 
-    private func queue(_ frame: SharedBytes, _ wire: Wire) {
-        wire.queue += payloads(of: frame)
+    private func queue(_ texts: [String], _ wire: Wire) {
+        wire.queue += texts
         wire.mostQueued = max(wire.mostQueued, wire.queue.count)
     }
 
@@ -164,7 +164,7 @@ final class LoopWorld {
     private func take(_ message: Message, at loop: Int) {
         switch message {
         case .joined(let joined): self.joined(joined, loop)
-        case .broadcast(let name, let offset, let frame): deliver(name, offset, frame, loop)
+        case .broadcast(let name, let offset, let texts): deliver(name, offset, texts, loop)
         case .reset(let name, let position, let loss): reset(name, position, loss, loop)
         case .join(let join, let from): atHome { $0.join(join, from: from, &$1) }
         case .forget(let session, let name, let from): atHome { home, _ in home.forget(session, name, from: from) }
@@ -198,9 +198,9 @@ final class LoopWorld {
             case .read(let read): feed.requests.append(.read(read))
             case .joined(let loop, let joined): post(.joined(joined), to: loop)
             case .refused: break
-            case .broadcast(let loops, let name, let offset, let frame):
+            case .broadcast(let loops, let name, let offset, let messages):
                 for loop in mailboxes.indices where loops.contains(loop: loop) {
-                    post(.broadcast(name, offset, frame), to: loop)
+                    post(.broadcast(name, offset, messages.texts), to: loop)
                 }
             case .reset(let loops, let name, let position, let loss):
                 for loop in mailboxes.indices where loops.contains(loop: loop) {
@@ -223,7 +223,7 @@ final class LoopWorld {
         pullIfDrained(wire)
     }
 
-    private func deliver(_ name: StreamName, _ offset: Int64, _ frame: SharedBytes, _ loop: Int) {
+    private func deliver(_ name: StreamName, _ offset: Int64, _ texts: [String], _ loop: Int) {
         guard let channel = engines[loop].hub.channel(name) else { return }
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
@@ -231,7 +231,7 @@ final class LoopWorld {
                 if engines[loop].hub.fellBehind(id, in: channel) { fellBehind += 1 }
                 pullIfDrained(wire)
             } else {
-                queue(frame, wire)
+                queue(texts, wire)
             }
         }
         channel.advanced(to: offset)
@@ -240,10 +240,10 @@ final class LoopWorld {
     private func reset(_ name: StreamName, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
         let engine = engines[loop]
         guard let channel = engine.hub.channel(name) else { return }
-        let frame = engine.hub.reset(channel, to: position, loss)
+        let texts = engine.hub.reset(channel, to: position, loss).texts
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
-            queue(frame, wire)
+            queue(texts, wire)
             pullIfDrained(wire)
         }
     }

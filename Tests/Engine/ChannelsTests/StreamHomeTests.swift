@@ -31,8 +31,8 @@ import Testing
             case .joined(let loop, let joined):
                 "joined \(loop) \(joined.session.slot) at \(joined.position.offset)\(text(joined.outcome))"
             case .refused(let loop, let session, _, _): "refused \(loop) \(session.slot)"
-            case .broadcast(let loops, let channel, _, let frame):
-                "\(loops.rawValue) \(channel.format() ?? "") \(payload(of: frame))"
+            case .broadcast(let loops, let channel, _, let messages):
+                "\(loops.rawValue) \(channel.format() ?? "") \(messages.texts.joined())"
             case .reset(let loops, let channel, let position, let loss):
                 "\(loops.rawValue) \(channel.format() ?? "") reset \(position.epoch) \(position.offset) \(loss)"
             }
@@ -42,7 +42,7 @@ import Testing
     private func text(_ outcome: StreamJoined.Outcome) -> String {
         func offsets(_ page: StreamPage?) -> String {
             guard let page else { return " nothing" }
-            let count = Int64(payloads(of: page.frames).count)
+            let count = Int64(page.messages.texts.count)
             return " \(page.last - count + 1)-\(page.last)"
         }
         return switch outcome {

@@ -89,7 +89,7 @@ final class UserWorld {
     private func perform(_ effects: Hub.Effects, _ client: Client) {
         for effect in effects {
             switch effect {
-            case .send(let frame): hear(frame, client)
+            case .send(let messages): hear(messages, client)
             case .users(let requests):
                 for target in homes.indices {
                     let requests = requests.filter { home(of: $0.user) == target }
@@ -103,8 +103,8 @@ final class UserWorld {
     /// The same in every run, as `UserKey.home` is not.
     private func home(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % homes.count }
 
-    private func hear(_ frame: SharedBytes, _ client: Client) {
-        for text in payloads(of: frame) where text.contains("watchlist_events") {
+    private func hear(_ messages: Messages, _ client: Client) {
+        for text in messages.texts where text.contains("watchlist_events") {
             for (name, isOnline) in [("online", true), ("offline", false)] {
                 guard let start = text.range(of: #"\"\#(name)\",\"user_ids\":["#)?.upperBound else { continue }
                 for id in text[start...].prefix(while: { $0 != "]" }).split(separator: ",") {
@@ -150,8 +150,10 @@ final class UserWorld {
         case .users(let requests, let from):
             atHome(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
         case .told(let news):
-            engines[loop].hub.told(news) { id, frame in
-                if let client = clients.first(where: { $0.loop == loop && $0.session.id == id }) { hear(frame, client) }
+            engines[loop].hub.told(news) { ids, messages in
+                for client in clients where client.loop == loop && ids.contains(client.session.id) {
+                    hear(messages, client)
+                }
             }
         }
     }

@@ -19,7 +19,10 @@ import Testing
 
     private func told(_ news: UserNews...) -> [String] {
         var heard: [String] = []
-        engine.hub.told(news) { heard.append("\($0.slot) " + payload(of: $1)) }
+        engine.hub.told(news) { sessions, messages in
+            let text = messages.texts.joined()
+            heard += sessions.map { "\($0.slot) \(text)" }
+        }
         return heard.sorted()
     }
 

@@ -56,7 +56,7 @@ enum InflateProperties {
     }
 
     private static func checkRoundTrip(_ bytes: [UInt8], _ tools: FuzzTools) throws(Violation) {
-        let plain = bytes.withUnsafeBytes { FrameWriter.text($0) }
+        let plain = bytes.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
         for window in DeflateWindow.allCases {
             let outcome = tools.deflater.compress(plain, window)
             guard let block = outcome.frames else { continue }

@@ -160,7 +160,7 @@ enum WebSocketProperties {
 
     /// Appends a server's text frame; both ways of writing one agree.
     private static func checkText(_ text: [UInt8], _ writer: inout ByteWriter) throws(Violation) {
-        let block = text.withUnsafeBytes { FrameWriter.text($0) }
+        let block = text.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
         var appended = ByteWriter(capacity: 16)
         FrameWriter.appendText(to: &appended) { $0.append(text) }
         try hold(appended.array == block.array, "two ways of writing a text frame")

@@ -6,7 +6,7 @@ import Testing
 
 /// The compressed payload of a message; nil where it would not get smaller.
 func deflated(_ plain: [UInt8], _ window: DeflateWindow = .wide, level: Int = 6) -> [UInt8]? {
-    let frame = plain.withUnsafeBytes { FrameWriter.text($0) }
+    let frame = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
     guard let compressed = FrameDeflater(threshold: 0, level: level).compress(frame, window).frames else { return nil }
     return compressed.withUnsafeBytes { bytes in
         FrameBounds.first(in: bytes).map { [UInt8](bytes[$0.headerCount...]) }

@@ -10,9 +10,14 @@ import WebSocket
         let payload = String(repeating: "é", count: size / 2) + String(repeating: "x", count: size % 2)
         let expected = frame(1, Array(payload.utf8), mask: nil)
         let bytes = Array(payload.utf8)
-        #expect(withBytes(bytes) { FrameWriter.text($0) }.array == expected)
-        #expect(FrameWriter.text(capacity: 1) { $0.append(utf8: payload) }.array == expected)
-        #expect(FrameWriter.text(capacity: 200_000) { $0.append(utf8: payload) }.array == expected)
+        #expect(withBytes(bytes) { FrameWriter.frame(Opcode.text, $0) }.array == expected)
+        for capacity in [1, 200_000] {
+            let message = { Messages(capacity: capacity) { $0.append(utf8: payload) } }
+            #expect(FrameWriter.frames(of: message()).array == expected)
+            let held = message()
+            #expect(FrameWriter.frames(of: held).array == expected)
+            held.each { #expect(Array($0) == bytes) }
+        }
         var writer = ByteWriter()
         writer.append("before")
         FrameWriter.appendText(to: &writer) { $0.append(utf8: payload) }
@@ -28,7 +33,7 @@ import WebSocket
         withBytes(payload) { FrameWriter.append(masked: Opcode.text, $0, mask: 0x8040_2011, to: &writer) }
         #expect(read(writer.array, limits: limits) == [.text(String(decoding: payload, as: UTF8.self))])
         #expect(writer.array[1] & 0x80 != 0)
-        let bare = withBytes(payload) { FrameWriter.text($0) }.array
+        let bare = withBytes(payload) { FrameWriter.frame(Opcode.text, $0) }.array
         #expect(read(bare, role: .client, limits: limits) == [.text(String(decoding: payload, as: UTF8.self))])
     }
 
@@ -53,7 +58,37 @@ import WebSocket
     }
 
     @Test func smallFramesKeepNoLargeMemory() {
-        let frame = FrameWriter.text(capacity: 100_000) { $0.append("small") }
+        let frame = FrameWriter.frames(of: Messages(capacity: 100_000) { $0.append("small") })
         #expect(frame.array == [0x81, 5] + Array("small".utf8))
+    }
+
+    private func messages(_ sizes: [Int]) -> Messages {
+        var writer = ByteWriter()
+        for (place, size) in sizes.enumerated() {
+            Messages.append(to: &writer) { $0.append([UInt8](repeating: 0x61 + UInt8(place), count: size)) }
+        }
+        return Messages(writer)
+    }
+
+    @Test(arguments: [[], [0, 0], [125, 126], [126, 125, 3], [65_535, 1], [1, 65_536, 1], [70_000, 70_000]])
+    func framesOfSeveralMessages(_ sizes: [Int]) {
+        let expected = sizes.enumerated().flatMap { place, size in
+            frame(1, [UInt8](repeating: 0x61 + UInt8(place), count: size), mask: nil)
+        }
+        #expect(FrameWriter.frames(of: messages(sizes)).array == expected, "where they lie, if they can")
+        let held = messages(sizes)
+        #expect(FrameWriter.frames(of: held).array == expected, "in a copy")
+        var seen: [Int] = []
+        held.each { seen.append($0.count) }
+        #expect(seen == sizes, "and what is held stays what it was")
+    }
+
+    /// The way of every message that one session gets, and of every broadcast.
+    @Test(arguments: [1, 125, 126, 65_535]) func messagesAreFramedWhereTheyLie(size: Int) {
+        let message = messages([size])
+        var place: UnsafeRawPointer?
+        message.each { place = $0.baseAddress }
+        let frame = FrameWriter.frames(of: consume message)
+        #expect(frame.baseAddress + FrameWriter.headerCount(size) == place)
     }
 }

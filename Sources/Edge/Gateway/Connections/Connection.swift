@@ -242,15 +242,13 @@ final class Connection: EventSource {
     func queue(_ frame: SharedBytes) { queue(frame, on: owner.loop) }
 
     /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
-    func send(_ frames: SharedBytes) {
-        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
-        queue(compression.compressed(frames, deflateWindow))
+    func send(_ messages: consuming Messages) {
+        send(frames: FrameWriter.frames(of: messages))
     }
 
-    /// Queues a frame that others get too, compressed where that was agreed.
-    func share(_ frame: SharedFrame) {
-        guard let variants = frame.variants else { return send(frame.bytes) }
-        queue(owner.takers.variant(of: frame.bytes, variants, for: self))
+    func send(frames: SharedBytes) {
+        guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
+        queue(compression.compressed(frames, deflateWindow))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.

@@ -368,7 +368,7 @@ final class HTTPConversation {
     /// Upgrades only to close: Pusher's clients understand codes on a WebSocket, and no HTTP status.
     private func refuse(_ code: ErrorCode, after response: SharedBytes, _ connection: Connection) {
         connection.queue(response)
-        connection.queue(ServerEvent.errorFrame(code))
+        connection.queue(FrameWriter.frames(of: .error(code)))
         connection.owner.webSockets.begin(connection)
         connection.close(code)
     }

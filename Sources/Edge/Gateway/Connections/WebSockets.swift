@@ -137,7 +137,7 @@ final class WebSockets {
     /// An open connection has no session where a responder has taken the engine's place.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool, _ connection: Connection) {
         guard let responder = settings.configuration.responder else { return }
-        connection.send(responder(payload, isText))
+        connection.send(frames: responder(payload, isText))
     }
 
     /// Nothing is read until a token has been verified.

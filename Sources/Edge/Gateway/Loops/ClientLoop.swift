@@ -191,13 +191,16 @@ final class ClientLoop {
         }
     }
 
-    // Not inlined into each of the inputs, which most often want one frame sent.
+    // Not inlined into each of the inputs, which most often want one message sent. Consuming, or messages would have a second
+    // holder, and could not be framed where they lie.
     @inline(never)
-    private func perform(_ effect: Effect, for connection: Connection) {
-        switch effect {
-        case .send(let frame): if connection.isEstablished { connection.send(frame) }
-        case .share(let frame): if connection.isEstablished { connection.share(frame) }
-        case .queue(let frames): if connection.isEstablished { connection.queue(frames) }
+    private func perform(_ effect: consuming Effect, for connection: Connection) {
+        switch consume effect {
+        case .pong: if connection.isEstablished { connection.queue(settings.pongFrame) }
+        case .send(let messages): if connection.isEstablished { connection.send(messages) }
+        case .share(let messages):
+            if connection.isEstablished { connection.queue(takers.frames(messages.variants, for: connection)) }
+        case .queue(let messages): if connection.isEstablished { connection.queue(messages.variants.plain) }
         case .verify(let token):
             webSockets.pause(connection)
             identities.verify(token, for: connection.sessionID)

@@ -1,4 +1,5 @@
 import Bytes
+import Channels
 import Clock
 import HTTP
 import Reactor
@@ -18,6 +19,8 @@ final class ConnectionSettings {
     // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
     let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
+    /// The answer to a client's `pusher:ping`.
+    let pongFrame = FrameWriter.frames(of: .pong())
 
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
     /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.

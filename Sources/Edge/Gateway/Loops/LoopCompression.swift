@@ -23,14 +23,14 @@ final class LoopCompression {
 
     // MARK: Out
 
-    /// Where to keep what a broadcast frame is compressed to; nil where nobody can want that.
-    func variants(of frame: SharedBytes) -> FrameVariants? {
-        frame.count > settings.threshold && metrics.connections.level > 0 ? FrameVariants() : nil
+    /// Whether somebody can want these frames compressed.
+    func isWorthIt(_ frames: SharedBytes) -> Bool {
+        frames.count > settings.threshold && metrics.connections.level > 0
     }
 
-    /// The broadcast frame for connections with that window.
-    func frame(_ frame: SharedBytes, _ variants: FrameVariants, _ window: DeflateWindow) -> SharedBytes {
-        variants.frame(window) ?? variants.publish(compressed(frame, window), window)
+    /// What many get, for connections with that window.
+    func frames(_ variants: FrameVariants, _ window: DeflateWindow) -> SharedBytes {
+        variants.frames(window) ?? variants.publish(compressed(variants.plain, window), window)
     }
 
     /// Frames for one connection, one or many in a block: each that is worth it is compressed.

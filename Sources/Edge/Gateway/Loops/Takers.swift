@@ -4,6 +4,7 @@ import Metrics
 import Pusher
 import Reactor
 import Sync
+import WebSocket
 
 /// The sessions of this loop that get what owners say: each frame goes from the channel's list of subscribers to the
 /// connections' queues.
@@ -67,17 +68,17 @@ final class Takers {
             if connection.isCrowded(settings.limits), slowReaders.isSlow(connection) {
                 slow.append(id)
             } else if let variants {
-                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+                connection.queue(frames(variants, for: connection), on: loop)
             } else {
                 connection.queue(frame, on: loop)
             }
         }
     }
 
-    /// The frame as the connection wants it.
-    func variant(of frame: SharedBytes, _ variants: FrameVariants, for connection: Connection) -> SharedBytes {
-        guard let compression, let window = connection.deflateWindow else { return frame }
-        return compression.frame(frame, variants, window)
+    /// What many get, as the connection wants it.
+    func frames(_ variants: FrameVariants, for connection: Connection) -> SharedBytes {
+        guard let compression, let window = connection.deflateWindow else { return variants.plain }
+        return compression.frames(variants, window)
     }
 
     /// An event has been queued to so many subscribers of the stream.
@@ -94,7 +95,7 @@ final class Takers {
     /// Tells everybody in the stream that it goes on at `position`.
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
         guard let channel = hub.channel(name) else { return }
-        let frame = hub.reset(channel, to: position, loss)
+        let frame = FrameWriter.frames(of: hub.reset(channel, to: position, loss))
         for id in channel.subscribers { loop.connection(id)?.queue(frame) }
     }
 
@@ -143,7 +144,7 @@ final class Takers {
             let connection = unsafeDowncast(source, to: Connection.self)
             if connection.isOverfull(settings.limits), slowReaders.isTooSlow(connection) { return }
             if let variants {
-                connection.queue(variant(of: frame, variants, for: connection), on: loop)
+                connection.queue(frames(variants, for: connection), on: loop)
             } else {
                 connection.queue(frame, on: loop)
             }
@@ -153,7 +154,10 @@ final class Takers {
     // MARK: Users
 
     func told(_ news: [UserNews]) {
-        hub.told(news) { id, frame in loop.connection(id)?.queue(frame) }
+        hub.told(news) { sessions, messages in
+            let frame = FrameWriter.frames(of: messages)
+            for id in sessions { loop.connection(id)?.queue(frame) }
+        }
     }
 
     // MARK: The database
@@ -162,7 +166,7 @@ final class Takers {
     func degraded(_ isDegraded: Bool) {
         guard isDegraded != self.isDegraded else { return }
         self.isDegraded = isDegraded
-        let frame = ServerEvent.statusFrame(isDegraded: isDegraded)
+        let frame = FrameWriter.frames(of: .status(isDegraded: isDegraded))
         loop.forEachSource { source in
             guard let connection = source as? Connection, connection.isEstablished,
                 connection.session?.app.ownsDatabase == true
@@ -174,7 +178,7 @@ final class Takers {
     /// A connection has just opened: it is told of an outage that goes on.
     func tellStatus(_ connection: Connection) {
         guard isDegraded, connection.session?.app.ownsDatabase == true else { return }
-        connection.queue(ServerEvent.statusFrame(isDegraded: true))
+        connection.queue(FrameWriter.frames(of: .status(isDegraded: true)))
     }
 }
 

@@ -1,7 +1,9 @@
+import Bytes
 import Channels
 import Clock
 import Pusher
 import Reactor
+import WebSocket
 
 /// The ordinary channels that this loop owns.
 final class ChannelOwner {
@@ -99,21 +101,30 @@ final class ChannelOwner {
     ) -> Result {
         let result = runner.run {
             let result = input(&home, loop.now, &effects)
-            for effect in effects { perform(effect) }
-            effects.removeAll(keepingCapacity: effects.capacity <= Self.effectsKept)
+            // Moved out from the end, not copied.
+            if effects.count > 1 { effects.reverse() }
+            while let effect = effects.popLast() { perform(effect) }
+            if effects.capacity > Self.effectsKept { effects = [] }
             return result
         }
         due.set(.channels, at: home.nextDue)
         return result
     }
 
-    private func perform(_ effect: ChannelHome.Effect) {
-        switch effect {
+    private func perform(_ effect: consuming ChannelHome.Effect) {
+        switch consume effect {
         case .answer(let loop, let answer): runner.router.tell(.answer(answer), loop: loop)
-        case .broadcast(let loops, let key, let frame, let except, let isEvent):
-            let variants = compression?.variants(of: frame)
+        case .broadcast(let loops, let key, .passing(let messages), let except, let isEvent):
+            let frame = FrameWriter.frames(of: messages)
+            let variants = isWorthCompressing(frame) ? FrameVariants(frame) : nil
             runner.router.tell(.publish(key, frame, except: except, variants, isEvent: isEvent), loops: loops)
+        case .broadcast(let loops, let key, .kept(let messages), let except, let isEvent):
+            let kept = messages.variants
+            let variants = isWorthCompressing(kept.plain) ? kept : nil
+            runner.router.tell(.publish(key, kept.plain, except: except, variants, isEvent: isEvent), loops: loops)
         case .webhook(let app, let event): context.webhooks?.post(event, of: app)
         }
     }
+
+    private func isWorthCompressing(_ frame: SharedBytes) -> Bool { compression?.isWorthIt(frame) == true }
 }

@@ -5,6 +5,7 @@ import Feed
 import Pusher
 import Reactor
 import Sync
+import WebSocket
 
 /// The streams that this loop owns.
 final class StreamOwner {
@@ -110,17 +111,18 @@ final class StreamOwner {
         }
     }
 
-    private func perform(_ effect: StreamHome.Effect) {
+    private func perform(_ effect: consuming StreamHome.Effect) {
         let router = runner.router
-        switch effect {
+        switch consume effect {
         case .watch(let stream, let serial): context.requestFeed(.watch(stream, serial: serial))
         case .unwatch(let stream): context.requestFeed(.unwatch(stream))
         case .read(let read): context.requestFeed(.read(read))
         case .joined(let loop, let joined): router.tell(.joined(joined), loop: loop)
         case .refused(let loop, let session, let serial, let refusal):
             router.tell(.joinRefused(session, serial: serial, refusal), loop: loop)
-        case .broadcast(let loops, let name, let offset, let frame):
-            let variants = compression?.variants(of: frame)
+        case .broadcast(let loops, let name, let offset, let messages):
+            let frame = FrameWriter.frames(of: messages)
+            let variants = compression?.isWorthIt(frame) == true ? FrameVariants(frame) : nil
             router.tell(.event(name, offset: offset, frame, variants), loops: loops)
         case .reset(let loops, let name, let position, let loss):
             router.tell(.reset(name, position, loss), loops: loops)

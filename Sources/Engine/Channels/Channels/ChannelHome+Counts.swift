@@ -41,8 +41,7 @@ extension ChannelHome {
         channel.owesCount = false
         channel.countToldAt = now
         if !channel.loops.isEmpty {
-            broadcast(
-                ServerEvent.subscriptionCountFrame(channel.name, channel.total), channel, except: nil, &effects)
+            broadcast(.passing(.subscriptionCount(channel.name, channel.total)), channel, &effects)
         }
         let isHeard = !channel.loops.isEmpty || app.features.webhooks.contains(.subscriptionCount)
         if app.features.webhooks.contains(.subscriptionCount) {

@@ -24,9 +24,14 @@ extension ChannelHome {
         }
         guard let channel = known else { return facts(of: key, now: now) }
         guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
-        let frame = ServerEvent.publishedFrame(publication)
-        broadcast(frame, channel, except: publication.except.map { .socket($0) }, isEvent: true, &effects)
-        if isKept { keep(publication, frame, channel, now: now) }
+        let except = publication.except.map { Exclusion.socket($0) }
+        if isKept {
+            let messages = SharedMessages(.published(publication))
+            broadcast(.kept(messages), channel, except: except, isEvent: true, &effects)
+            keep(publication, messages, channel, now: now)
+        } else {
+            broadcast(.passing(.published(publication)), channel, except: except, isEvent: true, &effects)
+        }
         return facts(of: key, now: now)
     }
 
@@ -71,13 +76,13 @@ extension ChannelHome {
     // MARK: The cache
 
     private mutating func keep(
-        _ publication: Publication, _ frame: SharedBytes, _ channel: HomeChannel, now: Instant
+        _ publication: Publication, _ messages: SharedMessages, _ channel: HomeChannel, now: Instant
     ) {
         drop(channel)
         endMissSilence(channel)
-        let cached = CachedFrame(
-            event: publication.event, data: publication.data, frame: SharedFrame(frame, FrameVariants()),
-            entry: nextNumber(), due: now.advanced(by: limits.cacheTime))
+        let cached = KeptEvent(
+            event: publication.event, data: publication.data, messages: messages, entry: nextNumber(),
+            due: now.advanced(by: limits.cacheTime))
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)
         cache.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)

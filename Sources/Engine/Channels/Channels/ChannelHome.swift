@@ -28,9 +28,9 @@ package struct ChannelHome {
     package enum Effect: Sendable {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
-        /// Send the frame to the channel's subscribers on each loop of the set, but to that one.
+        /// Tell it to the channel's subscribers on each loop of the set, but to that one.
         /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
-        case broadcast(loops: LoopSet, ChannelKey, frame: SharedBytes, except: Exclusion?, isEvent: Bool)
+        case broadcast(loops: LoopSet, ChannelKey, Broadcast, except: Exclusion?, isEvent: Bool)
         /// Have the app's backend told.
         case webhook(App, WebhookEvent)
     }
@@ -147,7 +147,10 @@ package struct ChannelHome {
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
         guard let channel = channels[relay.key] else { return }
-        broadcast(relay.frame, channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
+        let messages = relay.data.withUnsafeBytes {
+            Messages.clientEvent(relay.event, relay.key.name, data: $0, userID: relay.userID)
+        }
+        broadcast(.passing(messages), channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
         if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
     }
 
@@ -218,7 +221,7 @@ package struct ChannelHome {
             metrics.members.add(1)
             channel.membersChanged()
             if !channel.loops.isEmpty {
-                broadcast(ServerEvent.memberAddedFrame(channel.name, member), channel, &effects)
+                broadcast(.passing(.memberAdded(channel.name, member)), channel, &effects)
             }
             if arrival != .first { userDepartures.end(of: channel.key.app) }
             if arrival != .again, app.features.webhooks.contains(.presence) {
@@ -248,7 +251,7 @@ package struct ChannelHome {
         channel.membersChanged()
         metrics.members.add(-1)
         if !channel.loops.isEmpty {
-            broadcast(ServerEvent.memberRemovedFrame(channel.name, id: user), channel, &effects)
+            broadcast(.passing(.memberRemoved(channel.name, id: user)), channel, &effects)
         }
     }
 
@@ -262,41 +265,35 @@ package struct ChannelHome {
     private mutating func answer(
         to entry: ChannelEntry, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
     ) -> ChannelEntered {
-        let cached = channel.cached.flatMap { $0.due > now ? $0.frame : nil }
-        let isMiss = channel.name.kind.isCache && cached == nil
-        if isMiss, !entry.isRepeated { missed(channel, app, now: now, &effects) }
+        var cached = ChannelEntered.Cached.noCache
+        if channel.name.kind.isCache {
+            cached = channel.cached.flatMap { $0.due > now ? .event($0.messages) : nil } ?? .miss
+        }
+        if case .miss = cached, !entry.isRepeated { missed(channel, app, now: now, &effects) }
+        // The count where it is not about to be told to everybody.
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
-            isRepeated: entry.isRepeated, frames: enteredFrames(channel, app, now: now),
-            following: isMiss ? SharedFrame(ServerEvent.cacheMissFrame(channel.name)) : cached)
+            isRepeated: entry.isRepeated, count: owesNewcomerCount(channel, app, now: now) ? channel.total : nil,
+            members: channel.name.kind.isPresence ? membersTold(channel) : nil, cached: cached)
     }
 
-    private func enteredFrames(_ channel: HomeChannel, _ app: App, now: Instant) -> SharedFrame {
-        guard channel.name.kind.isPresence else {
-            // Where it is not about to be told to everybody.
-            let count = owesNewcomerCount(channel, app, now: now) ? channel.total : nil
-            return SharedFrame(ServerEvent.enteredFrames(channel.name, count: count))
-        }
+    private func membersTold(_ channel: HomeChannel) -> SharedMessages {
         // Who is in may ask again and again, without a signature, and users come by further connections or come back: the
         // list is not written and compressed each time. One that has just changed is likely to change with the next.
-        if let frame = channel.membersFrame { return frame }
-        let frame = ServerEvent.enteredFrame(channel.name, members: channel.members.list())
-        guard channel.isListTold else {
-            channel.isListTold = true
-            return SharedFrame(frame)
-        }
-        let shared = SharedFrame(frame, FrameVariants())
-        channel.membersFrame = shared
-        return shared
+        if let told = channel.membersTold { return told }
+        let told = SharedMessages(.entered(channel.name, members: channel.members.list()))
+        if channel.isListTold { channel.membersTold = told }
+        channel.isListTold = true
+        return told
     }
 
     mutating func broadcast(
-        _ frame: SharedBytes, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
+        _ messages: consuming Broadcast, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
         _ effects: inout Effects
     ) {
         guard !channel.loops.isEmpty else { return }
         subscribersTold &+= UInt64(channel.total)
-        effects.append(.broadcast(loops: channel.loops, channel.key, frame: frame, except: except, isEvent: isEvent))
+        effects.append(.broadcast(loops: channel.loops, channel.key, messages, except: except, isEvent: isEvent))
     }
 
     // MARK: The table

@@ -76,7 +76,11 @@ package struct ChannelRelay: Sendable {
     package let app: App
     package let key: ChannelKey
     package let sender: SessionID
-    package let frame: SharedBytes
+    package let event: String
+    /// The text of a JSON value.
+    package let data: [UInt8]
+    /// The sender, in a presence channel.
+    package let userID: String?
     /// What the app's backend is told, where it wants to be.
     package let webhook: WebhookEvent?
 }
@@ -102,10 +106,21 @@ package struct ChannelEntered: Sendable {
     package let serial: UInt32
     package let userID: String?
     package let isRepeated: Bool
-    /// What it is told: that it is in, and what else there is to say.
-    package let frames: SharedFrame
-    /// The last event of a cache channel, or that none is kept.
-    package let following: SharedFrame?
+    /// The number of subscribers, where it is told; nil in presence channels.
+    package let count: Int?
+    /// Of a presence channel: that it is in, and with whom.
+    package let members: SharedMessages?
+    package let cached: Cached
+
+    /// What a cache channel keeps.
+    package enum Cached: Sendable {
+        /// It is no such channel.
+        case noCache
+        /// Nothing.
+        case miss
+        /// The last event.
+        case event(SharedMessages)
+    }
 
     /// For one that is no longer there to hear it.
     package func exit(mayReturn: Bool) -> ChannelExit? {

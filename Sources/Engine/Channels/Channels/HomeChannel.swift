@@ -16,11 +16,11 @@ final class HomeChannel {
     /// Of a presence channel.
     var members = PresenceMembers()
     /// What a session is told that is in with these members, until they are others; kept from the second on that is.
-    var membersFrame: SharedFrame?
+    var membersTold: SharedMessages?
     /// Whether the first has been.
     var isListTold = false
     /// Of a cache channel: the last event that the app's backend published.
-    var cached: CachedFrame?
+    var cached: KeptEvent?
     /// The departure by which the app's backend hears that nobody is left; 0 where none does.
     var vacating: UInt64 = 0
     /// Whether the backend hears of it when the last member is gone, whose grace is longer.
@@ -48,7 +48,7 @@ final class HomeChannel {
 
     /// One has come or gone.
     func membersChanged() {
-        membersFrame = nil
+        membersTold = nil
         isListTold = false
     }
 
@@ -69,17 +69,17 @@ final class HomeChannel {
 }
 
 /// The last event of a cache channel, kept.
-struct CachedFrame {
+struct KeptEvent {
     let event: String
     let data: [UInt8]
-    let frame: SharedFrame
+    let messages: SharedMessages
     /// Which entry of the home's order stands for it.
     let entry: UInt64
     /// When it is forgotten.
     let due: Instant
 
     /// What it costs to keep it, in bytes.
-    var size: Int { event.utf8.count + data.count + frame.bytes.count + Self.overhead }
+    var size: Int { event.utf8.count + data.count + messages.byteCount + Self.overhead }
 
     /// Of the channel, its name, and the order.
     static let overhead = 512

@@ -4,13 +4,14 @@ import Sync
 
 /// What a loop's hub wants done for the session that an input was about. In order.
 package enum Effect {
-    /// Queue the frame to the session.
-    case send(SharedBytes)
-    /// Queue the frame to the session, which others get too: compressed once for all of them.
-    case share(SharedFrame)
-    /// Queue the frames as they are, not compressed for this session alone: they cost it a short message, and it may ask
-    /// again and again.
-    case queue(SharedBytes)
+    /// Answer its ping.
+    case pong
+    /// Tell it the messages, which nobody else gets.
+    case send(Messages)
+    /// Tell it the messages, which others get too: what is made of them to send them is made once.
+    case share(SharedMessages)
+    /// The same with no work on them to make them smaller: they cost it a short message, and it may ask again and again.
+    case queue(SharedMessages)
     /// Have the token verified, the session's input paused meanwhile, and report by `Hub.tokenVerified`.
     case verify(token: String)
     /// Have the user's action applied, and report by `Hub.answered`.

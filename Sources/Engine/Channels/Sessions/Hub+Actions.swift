@@ -54,6 +54,6 @@ extension Hub {
     }
 
     private func answer(_ answer: ActionAnswer, _ effects: inout Effects) {
-        effects.append(.send(ServerEvent.resultFrame(answer)))
+        effects.append(.send(.result(answer)))
     }
 }

@@ -88,7 +88,7 @@ extension Hub {
         _ place: Int, of name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
     ) {
         guard name.kind.isPresence || name.kind.isCache else {
-            return effects.append(.send(ServerEvent.succeededFrame(name)))
+            return effects.append(.send(.succeeded(name)))
         }
         // The answer to the one before is this one's, too.
         guard session.madeDetail().asksAgain(session.subscriptions[place].serial) else { return }
@@ -132,9 +132,7 @@ extension Hub {
         if entered.isRepeated {
             session.detail?.isAnsweredAgain(entered.serial)
             guard hasRoom, session.subscriptions.contains(where: { $0.serial == entered.serial }) else { return }
-            effects.append(.queue(entered.frames.bytes))
-            if let following = entered.following { effects.append(.queue(following.bytes)) }
-            return
+            return tell(entered, { .queue($0) }, &effects)
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
             // Taken back meanwhile.
@@ -145,8 +143,18 @@ extension Hub {
         let channel = session.subscriptions[place].channel
         channel.joining -= 1
         session.subscriptions[place].standing = channel.append(session.id)
-        effects.append(.share(entered.frames))
-        if let following = entered.following { effects.append(.share(following)) }
+        tell(entered, { .share($0) }, &effects)
+    }
+
+    private func tell(
+        _ entered: ChannelEntered, _ share: (SharedMessages) -> Effect, _ effects: inout Effects
+    ) {
+        effects.append(entered.members.map(share) ?? .send(.entered(entered.key.name, count: entered.count)))
+        switch entered.cached {
+        case .event(let event): effects.append(share(event))
+        case .miss: effects.append(.send(.cacheMiss(entered.key.name)))
+        case .noCache: break
+        }
     }
 
     /// The channel's home has not.
@@ -199,7 +207,7 @@ extension Hub {
             guard detail.clientEvents.take(Rate(perSecond: perSecond, burst: perSecond), at: now) else {
                 metrics.refusedClientEvents["rate"].add()
                 app.counts.refused(.clientEventsPerSecond)
-                return effects.append(.send(ServerEvent.errorFrame(.rateLimited)))
+                return effects.append(.send(.error(.rateLimited)))
             }
         }
         data.withUnsafeBytes { text in
@@ -221,8 +229,7 @@ extension Hub {
                     .relay(
                         ChannelRelay(
                             app: app, key: ChannelKey(app.index, name), sender: session.id,
-                            frame: ServerEvent.clientFrame(event, name, data: text, userID: userID),
-                            webhook: webhook))))
+                            event: event, data: data, userID: userID, webhook: webhook))))
         }
     }
 

@@ -52,7 +52,7 @@ extension Hub {
         _ effects: inout Effects
     ) {
         guard identify(session, as: identity, &effects) else { return }
-        effects.append(.send(ServerEvent.signinSuccessFrame(userData: userData)))
+        effects.append(.send(.signinSuccess(userData: userData)))
         welcome(session, as: user, &effects)
         unpark(session, &effects)
     }
@@ -94,7 +94,7 @@ extension Hub {
         guard identify(session, as: identity, &effects) else { return countRefusal(session, &effects) }
         session.detail?.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
-        effects.append(.send(ServerEvent.authOKFrame(userID: identity.userID, expiresAt: expiresAt)))
+        effects.append(.send(.authOK(userID: identity.userID, expiresAt: expiresAt)))
         welcome(session, &effects)
         unpark(session, &effects)
     }
@@ -166,7 +166,7 @@ extension Hub {
         if !session.isExpiryAnnounced {
             guard announcement <= now else { return now.duration(until: announcement) }
             session.isExpiryAnnounced = true
-            effects.append(.send(ServerEvent.authExpiringFrame(expiresAt: expiresAt)))
+            effects.append(.send(.authExpiring(expiresAt: expiresAt)))
         }
         return now.duration(until: expiry.advanced(by: identityTimes.grace))
     }

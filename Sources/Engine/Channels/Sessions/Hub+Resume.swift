@@ -53,8 +53,7 @@ extension Hub {
                 replay(place, of: session, from: position)
             } else if stream.map({ isAwaited($0, of: session) }) != true {
                 metrics.lost(.forbidden)
-                let frame = ServerEvent.resumedFrame(.plain(name), at: position, lost: .forbidden)
-                effects.append(.send(frame))
+                effects.append(.send(.resumed(.plain(name), at: position, lost: .forbidden)))
             }
         }
         if hasRoom { askResumes(of: session, now, &effects) }
@@ -136,8 +135,7 @@ extension Hub {
             if hasRoom { askResumes(of: session, now, &effects) }
         case (.behind(let replay), .recovered(let replayed, let page)):
             metrics.recovered(replayed)
-            let frame = ServerEvent.resumedFrame(channel.label, at: joined.position, replayed: replayed)
-            effects.append(.send(frame))
+            effects.append(.send(.resumed(channel.label, at: joined.position, replayed: replayed)))
             take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
         case (.behind(let replay), .page(let page)):
             take(page, hasRoom, replay, place, of: session, at: joined.position, &effects)
@@ -163,7 +161,7 @@ extension Hub {
     ) {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
-        effects.append(.send(ServerEvent.succeededFrame(stream, at: joined.position)))
+        effects.append(.send(.succeeded(stream, at: joined.position)))
         if let position = takePlace(stream, of: session) {
             fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }
@@ -183,7 +181,7 @@ extension Hub {
         if let page {
             // It is asked for once more when there is room.
             guard hasRoom else { return }
-            effects.append(.send(page.frames))
+            effects.append(.share(page.messages))
             replay.cursor = StreamPosition(in: position.life, offset: page.last)
         }
         if replay.cursor.offset == position.offset {
@@ -196,7 +194,7 @@ extension Hub {
     ) {
         let subscription = session.subscriptions[place]
         metrics.lost(loss)
-        effects.append(.send(ServerEvent.resumedFrame(subscription.channel.label, at: position, lost: loss)))
+        effects.append(.send(.resumed(subscription.channel.label, at: position, lost: loss)))
         goLive(place, subscription, of: session, at: position)
     }
 
@@ -232,8 +230,8 @@ extension Hub {
     }
 
     /// The stream goes on at `position`, and what lies between is lost, for everybody who is in: all are live from there.
-    /// The frame tells them; answers still under way to any of them are void.
-    package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> SharedBytes {
+    /// The message tells them; answers still under way to any of them are void.
+    package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
         for id in channel.subscribers.takeBehind() {
             guard let session = session(id), let place = session.place(of: channel) else { continue }
             session.subscriptions[place].serial = session.nextSerial()
@@ -242,7 +240,7 @@ extension Hub {
         }
         channel.position = position
         metrics.resets.add(channel.memberCount)
-        return ServerEvent.resumedFrame(channel.label, at: position, lost: loss)
+        return .resumed(channel.label, at: position, lost: loss)
     }
 
     private func fallBehind(_ place: Int, of session: Session, _ replay: Replay) {

@@ -52,7 +52,7 @@ extension Hub {
             // It is in no stream of another's, unless a backend has vouched for it.
             guard !session.isVouchedFor, session.detail?.places.isEmpty != false else { return false }
             metrics.otherUsers.add()
-            effects.append(.send(ServerEvent.refusedFrame(text, .otherUser)))
+            effects.append(.send(.refused(text, .otherUser)))
             return true
         }
         let stream = StreamName(text)
@@ -165,7 +165,7 @@ extension Hub {
                 enter(stream, session, &effects)
             } else {
                 count(.otherUser)
-                effects.append(.send(ServerEvent.refusedFrame(stream, .otherUser)))
+                effects.append(.send(.refused(stream, .otherUser)))
                 forbid(stream, session, &effects)
             }
         }
@@ -178,7 +178,7 @@ extension Hub {
     private func forbid(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         guard let position = takePlace(stream, of: session) else { return }
         metrics.lost(.forbidden)
-        effects.append(.send(ServerEvent.resumedFrame(.stream(stream), at: position, lost: .forbidden)))
+        effects.append(.send(.resumed(.stream(stream), at: position, lost: .forbidden)))
     }
 
     /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
@@ -196,18 +196,17 @@ extension Hub {
             repeated(place, of: name, as: member, session, &effects)
         case (_, .behind(let replay)):
             guard let stream = channel.stream else { return }
-            effects.append(.send(ServerEvent.succeededFrame(stream, at: replay.cursor)))
+            effects.append(.send(.succeeded(stream, at: replay.cursor)))
         case (_, .live):
             // Known wherever somebody is live.
             guard let stream = channel.stream, let position = channel.position else { return }
-            let frame = ServerEvent.succeededFrame(stream, at: position, isPublished: !channel.isUnpublished)
-            effects.append(.send(frame))
+            effects.append(.send(.succeeded(stream, at: position, isPublished: !channel.isUnpublished)))
         }
     }
 
     func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
         count(refusal)
-        effects.append(.send(ServerEvent.refusedFrame(name, refusal)))
+        effects.append(.send(.refused(name, refusal)))
     }
 
     private func count(_ refusal: SubscriptionRefusal) {

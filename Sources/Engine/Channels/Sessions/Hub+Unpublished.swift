@@ -35,7 +35,7 @@ extension Hub {
         metrics.subscriptions(1, channel, of: session.app)
         let serial = session.nextSerial()
         session.subscriptions.append(Subscription(of: channel, channel.append(session.id), serial: serial))
-        effects.append(.send(ServerEvent.succeededFrame(stream, at: start, isPublished: false)))
+        effects.append(.send(.succeeded(stream, at: start, isPublished: false)))
         if let position = takePlace(stream, of: session) {
             resumeUnpublished(channel, from: position, &effects)
         }
@@ -69,10 +69,10 @@ extension Hub {
     private func tellRefused(
         _ stream: StreamName, _ reason: SubscriptionRefusal, owed position: StreamPosition?, _ effects: inout Effects
     ) {
-        effects.append(.send(ServerEvent.refusedFrame(stream, reason)))
+        effects.append(.send(.refused(stream, reason)))
         guard let position else { return }
         metrics.lost(.storeUnavailable)
-        effects.append(.send(ServerEvent.resumedFrame(.stream(stream), at: position, lost: .storeUnavailable)))
+        effects.append(.send(.resumed(.stream(stream), at: position, lost: .storeUnavailable)))
     }
 
     /// A client names the place that it has in a stream that is not watched.
@@ -80,11 +80,11 @@ extension Hub {
         guard let start = channel.position else { return }
         if position == start {
             metrics.recovered(0)
-            effects.append(.send(ServerEvent.resumedFrame(channel.label, at: start, replayed: 0)))
+            effects.append(.send(.resumed(channel.label, at: start, replayed: 0)))
         } else {
             let loss: ResumeLoss = position.life == start.life ? .ahead : .streamReset
             metrics.lost(loss)
-            effects.append(.send(ServerEvent.resumedFrame(channel.label, at: start, lost: loss)))
+            effects.append(.send(.resumed(channel.label, at: start, lost: loss)))
         }
     }
 

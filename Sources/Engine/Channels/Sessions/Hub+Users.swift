@@ -38,14 +38,14 @@ extension Hub {
             for place in detail.watching {
                 if let isOnline = place.user.isOnline { news.append(place.user.key.id, isOnline) }
             }
-            if let frame = news.frame { effects.append(.send(frame)) }
+            if let messages = news.messages { effects.append(.send(messages)) }
         } else {
             unwatch(detail, &requests)
             watch(ids, session, detail, &requests, &effects)
         }
         if data.watchlist?.isCut == true {
             session.app.counts.refused(.watchlist)
-            effects.append(.send(ServerEvent.errorFrame(.watchlistLimited)))
+            effects.append(.send(.error(.watchlistLimited)))
         }
         if data.watchlist?.hasOthers == true {
             complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
@@ -72,7 +72,7 @@ extension Hub {
             detail.watching.append(Watching(user: watched, index: index))
             if let isOnline = watched.isOnline { news.append(id, isOnline) }
         }
-        if let frame = news.frame { effects.append(.send(frame)) }
+        if let messages = news.messages { effects.append(.send(messages)) }
     }
 
     private func beginWatch(_ key: UserKey, _ requests: inout [UserRequest]) -> WatchedUser {
@@ -111,8 +111,8 @@ extension Hub {
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
 
-    /// What a home tells is handed on by `send`, a frame for each session concerned.
-    package func told(_ news: [UserNews], _ send: (SessionID, SharedBytes) -> Void) {
+    /// What a home tells is handed on by `send`, to the sessions concerned.
+    package func told(_ news: [UserNews], _ send: ([SessionID], consuming Messages) -> Void) {
         var answers: [SessionID: WatchlistNews] = [:]
         for item in news {
             guard let watched = watched[item.user] else { continue }
@@ -126,12 +126,11 @@ extension Hub {
                 watched.isOnline = item.isOnline
                 var change = WatchlistNews()
                 change.append(item.user.id, item.isOnline)
-                guard let frame = change.frame else { continue }
-                for watcher in watched.watchers { send(watcher.session, frame) }
+                if let messages = change.messages { send(watched.watchers.map(\.session), messages) }
             }
         }
         for (id, answer) in answers {
-            if let frame = answer.frame { send(id, frame) }
+            if let messages = answer.messages { send([id], messages) }
         }
     }
 
@@ -163,8 +162,8 @@ private struct WatchlistNews {
     }
 
     /// Nil where there is none.
-    var frame: SharedBytes? {
+    var messages: Messages? {
         guard !online.isEmpty || !offline.isEmpty else { return nil }
-        return ServerEvent.watchlistFrame(online: online, offline: offline)
+        return .watchlist(online: online, offline: offline)
     }
 }

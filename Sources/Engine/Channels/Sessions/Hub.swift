@@ -136,7 +136,7 @@ package final class Hub {
     ) {
         switch event {
         case .ping:
-            effects.append(.send(ServerEvent.pongFrame))
+            effects.append(.pong)
         case .pong:
             break
         case .subscribe(let name, let auth, let channelData):
@@ -163,7 +163,7 @@ package final class Hub {
     /// Handles a message of one of the frequent kinds. False where it needs the general way; nothing was done then.
     package func received(_ event: CommonEvent, from session: Session, _ effects: inout Effects) -> Bool {
         switch event {
-        case .ping: effects.append(.send(ServerEvent.pongFrame))
+        case .ping: effects.append(.pong)
         case .pong: break
         case .subscribe(let name): return subscribe(unsigned: name, session, &effects)
         case .signin(let auth, let userData):
@@ -176,7 +176,7 @@ package final class Hub {
     package func received(_ error: ClientEventError, from session: Session, _ effects: inout Effects) {
         switch error {
         case .noChannelName(let name):
-            effects.append(.send(ServerEvent.refusedFrame(escaped: name, .noChannelName)))
+            effects.append(.send(.refused(escaped: name, .noChannelName)))
         case .signatureTooLong(let name): refuse(name, .badSignature, &effects)
         case .memberTooLong(let name): refuse(name, .memberTooLarge, &effects)
         default: complain(error.message, &effects)
@@ -285,7 +285,7 @@ package final class Hub {
     }
 
     func complain(_ message: StaticString, _ effects: inout Effects) {
-        effects.append(.send(ServerEvent.errorFrame(message)))
+        effects.append(.send(.error(message)))
     }
 
     /// Takes a live subscriber out of the channel; the last one takes its place.

@@ -243,7 +243,7 @@ extension StreamHome {
         _ page: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName
     ) -> StreamPage? {
         guard !page.isEmpty else { return nil }
-        return StreamPage(frames: ServerEvent.pageFrames(page, name), last: last)
+        return StreamPage(messages: SharedMessages(.page(page, name)), last: last)
     }
 
     func answer(

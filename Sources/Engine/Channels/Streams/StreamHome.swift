@@ -32,8 +32,8 @@ package struct StreamHome {
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32, StreamRefusal)
-        /// Send the frame of the event at `offset` to the subscribers under that name on each loop of the set.
-        case broadcast(loops: LoopSet, StreamName, offset: Int64, frame: SharedBytes)
+        /// Tell the event at `offset` to the subscribers under that name on each loop of the set.
+        case broadcast(loops: LoopSet, StreamName, offset: Int64, Messages)
         /// Tell everybody in the stream under that name, on each loop of the set, that it goes on at that position.
         case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
     }
@@ -234,8 +234,7 @@ package struct StreamHome {
             guard !loops.isEmpty else { continue }
             // The home's own, which is the one that all tables here share: found without a look at its text.
             let name = StreamName(form: form, stream: streams[place].id)
-            let frame = ServerEvent.streamFrame(event, name)
-            effects.append(.broadcast(loops: loops, name, offset: event.offset, frame: frame))
+            effects.append(.broadcast(loops: loops, name, offset: event.offset, .event(event, name)))
         }
         evict(behind: event)
         if streams[place].isAwaited { arrived(event.stream, &effects) }

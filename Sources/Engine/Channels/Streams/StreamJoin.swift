@@ -53,14 +53,14 @@ package struct StreamJoined: Sendable {
     }
 }
 
-/// Events of a stream that follow one another, as frames ready for sockets in one block.
+/// Events of a stream that follow one another.
 package struct StreamPage: Sendable {
-    package let frames: SharedBytes
+    package let messages: SharedMessages
     /// The offset of the last of them.
     package let last: Int64
 
-    package init(frames: SharedBytes, last: Int64) {
-        self.frames = frames
+    package init(messages: SharedMessages, last: Int64) {
+        self.messages = messages
         self.last = last
     }
 }

@@ -1,8 +1,8 @@
 // Bytes: memory that travels from a writer to many sockets, and the smallest tools to read and write it.
 //
-// Purpose: the other targets of layer 1 parse `UnsafeRawBufferPointer` and write `ByteWriter`; the loops above send
-// `SharedBytes`. Invariants: a parser never keeps a pointer beyond its call; a writer is the only owner of its memory
-// until `finish`, and afterwards nobody writes to it. Depends on nothing.
+// Purpose: the other targets of layer 1 parse `UnsafeRawBufferPointer` and write `ByteWriter`; the engine tells `Messages`,
+// and the loops above send `SharedBytes`. Invariants: a parser never keeps a pointer beyond its call; a writer is the only
+// owner of its memory until `finish`, and afterwards only who has the one reference writes to it. Depends on nothing.
 //
 // What is small and hot is `@inlinable public`, not `package`: Swift 6.3 inlines no `package` function into another
 // target (seen in the assembly; +25 % instructions on every message), and specializes no generic one.
@@ -33,13 +33,14 @@
 }
 
 // @unchecked Sendable: the block is written only while its creator (`make`, or the ByteWriter that owns the only
-// reference) runs; every access through this type is a read. ManagedBuffer itself cannot be made Sendable.
+// reference) runs, or by `rewrite`, whose reference is the only one; every other access through this type is a read.
+// ManagedBuffer itself cannot be made Sendable.
 
 /// An immutable, reference-counted block of bytes with a stable address, shared by all its receivers.
 ///
 /// One word, one allocation. The address is good for `writev` while a reference is held.
 public struct SharedBytes: @unchecked Sendable {
-    @usableFromInline let block: ByteBlock
+    @usableFromInline var block: ByteBlock
 
     @inlinable init(block: ByteBlock) { self.block = block }
 
@@ -82,6 +83,20 @@ public struct SharedBytes: @unchecked Sendable {
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(start: baseAddress, count: block.extent.count))
+    }
+
+    /// Has `body` change the bytes, where nobody else has the block, and returns whether it did: `body` returns which of them are
+    /// in use from then on, or nil where it has changed none.
+    mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
+        guard isKnownUniquelyReferenced(&block) else { return false }
+        let extent = block.extent
+        guard let used = body(UnsafeMutableRawBufferPointer(start: block.storage + extent.start, count: extent.count))
+        else { return false }
+        precondition(used.lowerBound >= 0 && used.upperBound <= extent.count, "more than the block has")
+        block.withUnsafeMutablePointerToHeader {
+            $0.pointee = ByteExtent(start: extent.start + used.lowerBound, count: used.count)
+        }
+        return true
     }
 
     /// True when both are the very same block.

@@ -1,0 +1,168 @@
+import Bytes
+import JSON
+import Pusher
+import Sync
+
+/// What sessions are told, in Pusher's words: each message is written once, into a block of its own.
+extension Messages {
+    package static func pong() -> Messages { Messages(capacity: 64) { ServerEvent.pong(to: &$0) } }
+
+    /// `pusher:error` without a code: the connection stays.
+    package static func error(_ message: StaticString) -> Messages {
+        Messages(capacity: 192) { ServerEvent.error(message, to: &$0) }
+    }
+
+    /// `pusher:error` with the code that the connection is closed with next.
+    package static func error(_ code: ErrorCode) -> Messages {
+        Messages(capacity: 192) { ServerEvent.error(code, to: &$0) }
+    }
+
+    static func succeeded(_ channel: ChannelName) -> Messages {
+        Messages(capacity: 192) { ServerEvent.subscriptionSucceeded(channel, to: &$0) }
+    }
+
+    static func succeeded(
+        _ stream: StreamName, at position: StreamPosition, isPublished: Bool = true
+    ) -> Messages {
+        Messages(capacity: isPublished ? 240 : 264) {
+            ServerEvent.subscriptionSucceeded(
+                channel: { _ = stream.append(to: &$0) }, epoch: position.epoch, offset: position.offset,
+                isPublished: isPublished, to: &$0)
+        }
+    }
+
+    static func refused(_ channel: ChannelName, _ refusal: SubscriptionRefusal) -> Messages {
+        refused(refusal) { $0.append(utf8: channel.string) }
+    }
+
+    static func refused(_ stream: StreamName, _ refusal: SubscriptionRefusal) -> Messages {
+        refused(refusal) { _ = stream.append(to: &$0) }
+    }
+
+    /// `name`: canonical, and so without a character that needs an escape.
+    static func refused(_ name: StreamName.Text, _ refusal: SubscriptionRefusal) -> Messages {
+        refused(refusal) { $0.append(name.bytes) }
+    }
+
+    /// `name`: of no channel, as the inside of a JSON string.
+    static func refused(escaped name: [UInt8], _ refusal: SubscriptionRefusal) -> Messages {
+        Messages(capacity: name.count + 320) {
+            ServerEvent.subscriptionError(channel: { $0.append(name) }, ending: refusal.ending, to: &$0)
+        }
+    }
+
+    private static func refused(
+        _ refusal: SubscriptionRefusal, _ channel: (inout ByteWriter) -> Void
+    ) -> Messages {
+        Messages(capacity: 320) { ServerEvent.subscriptionError(channel: channel, ending: refusal.ending, to: &$0) }
+    }
+
+    static func signinSuccess(userData: UnsafeRawBufferPointer) -> Messages {
+        Messages(capacity: userData.count + 128) { ServerEvent.signinSuccess(userData: userData, to: &$0) }
+    }
+
+    /// `pusher_internal:watchlist_events`.
+    static func watchlist(online: [String], offline: [String]) -> Messages {
+        Messages(capacity: 128 + 24 * (online.count + offline.count)) {
+            ServerEvent.watchlistEvents(online: online, offline: offline, to: &$0)
+        }
+    }
+
+    /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
+    static func authOK(userID: String, expiresAt: Int64?) -> Messages {
+        var data = ByteWriter(capacity: 96)
+        data.append(#"{"userId":"#)
+        data.append(jsonString: userID)
+        if let expiresAt {
+            data.append(#","expiresAt":"#)
+            data.append(decimal: expiresAt)
+        }
+        data.append("}")
+        return Messages(capacity: 192) { writer in
+            data.withUnsafeBytes { ServerEvent.event("sync:auth_ok", data: $0, to: &writer) }
+        }
+    }
+
+    /// `sync:auth_expiring` (design: the wire extension); `expiresAt` in seconds since 1970.
+    static func authExpiring(expiresAt: Int64) -> Messages {
+        var data = ByteWriter(capacity: 40)
+        data.append(#"{"expiresAt":"#)
+        data.append(decimal: expiresAt)
+        data.append("}")
+        return Messages(capacity: 96) { writer in
+            data.withUnsafeBytes { ServerEvent.event("sync:auth_expiring", data: $0, to: &writer) }
+        }
+    }
+
+    /// `sync:status` (design: the wire extension).
+    package static func status(isDegraded: Bool) -> Messages {
+        let data: StaticString =
+            isDegraded ? #"{"degraded":true,"reason":"database_unavailable"}"# : #"{"degraded":false}"#
+        return Messages(capacity: 128) { ServerEvent.event("sync:status", data: data.bytes, to: &$0) }
+    }
+
+    /// `sync:result` (design: the wire extension).
+    static func result(_ answer: ActionAnswer) -> Messages {
+        answer.json.withUnsafeBytes { result in
+            Messages(capacity: result.count + result.count / 4 + 64) {
+                ServerEvent.event("sync:result", data: result, to: &$0)
+            }
+        }
+    }
+
+    /// A stream's event under one of its names; `json` becomes a string inside.
+    static func event(_ event: StreamEvent, _ stream: StreamName) -> Messages {
+        event.data.withUnsafeBytes { data in
+            Messages(capacity: data.count + data.count / 4 + 192) {
+                ServerEvent.event(event.name, channel: { _ = stream.append(to: &$0) }, data: data, to: &$0)
+            }
+        }
+    }
+
+    /// Events of a stream that follow one another, under one of its names: all in one block.
+    static func page(_ page: ContiguousArray<ReplayWindow.Entry>, _ stream: StreamName) -> Messages {
+        var writer = ByteWriter(capacity: page.reduce(0) { $0 + $1.size + $1.size / 4 + 192 })
+        for entry in page {
+            entry.data.withUnsafeBytes { data in
+                append(to: &writer) {
+                    ServerEvent.event(entry.name, channel: { _ = stream.append(to: &$0) }, data: data, to: &$0)
+                }
+            }
+        }
+        return Messages(writer)
+    }
+
+    /// `sync:resumed` (design: the wire extension): the events behind the client's place follow.
+    static func resumed(_ channel: ChannelLabel, at position: StreamPosition, replayed: Int64) -> Messages {
+        resumed(channel, at: position) { data in
+            data.append(#","recovered":true,"replayed":"#)
+            data.append(decimal: replayed)
+        }
+    }
+
+    /// `sync:resumed`: the channel goes on at `position`, and a snapshot is to be fetched.
+    static func resumed(_ channel: ChannelLabel, at position: StreamPosition, lost: ResumeLoss) -> Messages {
+        resumed(channel, at: position) { data in
+            data.append(#","recovered":false,"reason":""#)
+            data.append(utf8: lost.rawValue)
+            data.append(UInt8(ascii: "\""))
+        }
+    }
+
+    private static func resumed(
+        _ channel: ChannelLabel, at position: StreamPosition, _ appendOutcome: (inout ByteWriter) -> Void
+    ) -> Messages {
+        var data = ByteWriter(capacity: 192)
+        data.append(#"{"channels":{""#)
+        channel.append(to: &data)
+        data.append(#"":{"epoch":"#)
+        data.append(jsonString: position.epoch)
+        data.append(#","offset":"#)
+        data.append(decimal: position.offset)
+        appendOutcome(&data)
+        data.append("}}}")
+        return Messages(capacity: data.count + data.count / 4 + 64) { writer in
+            data.withUnsafeBytes { ServerEvent.event("sync:resumed", data: $0, to: &writer) }
+        }
+    }
+}

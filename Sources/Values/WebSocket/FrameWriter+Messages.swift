@@ -1,0 +1,53 @@
+import Bytes
+
+extension FrameWriter {
+    /// A server's text frames of these messages, in one block: where they lie, if nobody else has them and each header finds room
+    /// where its message's length stands, as nearly always; else copied into a block of their own.
+    package static func frames(of messages: consuming Messages) -> SharedBytes {
+        if let frames = messages.rewrite(frameInPlace) { return frames }
+        return copied(messages)
+    }
+
+    /// The longest payload whose header is no longer than the length that stands before a message.
+    private static let shortPayloadMax = 65_535
+
+    private static func frameInPlace(_ block: UnsafeMutableRawBufferPointer) -> Range<Int>? {
+        guard let base = block.baseAddress else { return nil }
+        let bytes = UnsafeRawBufferPointer(block)
+        var next = 0
+        var isShort = true
+        var first: Range<Int>?
+        while next < bytes.count {
+            let text = Messages.next(in: bytes, at: &next)
+            isShort = isShort && text.count <= shortPayloadMax
+            first = first ?? text
+        }
+        guard isShort, let first else { return nil }
+        let start = first.lowerBound - headerCount(first.count)
+        var end = start
+        next = 0
+        while next < bytes.count {
+            let text = Messages.next(in: bytes, at: &next)
+            let place = end + headerCount(text.count)
+            if place != text.lowerBound {
+                (base + place).copyMemory(from: base + text.lowerBound, byteCount: text.count)
+            }
+            writeHeader(Opcode.text, text.count, endingAt: place, in: block)
+            end = place + text.count
+        }
+        return start..<end
+    }
+
+    private static func copied(_ messages: Messages) -> SharedBytes {
+        var count = 0
+        messages.each { count += headerCount($0.count) + $0.count }
+        var writer = ByteWriter(capacity: count)
+        messages.each { text in
+            reserveHeader(headerCount(text.count), to: &writer)
+            let end = writer.count
+            writer.withUnsafeMutableBytes { writeHeader(Opcode.text, text.count, endingAt: end, in: $0) }
+            writer.append(text)
+        }
+        return writer.finish()
+    }
+}

@@ -1,0 +1,183 @@
+import Bytes
+import Channels
+import Clock
+import Pusher
+import Sync
+
+/// A sink of another kind than the gateway's: sessions are told what there is as `text/event-stream` (WHATWG HTML, "Server-sent
+/// events"), and say what they have to say by requests of their own. One loop, which owns all that there is.
+final class EventStreamSink {
+    /// Messages as they stand in an event stream: no JSON text of ours has a line break.
+    private final class Lines: Sendable {
+        let text: String
+
+        init(_ messages: Messages) {
+            var text = ""
+            messages.each { text += "data: \(String(decoding: $0, as: UTF8.self))\n\n" }
+            self.text = text
+        }
+    }
+
+    let app: App
+    private let hub = Hub()
+    private var channels = ChannelHome(loops: 1)
+    private var streams = StreamHome()
+    private var users = UserHome()
+    /// What has been said by owners and to them, and is not carried out.
+    private var line: [() -> Void] = []
+    /// What each session has been sent since it was asked for last.
+    private var sent: [SessionID: String] = [:]
+    private var sessions: [SessionID: Session] = [:]
+    /// How often lines were made of messages that many get.
+    private(set) var linesMade = 0
+    /// Where every stream stands when it is first watched, and what its log has.
+    private let position: StreamPosition
+    private var log: [StreamEvent]
+
+    init(app: App, at position: StreamPosition, log: [StreamEvent]) {
+        self.app = app
+        self.position = position
+        self.log = log
+    }
+
+    // MARK: Inputs
+
+    func open(_ slot: UInt32) -> Session {
+        let session = Session(
+            id: SessionID(slot: slot, generation: 1), app: app, socketID: SocketID(random: UInt64(slot + 1) << 32 | 7))
+        hub.opened(session)
+        sessions[session.id] = session
+        return session
+    }
+
+    func say(_ text: String, _ session: Session) throws {
+        var text = text
+        let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
+        input(session) { $0.received(event, from: session, now: 1, &$1) }
+        run()
+    }
+
+    func close(_ session: Session) {
+        input(session) { $0.closed(session, mayReturn: false, &$1) }
+        run()
+    }
+
+    func publish(_ publication: Publication) {
+        channels { [app] in _ = $0.publish(publication, of: app, now: 1, &$1) }
+        run()
+    }
+
+    func feed(_ event: StreamEvent) {
+        log.append(event)
+        streams { $0.received(event, &$1) }
+        run()
+    }
+
+    func takeSent(_ session: Session) -> String { sent.removeValue(forKey: session.id) ?? "" }
+
+    // MARK: Effects
+
+    private func run() {
+        while !line.isEmpty { line.removeFirst()() }
+    }
+
+    private func lines(_ messages: SharedMessages) -> String {
+        let form = messages.form {
+            linesMade += 1
+            return Lines($0)
+        }
+        return unsafeDowncast(form, to: Lines.self).text
+    }
+
+    private func input(_ session: Session, _ input: (Hub, inout Hub.Effects) -> Void) {
+        var effects = Hub.Effects()
+        input(hub, &effects)
+        for effect in effects {
+            switch effect {
+            case .pong: sent[session.id, default: ""] += ": pong\n\n"
+            case .send(let messages): sent[session.id, default: ""] += Lines(messages).text
+            case .share(let messages), .queue(let messages): sent[session.id, default: ""] += lines(messages)
+            case .close(let code): sent[session.id, default: ""] += "event: end\ndata: \(code.rawValue)\n\n"
+            case .request(let request): line.append { self.channels { $0.received(request, from: 0, now: 1, &$1) } }
+            case .join(let join): line.append { self.streams { $0.join(join, from: 0, &$1) } }
+            case .forget(let name): line.append { self.streams.forget(session.id, name, from: 0) }
+            case .leave(let name): line.append { self.streams { $0.leave(name, from: 0, now: 1, &$1) } }
+            case .users(let requests): line.append { self.users(requests) }
+            case .verify, .act, .watchIdentity: break
+            }
+        }
+    }
+
+    private func channels(_ input: (inout ChannelHome, inout ChannelHome.Effects) -> Void) {
+        var effects = ChannelHome.Effects()
+        input(&channels, &effects)
+        for effect in effects {
+            switch effect {
+            case .answer(_, .entered(let entered)):
+                line.append { self.tell(entered.session) { $0.entered(entered, $1, &$2) } }
+            case .answer(_, .refused(let id, let serial, let refusal)):
+                line.append { self.tell(id) { $0.refused($1, serial: serial, refusal, &$2) } }
+            case .broadcast(_, let key, let broadcast, let except, _):
+                line.append {
+                    let text =
+                        switch broadcast {
+                        case .passing(let messages): Lines(messages).text
+                        case .kept(let messages): self.lines(messages)
+                        }
+                    for id in self.hub.channel(key)?.subscribers.map(\.self) ?? [] where except != .session(id, loop: 0)
+                    {
+                        self.sent[id, default: ""] += text
+                    }
+                }
+            case .webhook: break
+            }
+        }
+    }
+
+    private func streams(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
+        var effects: ContiguousArray<StreamHome.Effect> = []
+        input(&streams, &effects)
+        for effect in effects {
+            switch effect {
+            case .watch(let stream, let serial):
+                line.append { self.streams { $0.positioned(stream, at: self.position, watch: serial, &$1) } }
+            case .read(let read):
+                let events = log.filter { $0.offset > read.after && $0.offset <= read.upTo }
+                line.append { self.streams { $0.page(read, events, now: 1, &$1) } }
+            case .joined(_, let joined):
+                line.append { self.tell(joined.session) { $0.joined(joined, $1, hasRoom: true, now: 1, &$2) } }
+            case .broadcast(_, let name, let offset, let messages):
+                let text = Lines(messages).text
+                line.append {
+                    guard let channel = self.hub.channel(name) else { return }
+                    for id in channel.subscribers { self.sent[id, default: ""] += text }
+                    channel.advanced(to: offset)
+                }
+            case .unwatch, .refused, .reset: break
+            }
+        }
+    }
+
+    private func users(_ requests: [UserRequest]) {
+        var effects: ContiguousArray<UserHome.Effect> = []
+        users.received(requests, from: 0, now: 1, &effects)
+        for effect in effects {
+            let news =
+                switch effect {
+                case .answer(_, let news): news
+                case .tell(_, let news): [news]
+                }
+            line.append {
+                self.hub.told(news) { sessions, messages in
+                    let text = Lines(messages).text
+                    for id in sessions { self.sent[id, default: ""] += text }
+                }
+            }
+        }
+    }
+
+    private func tell(_ id: SessionID, _ answer: (Hub, Session, inout Hub.Effects) -> Void) {
+        guard let session = sessions[id] else { return }
+        input(session) { answer($0, session, &$1) }
+    }
+}
