@@ -1,4 +1,3 @@
-import CLinux
 import Channels
 import Clock
 import Glibc
@@ -32,7 +31,7 @@ package struct CourierConfiguration: Sendable {
 /// Sends webhooks on a thread of its own. Any thread; nothing here waits but `stop`.
 package final class Courier: WebhookSink {
     private let inbox: CourierInbox
-    private let thread: pthread_t
+    private let thread: SystemThread
 
     /// Starts the thread.
     ///
@@ -42,14 +41,13 @@ package final class Courier: WebhookSink {
     ) throws(CourierError) {
         let multi = try CurlMulti(connections: configuration.limits.requestsMax)
         inbox = CourierInbox(configuration.limits, metrics, multi, apps)
-        let start = Unmanaged.passRetained(ThreadStart(configuration, inbox, metrics, logger))
-        var thread = pthread_t()
-        let code = pthread_create(&thread, nil, runCourierThread, start.toOpaque())
-        guard code == 0 else {
-            start.release()
-            throw CourierError("pthread_create: \(String(cString: strerror(code)))")
+        let loop = CourierLoop(configuration, inbox, metrics, logger)
+        do throws(ReactorError) {
+            // Its writes to a connection that has gone must not end the process: signals are blocked there.
+            thread = try SystemThread(name: "courier") { loop.run() }
+        } catch {
+            throw CourierError("\(error)")
         }
-        self.thread = thread
     }
 
     package func post(_ event: WebhookEvent, of app: App) {
@@ -66,7 +64,7 @@ package final class Courier: WebhookSink {
     /// counted as dropped, and told by the log. Once.
     package func stop(within patience: Duration) {
         inbox.stop(within: patience)
-        pthread_join(thread, nil)
+        thread.join()
     }
 }
 
@@ -159,33 +157,4 @@ final class CourierInbox: Sendable {
             return taken
         }
     }
-}
-
-private final class ThreadStart {
-    let configuration: CourierConfiguration
-    let inbox: CourierInbox
-    let metrics: CourierMetrics
-    let logger: Logger
-
-    init(
-        _ configuration: CourierConfiguration, _ inbox: CourierInbox, _ metrics: CourierMetrics, _ logger: Logger
-    ) {
-        self.configuration = configuration
-        self.inbox = inbox
-        self.metrics = metrics
-        self.logger = logger
-    }
-}
-
-/// A plain function: a closure at top level would be inferred to belong to the main actor.
-private nonisolated func runCourierThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let argument else { return nil }
-    let start = Unmanaged<ThreadStart>.fromOpaque(argument).takeRetainedValue()
-    _ = "courier".withCString(cl_set_thread_name)
-    // Signals are for the main thread, and a write to a connection that has gone is an error of that connection.
-    var all = sigset_t()
-    sigfillset(&all)
-    pthread_sigmask(SIG_BLOCK, &all, nil)
-    CourierLoop(start.configuration, start.inbox, start.metrics, start.logger).run()
-    return nil
 }

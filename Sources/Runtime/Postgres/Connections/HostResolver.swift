@@ -39,14 +39,11 @@ final class HostResolver: Sendable {
     }
 
     private func begin(_ name: String) {
-        let task = Unmanaged.passRetained(HostTask { [self] in finish(name, find(name)) })
-        var thread = pthread_t()
-        let code = pthread_create(&thread, nil, runHostTask, task.toOpaque())
-        guard code == 0 else {
-            task.release()
-            return finish(name, .failure(HostNotFound(reason: String(cString: strerror(code)))))
+        do throws(ReactorError) {
+            try SystemThread(name: "resolver") { [self] in finish(name, find(name)) }.detach()
+        } catch {
+            finish(name, .failure(HostNotFound(reason: String(cString: strerror(error.code)))))
         }
-        pthread_detach(thread)
     }
 
     private func finish(_ name: String, _ answer: Answer) {
@@ -122,24 +119,4 @@ final class HostLookUp: Sendable {
         resolver.forget(self)
         return answers.withLock { $0 }
     }
-}
-
-private final class HostTask {
-    let run: () -> Void
-
-    init(_ run: @escaping () -> Void) {
-        self.run = run
-    }
-}
-
-/// A plain function: a closure at top level would be inferred to belong to the main actor.
-private nonisolated func runHostTask(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let argument else { return nil }
-    let task = Unmanaged<HostTask>.fromOpaque(argument).takeRetainedValue()
-    // Signals are for the main thread.
-    var all = sigset_t()
-    sigfillset(&all)
-    pthread_sigmask(SIG_BLOCK, &all, nil)
-    task.run()
-    return nil
 }

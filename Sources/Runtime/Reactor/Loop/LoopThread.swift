@@ -1,11 +1,10 @@
-import CLinux
 import Glibc
 
 /// A thread that runs one event loop. All that the loop owns is built inside its body, on the thread.
 public final class LoopThread: Sendable {
     /// The handle of the thread's loop.
     public let handle: LoopHandle
-    private let thread: pthread_t
+    private let thread: SystemThread
 
     /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
     ///
@@ -17,14 +16,10 @@ public final class LoopThread: Sendable {
         // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
         let loop = if let handle { try EventLoop(handle: handle) } else { try EventLoop() }
         self.handle = loop.handle
-        let start = Unmanaged.passRetained(ThreadStart(name: name, loop: loop, body: body))
-        var thread = pthread_t()
-        let code = pthread_create(&thread, nil, runLoopThread, start.toOpaque())
-        guard code == 0 else {
-            start.release()
-            throw ReactorError("pthread_create", code)
+        thread = try SystemThread(name: name) {
+            let owned = body(loop)
+            withExtendedLifetime(owned) { loop.run() }
         }
-        self.thread = thread
     }
 
     /// The same, but returns when `fill` has, and throws what it throws: the thread has ended then.
@@ -57,7 +52,7 @@ public final class LoopThread: Sendable {
 
     /// Waits until the thread has ended. Once.
     public func join() {
-        pthread_join(thread, nil)
+        thread.join()
     }
 }
 
@@ -86,30 +81,4 @@ private final class Filled: @unchecked Sendable {
         while sem_wait(semaphore) != 0 {}
         return error
     }
-}
-
-private final class ThreadStart {
-    let name: String
-    let loop: EventLoop
-    let body: @Sendable (EventLoop) -> AnyObject?
-
-    init(name: String, loop: EventLoop, body: @escaping @Sendable (EventLoop) -> AnyObject?) {
-        self.name = name
-        self.loop = loop
-        self.body = body
-    }
-}
-
-/// A plain function: a closure at top level would be inferred to belong to the main actor.
-private nonisolated func runLoopThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let argument else { return nil }
-    let start = Unmanaged<ThreadStart>.fromOpaque(argument).takeRetainedValue()
-    _ = start.name.withCString(cl_set_thread_name)
-    // Signals are for the main thread.
-    var all = sigset_t()
-    sigfillset(&all)
-    pthread_sigmask(SIG_BLOCK, &all, nil)
-    let owned = start.body(start.loop)
-    withExtendedLifetime(owned) { start.loop.run() }
-    return nil
 }
