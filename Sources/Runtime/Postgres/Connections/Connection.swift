@@ -53,21 +53,6 @@ package final class Connection: EventSource {
     /// Valid transitions: idle → resolving → connecting → ready → ended; idle → connecting; any → ended.
     private enum State { case idle, resolving, connecting, ready, ended }
 
-    private enum Work {
-        case text(String)
-        case prepare(PreparedStatement)
-        case execute(PreparedStatement)
-    }
-
-    private struct Statement {
-        let work: Work
-        let parameters: CStringList
-        let timeout: Duration
-        let completion: Completion
-        /// The prepared statement's name on this connection, from when it is sent.
-        var name = ""
-    }
-
     private let loop: EventLoop
     private let parameters: ConnectionParameters
     private let connectTimeout: Duration
@@ -88,9 +73,7 @@ package final class Connection: EventSource {
     private var answer: Result<Rows, PostgresError>?
     /// In a pipeline: the results of the oldest statement have ended, and only its sync is still to come.
     private var awaitsSync = false
-    /// What is prepared on this connection, and by which name.
-    private var prepared: [(statement: PreparedStatement, name: String)] = []
-    private var preparations = 0
+    private var prepared = PreparedNames()
 
     /// - Parameters:
     ///   - connectTimeout: from `connect()` to `ready`; libpq's own is not in force on this path.
@@ -217,7 +200,7 @@ package final class Connection: EventSource {
     }
 
     private func enqueue(
-        _ work: Work, _ parameters: CStringList, _ timeout: Duration, _ completion: @escaping Completion
+        _ work: Statement.Work, _ parameters: CStringList, _ timeout: Duration, _ completion: @escaping Completion
     ) {
         guard state == .ready, waiting.count < PostgresLimits.waitingStatementsMax else {
             return completion(.failure(PostgresError(.notSent, "the connection is not ready for a statement")))
@@ -313,12 +296,9 @@ package final class Connection: EventSource {
             case .text:
                 break
             case .prepare(let statement):
-                preparations += 1
-                next.name = "s\(preparations)"
-                prepared.removeAll { $0.statement === statement }
-                prepared.append((statement, next.name))
+                next.name = prepared.add(statement)
             case .execute(let statement):
-                guard let known = prepared.first(where: { $0.statement === statement }) else {
+                guard let name = prepared.name(of: statement) else {
                     // Should it fail, the execution does too.
                     let prepare = Statement(
                         work: .prepare(statement), parameters: CStringList(), timeout: next.timeout,
@@ -327,26 +307,15 @@ package final class Connection: EventSource {
                     waiting.prepend(prepare)
                     continue
                 }
-                next.name = known.name
+                next.name = name
             }
             if inFlight.isEmpty { loop.setDeadline(self, loop.now.advanced(by: next.timeout)) }
             inFlight.append(next)
-            guard Self.send(next, pg), depth == 1 || PQpipelineSync(pg) == 1 else {
+            guard next.send(pg), depth == 1 || PQpipelineSync(pg) == 1 else {
                 return end(PostgresError(.lost, "the connection to PostgreSQL was lost"))
             }
             flush(pg)
         }
-    }
-
-    private static func send(_ statement: Statement, _ pg: OpaquePointer) -> Bool {
-        let count = Int32(statement.parameters.count)
-        return statement.parameters.withPointers { values in
-            switch statement.work {
-            case .text(let sql): PQsendQueryParams(pg, sql, count, nil, values, nil, nil, 0)
-            case .prepare(let prepared): PQsendPrepare(pg, statement.name, prepared.sql, 0, nil)
-            case .execute: PQsendQueryPrepared(pg, statement.name, count, values, nil, nil, 0)
-            }
-        } == 1
     }
 
     /// libpq.sgml, PQflush: 1 means "wait for the socket to become read- or write-ready", and both are to be served,
@@ -426,22 +395,12 @@ package final class Connection: EventSource {
         self.answer = nil
         if case .failure(let error) = answer {
             meter?.failed(error)
-            forget(statement, error)
+            prepared.failed(statement, error)
         }
         loop.setDeadline(self, inFlight.first.map { loop.now.advanced(by: $0.timeout) })
         statement.completion(answer)
         // The completion may have sent the next one, or closed.
         sendNext()
-    }
-
-    /// Forgets a prepared statement that the server does not have, or not in a form that can be executed.
-    private func forget(_ statement: Statement, _ error: PostgresError) {
-        switch statement.work {
-        case .text: return
-        case .prepare: break
-        case .execute: guard error.sqlstate == "26000" || error.sqlstate == "0A000" else { return }
-        }
-        prepared.removeAll { $0.name == statement.name }
     }
 
     private func end(_ error: PostgresError) {

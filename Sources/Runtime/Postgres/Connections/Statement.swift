@@ -1,0 +1,57 @@
+import CPostgres
+
+/// A statement on its way, from the caller to its answer.
+struct Statement {
+    enum Work {
+        case text(String)
+        case prepare(PreparedStatement)
+        case execute(PreparedStatement)
+    }
+
+    let work: Work
+    let parameters: CStringList
+    let timeout: Duration
+    let completion: Connection.Completion
+    /// The prepared statement's name on this connection, from when it is sent.
+    var name = ""
+
+    /// False where libpq cannot take it.
+    func send(_ pg: OpaquePointer) -> Bool {
+        let count = Int32(parameters.count)
+        return parameters.withPointers { values in
+            switch work {
+            case .text(let sql): PQsendQueryParams(pg, sql, count, nil, values, nil, nil, 0)
+            case .prepare(let prepared): PQsendPrepare(pg, name, prepared.sql, 0, nil)
+            case .execute: PQsendQueryPrepared(pg, name, count, values, nil, nil, 0)
+            }
+        } == 1
+    }
+}
+
+/// What is prepared on a connection, and by which names.
+struct PreparedNames {
+    private var names: [(statement: PreparedStatement, name: String)] = []
+    private var count = 0
+
+    func name(of statement: PreparedStatement) -> String? { names.first { $0.statement === statement }?.name }
+
+    /// A new name, under which the statement is being prepared.
+    mutating func add(_ statement: PreparedStatement) -> String {
+        count += 1
+        names.removeAll { $0.statement === statement }
+        names.append((statement, "s\(count)"))
+        return "s\(count)"
+    }
+
+    /// Forgets a statement that the server does not have, or not in a form that can be executed.
+    mutating func failed(_ statement: Statement, _ error: PostgresError) {
+        switch statement.work {
+        case .text: return
+        case .prepare: break
+        case .execute: guard error.sqlstate == "26000" || error.sqlstate == "0A000" else { return }
+        }
+        names.removeAll { $0.name == statement.name }
+    }
+
+    mutating func removeAll() { names.removeAll() }
+}
