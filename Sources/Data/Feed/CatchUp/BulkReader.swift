@@ -44,7 +44,7 @@ final class BulkReader {
             "the bulk connection", loop: loop, parameters: parameters, connectTimeout: configuration.connectTimeout,
             logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.lost() }))
+                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
     }
 
     func start() {
@@ -115,27 +115,13 @@ final class BulkReader {
     /// Behind what is under way; whatever comes of that is not looked at.
     private func endTransaction() {
         isReady = false
-        slot?.connection?.query("ROLLBACK", timeout: Self.statementTimeout) { [weak self] answer in
-            if case .failure(let error) = answer { self?.slot?.drop(error) }
-        }
+        slot?.need("ROLLBACK", timeout: Self.statementTimeout)
     }
 
-    private func opened(_ connection: Connection) {
-        connection.query(
-            "SELECT in_recovery, set_config('idle_session_timeout', '0', false) FROM sync.hub_hello()",
-            timeout: Self.statementTimeout
-        ) { [weak self] answer in
-            guard let self else { return }
-            switch answer {
-            case .failure(let error):
-                slot?.drop(error)
-            case .success(let rows) where rows.boolean(0, 0) == false:
-                isUp = true
-                slot?.established()
-                changed()
-            case .success:
-                slot?.drop(PostgresError(.statement, "the server is a standby", sqlstate: "25006"))
-            }
+    private func opened() {
+        slot?.greet(timeout: Self.statementTimeout) { [weak self] in
+            self?.isUp = true
+            self?.changed()
         }
     }
 

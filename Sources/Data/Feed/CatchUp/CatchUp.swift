@@ -32,7 +32,6 @@ final class CatchUp {
     /// When a read was last answered, or could not be sent because receivers were slow, by `clock`.
     private var lastProgress = Duration.zero
     private var overdue: Alarm?
-    private var isOverdueSet = false
     /// Whether reads have ended for want of answers, and nothing came back since: others need not wait as long again.
     private var isStalled = false
     /// Whether hello was said and reads may be sent.
@@ -57,7 +56,7 @@ final class CatchUp {
             "the catch-up connection", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.lost() }))
+                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
         overdue = try Alarm(loop) { [weak self] in self?.expire() }
     }
 
@@ -91,7 +90,7 @@ final class CatchUp {
         guard currentSince != nil else { return }
         if !hasRoom { lastProgress = clock }
         while hasRoom, isUp, let turn = queue.next(where: isWanted) { send(turn) }
-        setOverdue()
+        if queue.isAnyWaiting { overdue?.set(within: configuration.readTimeout / 4) }
     }
 
     // MARK: The time of reads
@@ -101,14 +100,7 @@ final class CatchUp {
         currentBefore + (currentSince.map { loop.now.duration(since: $0) } ?? .zero)
     }
 
-    private func setOverdue() {
-        guard !isOverdueSet, queue.isAnyWaiting else { return }
-        isOverdueSet = true
-        overdue?.set(after: configuration.readTimeout / 4)
-    }
-
     private func expire() {
-        isOverdueSet = false
         let start = clock - configuration.readTimeout
         if currentSince != nil, lastProgress <= start {
             let expired = queue.expire(askedUpTo: start)
@@ -120,27 +112,14 @@ final class CatchUp {
 
     // MARK: Hello
 
-    private func opened(_ connection: Connection) {
+    private func opened() {
         let serverTimeout = configuration.statementTimeout.components.seconds * 1000
-        connection.query(
-            """
-            SELECT in_recovery, set_config('idle_session_timeout', '0', false), \
-            set_config('statement_timeout', $1, false) \
-            FROM sync.hub_hello()
-            """, [String(max(serverTimeout, 1000))], timeout: timeout
-        ) { [weak self] answer in
-            guard let self else { return }
-            switch answer {
-            case .failure(let error):
-                slot?.drop(error)
-            case .success(let rows) where rows.boolean(0, 0) == false:
-                isUp = true
-                isStalled = false
-                slot?.established()
-                changed()
-            case .success:
-                slot?.drop(PostgresError(.statement, "the server is a standby", sqlstate: "25006"))
-            }
+        slot?.greet(
+            "set_config('statement_timeout', $1, false)", [String(max(serverTimeout, 1000))], timeout: timeout
+        ) { [weak self] in
+            self?.isUp = true
+            self?.isStalled = false
+            self?.changed()
         }
     }
 

@@ -181,9 +181,7 @@ final class Reader {
 
     /// Sends `token` by NOTIFY, from this connection to the listening one: a pooler of transactions would keep it.
     func sendProbe(_ token: String) {
-        slot?.connection?.query("SELECT pg_notify($1, $2)", [Listener.probeChannel, token]) { [weak self] in
-            if case .failure(let error) = $0 { self?.drop(error) }
-        }
+        slot?.need("SELECT pg_notify($1, $2)", [Listener.probeChannel, token], timeout: .seconds(10))
     }
 
     // MARK: Hello
@@ -246,9 +244,7 @@ final class Reader {
             return PostgresError(
                 .unexpectedResult, "the schema is at version \(version) and must be at \(needed): run carillon migrate")
         }
-        if inRecovery {
-            return PostgresError(.statement, "the server is a standby", sqlstate: "25006")
-        }
+        if inRecovery { return .standby }
         if encoding != "UTF8" {
             return PostgresError(.unexpectedResult, "the database's encoding is \(encoding) and must be UTF8")
         }
@@ -314,7 +310,25 @@ extension Tail.Query {
     }
 }
 
+extension ConnectionSlot {
+    /// Asks whether the server is a primary, and sets settings, comma-separated; `up` is called where that is well.
+    func greet(
+        _ settings: String = "NULL", _ parameters: [String?] = [], timeout: Duration, up: @escaping () -> Void
+    ) {
+        let question = """
+            SELECT in_recovery, set_config('idle_session_timeout', '0', false), \(settings) FROM sync.hub_hello()
+            """
+        need(question, parameters, timeout: timeout) { [weak self] rows in
+            guard let self else { return }
+            guard rows.boolean(0, 0) == false else { return drop(.standby) }
+            established()
+            up()
+        }
+    }
+}
+
 extension PostgresError {
+    fileprivate static let standby = PostgresError(.statement, "the server is a standby", sqlstate: "25006")
     /// The functions of `sql/` in the database are not those of this program.
     static let malformedAnswer = PostgresError(
         .unexpectedResult, "the functions in the database are not those of this version: run carillon migrate")

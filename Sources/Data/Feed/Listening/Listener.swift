@@ -48,7 +48,7 @@ final class Listener {
             "the listening connection", loop: loop, parameters: parameters,
             connectTimeout: configuration.connectTimeout, logger: logger, meter: meter,
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] in self?.opened($0) },
+                opened: { [weak self] _ in self?.opened() },
                 notified: { [weak self] in self?.notified($0) },
                 lost: { [weak self] in self?.lost() }))
         heartbeat = try Alarm(loop) { [weak self] in self?.beat() }
@@ -63,21 +63,11 @@ final class Listener {
         probe = (token, heard)
     }
 
-    private func opened(_ connection: Connection) {
+    private func opened() {
         let timeout = configuration.statementTimeout
-        let failed: (PostgresError) -> Void = { [weak self] in self?.slot?.drop($0) }
-        connection.query("SELECT set_config('idle_session_timeout', '0', false)", timeout: timeout) {
-            if case .failure(let error) = $0 { failed(error) }
-        }
-        connection.query("LISTEN \(Self.probeChannel)", timeout: timeout) {
-            if case .failure(let error) = $0 { failed(error) }
-        }
-        connection.query("LISTEN \(Self.channel)", timeout: timeout) { [weak self] answer in
-            switch answer {
-            case .failure(let error): failed(error)
-            case .success: self?.listening()
-            }
-        }
+        slot?.need("SELECT set_config('idle_session_timeout', '0', false)", timeout: timeout)
+        slot?.need("LISTEN \(Self.probeChannel)", timeout: timeout)
+        slot?.need("LISTEN \(Self.channel)", timeout: timeout) { [weak self] _ in self?.listening() }
     }
 
     private func listening() {
@@ -104,22 +94,19 @@ final class Listener {
     }
 
     private func beat() {
-        guard let connection = slot?.connection, isListening else { return }
+        guard isListening else { return }
         let question = "SELECT pg_listening_channels(), pg_notification_queue_usage()"
-        connection.query(question, timeout: configuration.heartbeatTimeout) { [weak self] in
+        slot?.need(question, timeout: configuration.heartbeatTimeout) { [weak self] rows in
             guard let self else { return }
-            switch $0 {
-            case .failure(let error):
-                slot?.drop(error)
-            case .success(let rows) where (0..<rows.count).contains { rows.string($0, 0) == Self.channel }:
-                metrics.heartbeat(at: loop.now)
-                metrics.queueUsage.set(Self.millionths(rows.string(0, 1)))
-                heartbeat?.set(after: configuration.heartbeatInterval)
-            case .success:
+            guard (0..<rows.count).contains(where: { rows.string($0, 0) == Self.channel }) else {
                 slot?.drop(
                     PostgresError(
                         .unexpectedResult, "the server does not know that we listen; a pooler of transactions?"))
+                return
             }
+            metrics.heartbeat(at: loop.now)
+            metrics.queueUsage.set(Self.millionths(rows.string(0, 1)))
+            heartbeat?.set(after: configuration.heartbeatInterval)
         }
     }
 

@@ -109,8 +109,7 @@ final class Writer {
     // MARK: Calls of the slot
 
     private func opened(_ connection: Connection) {
-        let failed: (PostgresError) -> Void = { [weak self] in self?.slot?.drop($0) }
-        connection.query(
+        slot?.need(
             """
             SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
                 set_config('statement_timeout', $2, false),
@@ -119,13 +118,10 @@ final class Writer {
                 set_config('sync.system', '', false)
             """,
             [Self.milliseconds(configuration.lockTimeout), Self.milliseconds(configuration.statementTimeout)],
-            timeout: timeout
-        ) {
-            if case .failure(let error) = $0 { failed(error) }
-        }
+            timeout: timeout)
         connection.prepare(Action.apply, timeout: timeout) { [weak self] in
             switch $0 {
-            case .failure(let error): failed(error)
+            case .failure(let error): self?.slot?.drop(error)
             case .success: self?.established()
             }
         }

@@ -62,24 +62,19 @@ final class SnapshotReader {
 
     /// REPEATABLE READ, so that whatever a statement calls sees one snapshot.
     private func opened(_ connection: Connection) {
-        let failed: (PostgresError) -> Void = { [weak self] in self?.slot?.drop($0) }
-        connection.query(
+        slot?.need(
             """
             SELECT set_config('default_transaction_isolation', 'repeatable read', false),
                 set_config('default_transaction_read_only', 'on', false),
                 set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false),
                 set_config('sync.lineage', '', false)
             """,
-            ["\(max(1, statementTimeout.wholeMilliseconds))ms"], timeout: timeout
-        ) {
-            if case .failure(let error) = $0 { failed(error) }
-        }
-        for (index, statement) in SnapshotRead.statements.enumerated() {
-            let isLast = index == SnapshotRead.statements.count - 1
+            ["\(max(1, statementTimeout.wholeMilliseconds))ms"], timeout: timeout)
+        for statement in SnapshotRead.statements {
             connection.prepare(statement, timeout: timeout) { [weak self] in
                 switch $0 {
-                case .failure(let error): failed(error)
-                case .success: if isLast { self?.established() }
+                case .failure(let error): self?.slot?.drop(error)
+                case .success: if statement === SnapshotRead.statements.last { self?.established() }
                 }
             }
         }

@@ -102,6 +102,19 @@ package final class ConnectionSlot {
         lost(error)
     }
 
+    /// Sends a statement without which the connection is of no use: should it fail, another one is made. As
+    /// `Connection.query` otherwise.
+    package func need(
+        _ sql: String, _ parameters: [String?] = [], timeout: Duration, done: @escaping (Rows) -> Void = { _ in }
+    ) {
+        connection?.query(sql, parameters, timeout: timeout) { [weak self] answer in
+            switch answer {
+            case .failure(let error): self?.drop(error)
+            case .success(let rows): done(rows)
+            }
+        }
+    }
+
     private func opened() {
         guard let connection else { return }
         handlers.opened(connection)

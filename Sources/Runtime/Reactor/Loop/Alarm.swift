@@ -18,6 +18,12 @@ package final class Alarm: EventSource {
         loop.setDeadline(self, Instant.read().advanced(by: duration))
     }
 
+    /// Rings once, after `duration` at the latest: sooner where it was to.
+    package func set(within duration: Duration) {
+        let latest = Instant.read().advanced(by: duration)
+        if deadlineIndex < 0 || deadline > latest { loop.setDeadline(self, latest) }
+    }
+
     package func unset() {
         loop.setDeadline(self, nil)
     }
