@@ -194,7 +194,7 @@ final class FeedLoop: EventSource {
                 try tail.tailOverflowed(snapshot: page.snapshot, epoch: page.epoch)
             case .tail(let page):
                 sawWriters(page.snapshot)
-                try tail.tailReceived(page, snapshot: page.snapshot, epoch: page.epoch, &outputs)
+                try tail.tailReceived(page.events, snapshot: page.snapshot, epoch: page.epoch, &outputs)
             case .replay(let page): try tail.replayReceived(page, &outputs)
             }
         } catch {

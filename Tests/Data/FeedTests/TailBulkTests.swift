@@ -231,7 +231,7 @@ import Testing
 }
 
 /// The bulk that is read next, begun.
-func nextBulk(_ tail: inout Tail) throws -> Tail.Bulk {
+func nextBulk(_ tail: inout Tail) throws -> Bulk {
     let bulk = tail.nextBulk()
     return try #require(bulk)
 }

@@ -139,7 +139,7 @@ struct History {
     private var notifications = 0
     private var pastFirstTail = false
     private var later: [String: String] = [:]
-    private var bulk: Tail.Bulk?
+    private var bulk: Bulk?
     private var cursor: Cursor?
     private(set) var bulks = 0
     private var outputs: [FeedOutput] = []

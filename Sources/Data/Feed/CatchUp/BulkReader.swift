@@ -4,7 +4,7 @@ import Metrics
 import Postgres
 import Reactor
 
-/// The connection on which bulks are read, each by a cursor in a transaction of its own, a page at a time (`Tail+Bulk`).
+/// The connection on which bulks are read, each by a cursor in a transaction of its own, a page at a time (`Bulks`).
 ///
 /// Any failure ends the connection, and with it the bulk, which `Tail` makes good otherwise: nothing is read twice here.
 /// A transaction that stands still for want of room is ended by the server, for it holds back vacuum.
@@ -55,7 +55,7 @@ final class BulkReader {
     var wantsPage: Bool { isReady }
 
     /// Begins to read the bulk, on the server that gave its snapshots, in this epoch of the database.
-    func begin(_ bulk: Tail.Bulk, on server: ServerLife, epoch: String) {
+    func begin(_ bulk: Bulk, on server: ServerLife, epoch: String) {
         number = bulk.number
         isReady = false
         let milliseconds = { (duration: Duration) in String(duration.components.seconds * 1000) }

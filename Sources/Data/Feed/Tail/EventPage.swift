@@ -25,15 +25,14 @@ package struct MalformedAnswer: Error {
 }
 
 /// The answer of `sync.news`: snapshot, epoch, user_id, topic, o, name, data, age.
-struct TailRows: EventPage {
-    private let rows: BulkRows
+struct TailRows {
+    let events: BulkRows
     /// More is new than a page holds, and none of it is here.
     let isOverflow: Bool
     /// The snapshot of the statement: text of type `pg_snapshot`.
     let snapshot: String
     /// The database's epoch: another one than before means that all streams began anew.
     let epoch: String
-    let count: Int
 
     /// Where there are no events, or too many, there is one row, of a snapshot and NULLs.
     ///
@@ -44,16 +43,10 @@ struct TailRows: EventPage {
         }
         self.snapshot = snapshot
         self.epoch = epoch
-        self.rows = BulkRows(rows, from: 2, readAt: readAt)
         let isEmpty = rows.count == 1 && rows.isNull(0, 2)
         isOverflow = isEmpty && !rows.isNull(0, 4)
-        count = isEmpty ? 0 : rows.count
+        events = BulkRows(rows, from: 2, count: isEmpty ? 0 : rows.count, readAt: readAt)
     }
-
-    func isSameStream(_ row: Int) -> Bool { rows.isSameStream(row) }
-    func stream(_ row: Int) -> StreamID? { rows.stream(row) }
-    func offset(_ row: Int) -> Int64? { rows.offset(row) }
-    func event(_ row: Int, _ stream: StreamID, _ offset: Int64) -> StreamEvent? { rows.event(row, stream, offset) }
 }
 
 /// Events of many streams: user_id, topic, o, name, data, age. Alone they are a page of the cursor of `sync.open_bulk`.
@@ -61,21 +54,21 @@ struct BulkRows: EventPage {
     private let rows: Rows
     /// The first of the six columns.
     private let first: Int
+    let count: Int
     private let readAt: Instant
 
     /// - Parameter readAt: when the answer came, from which the ages of its events count back.
     init(_ rows: Rows, readAt: Instant) throws(MalformedAnswer) {
         guard rows.columns == 6 else { throw MalformedAnswer() }
-        self.init(rows, from: 0, readAt: readAt)
+        self.init(rows, from: 0, count: rows.count, readAt: readAt)
     }
 
-    fileprivate init(_ rows: Rows, from first: Int, readAt: Instant) {
+    fileprivate init(_ rows: Rows, from first: Int, count: Int, readAt: Instant) {
         self.rows = rows
         self.first = first
+        self.count = count
         self.readAt = readAt
     }
-
-    var count: Int { rows.count }
 
     func isSameStream(_ row: Int) -> Bool {
         row > 0 && rows.equal(row, row - 1, column: first) && rows.equal(row, row - 1, column: first + 1)

@@ -6,10 +6,10 @@ import Sync
 ///
 /// Four reads, all on one connection, so that the snapshot of each contains that of every one before it:
 /// - the **tail**: exactly what became visible since the snapshot `previous`, for all streams, or the word that it is more
-///   than a page: that is left to another connection (`Tail+Bulk`), and the tail goes on behind it;
+///   than a page: that is left to another connection (`Bulks`), and the tail goes on behind it;
 /// - the **positions** of streams that are newly watched, or watched again after a reconnect;
 /// - a **replay**: a stream's events above what has been delivered of it;
-/// - a **check**: the positions of live streams, now and then, against errors in all this (`Tail+Check`).
+/// - a **check**: the positions of live streams, now and then, against errors in all this (`PositionCheck`).
 ///
 /// Invariant: everything at or below a watch's `delivered` has been handed over or lies before the position it was
 /// answered with, and what lies above is visible to a read to come: the next tail, or the bulk that waits or is being read,
@@ -55,68 +55,21 @@ package struct Tail {
         package static let replay = Permit(rawValue: 2)
     }
 
-    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch;
-    /// at a reconnect live, healing → checking, and from there live or healing.
-    enum Phase {
-        /// Newly watched; rows are covered by the position to come.
-        case positioning
-        /// After a reconnect; rows are covered by the position to come and the replay up to it.
-        case checking
-        /// Rows of the tail are delivered.
-        case live
-        /// Being replayed; rows are covered by the replay.
-        case healing
-        /// What should come next is not in the log any more: starts anew at its position, with a reset.
-        case lapsed
-    }
-
-    struct Watch: TableEntry {
-        // Small, for a hub has one for each stream of each user.
-        let stream: StreamID
-        let serial: UInt32
-        var phase = Phase.positioning
-        /// Whether its user had `FeedLimits.streamsInFront` others when it was watched.
-        var isBehind = false
-        var delivered: Int64 = 0
-        /// Of what; nil before the position is known.
-        var life: Epoch?
-
-        var key: StreamID { stream }
-    }
-
-    private let streamsMax: Int
-    private let streamsPerUserMax: Int
-    let pageRows: Int
-    var watches = KeyedTable<Watch>()
-    /// How many watches each user has, by a keyed hash of the id: two users that share one, of 2^64, share the bound.
-    private var watchesOfUsers: [UInt64: Int32] = [:]
-    /// Of streams that are healing, and no others: the highest offset known of. A replay that ends below it found the log cut.
-    var targets: [StreamID: Int64] = [:]
-    /// Tickets in the order in which they were drawn. Those of watches that have ended stay until their turn, or until most
-    /// are such (`draw`).
-    var toPosition = Fifo<Ticket>()
-    /// Tickets of users who have many streams, all but the first of each user, in the order in which they were drawn. One
-    /// user's thousands delay another user's one by no more than `positionsBehind` of a query
-    /// (`oneUsersStreamsDoNotDelayAnothers`).
-    var toPositionBehind = Fifo<Ticket>()
-    var toHeal = Fifo<Ticket>()
+    private let pageRows: Int
+    private var watches: Watches
+    private var positions = PositionTurns()
+    private var healing = Healing()
     /// The snapshot up to which the tail has been read, but for bulks; nil while there is no connection.
-    var previous: String?
+    private var previous: String?
     /// The database's epoch as of the read before; another one means that every stream may have begun anew.
-    package internal(set) var epoch = ""
-    /// The bulk that is being read, and what lies behind it and is more than a page again.
-    package internal(set) var bulk: Bulk?
-    var nextInLine: Bulk?
-    var lastBulk: UInt64 = 0
+    package private(set) var epoch = ""
+    private var bulks = Bulks()
     /// Something may have been committed since the snapshot of the tail read last, or under way.
-    var isWoken = false
-    var underWay: Query?
-    /// Watches at places below this one have still to be looked at in this round of checks. From the end on: whichever
-    /// watch takes the place of one that ends has had its turn, or has it still.
-    var checkedFrom = 0
-    var check = Check.idle
+    private var isWoken = false
+    private var underWay: Query?
+    private var check = PositionCheck()
     /// Streams found behind by checks.
-    package internal(set) var gapCount = 0
+    package private(set) var gapCount = 0
     private var tailWasLast = false
 
     /// - Parameters:
@@ -127,24 +80,29 @@ package struct Tail {
         streamsMax: Int = FeedLimits.streamsMax, streamsPerUserMax: Int = FeedLimits.streamsPerUserMax,
         pageRows: Int = FeedLimits.pageRows
     ) {
-        self.streamsMax = streamsMax
-        self.streamsPerUserMax = streamsPerUserMax
+        watches = Watches(streamsMax: streamsMax, streamsPerUserMax: streamsPerUserMax)
         self.pageRows = pageRows
     }
 
     /// Streams watched.
     package var streamCount: Int { watches.count }
     /// Tickets waiting for their turn, those of ended watches among them.
-    package var waitingTickets: Int { toPosition.count + toPositionBehind.count + toHeal.count }
+    package var waitingTickets: Int { positions.count + healing.waiting }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
+    /// The bulk that is being read.
+    package var bulk: Bulk? { bulks.current }
+    /// Lots that one round of checks takes: their number tells how often one is due.
+    package var checkLots: Int {
+        max(1, (watches.count + FeedLimits.positionsPerQuery - 1) / FeedLimits.positionsPerQuery)
+    }
     /// Whether a query's answer is awaited.
     package var isBusy: Bool { underWay != nil }
     /// Whether a tail would be read now, if that were permitted.
     package var wantsTail: Bool { previous != nil && isWoken }
     /// Whether all that was watched has been compared with the database and healed since the connect.
     package var isCaughtUp: Bool {
-        guard previous != nil, toPosition.isEmpty, toPositionBehind.isEmpty, toHeal.isEmpty else { return false }
+        guard previous != nil, waitingTickets == 0 else { return false }
         switch underWay {
         case nil, .tail?, .check?: return true
         case .positions?, .replay?: return false
@@ -155,43 +113,19 @@ package struct Tail {
 
     /// A home loop wants the stream, from the position that the answer will carry.
     package mutating func watch(_ stream: StreamID, serial: UInt32, _ outputs: inout [FeedOutput]) {
-        // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
-        let isNameable =
-            stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
-            && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
-        guard isNameable else { return outputs.append(.refused(stream, serial: serial, .notNameable)) }
-        var watch = Watch(stream: stream, serial: serial)
-        if let place = watches.place(of: stream) {
-            watch.isBehind = watches[place].isBehind
-            watches[place] = watch
-            targets[stream] = nil
-        } else {
-            let user = Self.code(ofUser: stream)
-            let others = Int(watchesOfUsers[user] ?? 0)
-            guard others < streamsPerUserMax else {
-                return outputs.append(.refused(stream, serial: serial, .userFull))
-            }
-            guard watches.count < streamsMax else {
-                return outputs.append(.refused(stream, serial: serial, .hubFull))
-            }
-            watchesOfUsers[user] = Int32(clamping: others + 1)
-            watch.isBehind = others >= FeedLimits.streamsInFront
-            _ = watches.insert(watch)
+        if let refusal = watches.begin(stream, serial: serial) {
+            return outputs.append(.refused(stream, serial: serial, refusal))
         }
+        healing.end(stream)
         // Without a connection there is no queue to wait in: `connected` asks for all.
-        if previous != nil { askPosition(of: watch) }
+        if previous != nil, let watch = watches[stream] { positions.draw(for: watch, watches) }
     }
 
     /// The home loop has nobody left who wants it.
     package mutating func unwatch(_ stream: StreamID) {
-        targets[stream] = nil
-        guard watches.remove(stream) != nil else { return }
-        let user = Self.code(ofUser: stream)
-        let left = (watchesOfUsers[user] ?? 1) - 1
-        watchesOfUsers[user] = left > 0 ? left : nil
+        healing.end(stream)
+        watches.end(stream)
     }
-
-    private static func code(ofUser stream: StreamID) -> UInt64 { stream.withUser { KeyedHash.hash($0) } }
 
     // MARK: The connection
 
@@ -208,30 +142,26 @@ package struct Tail {
     ///
     /// The tickets drawn before are of no use then, and they go: a bulk that fails again and again would else add all
     /// watches to the queues each time, and put them off for ever (`bulksThatFailDrawNoTicketTwice`).
-    mutating func askAllPositions() {
-        toPosition.removeAll()
-        toPositionBehind.removeAll()
-        toHeal.removeAll()
-        for place in watches.entries.indices {
-            let watch = watches[place]
-            if watch.phase == .live || watch.phase == .healing { watches[place].phase = .checking }
-            askPosition(of: watch)
+    private mutating func askAllPositions() {
+        positions.removeAll()
+        healing.removeAll()
+        for place in 0..<watches.count {
+            let phase = watches[place].phase
+            if phase == .live || phase == .healing { watches[place].phase = .checking }
+            positions.draw(for: watches[place], watches)
         }
-        targets.removeAll()
     }
 
     /// The connection is gone, and with it the answer to the query under way.
     package mutating func disconnected() {
         previous = nil
-        bulk = nil
-        nextInLine = nil
+        bulks.forget()
         underWay = nil
         isWoken = false
         tailWasLast = false
-        check = .idle
-        toPosition.removeAll()
-        toPositionBehind.removeAll()
-        toHeal.removeAll()
+        check.stop()
+        positions.removeAll()
+        healing.removeAll()
     }
 
     /// A notification has come, or the time to look without one.
@@ -256,65 +186,239 @@ package struct Tail {
         }
         guard tailIsDue else { return nil }
         isWoken = false
-        checkTailBegins()
+        check.tailBegins()
         tailWasLast = true
         underWay = .tail(previous: previous)
         return underWay
     }
 
-    // MARK: Steps
-
     private mutating func nextPositions() -> Query? {
-        var tickets: [Ticket] = []
-        tickets.reserveCapacity(min(toPosition.count + toPositionBehind.count, FeedLimits.positionsPerQuery))
-        Self.take(from: &toPositionBehind, watches, upTo: Self.positionsBehind, &tickets)
-        Self.take(from: &toPosition, watches, upTo: FeedLimits.positionsPerQuery, &tickets)
-        Self.take(from: &toPositionBehind, watches, upTo: FeedLimits.positionsPerQuery, &tickets)
+        let tickets = positions.next(watches)
         return tickets.isEmpty ? nil : .positions(tickets)
     }
 
-    /// What a query has of users with many streams where others wait, too.
-    private static let positionsBehind = FeedLimits.positionsPerQuery / 8
-
-    private static func take(
-        from queue: inout Fifo<Ticket>, _ watches: KeyedTable<Watch>, upTo count: Int, _ tickets: inout [Ticket]
-    ) {
-        while tickets.count < count, let ticket = queue.popFirst() {
-            if isGood(ticket, watches) { tickets.append(ticket) }
-        }
+    private mutating func nextReplay() -> Query? {
+        healing.next(watches).map { .replay($0, after: watches[$0.stream]?.delivered ?? 0) }
     }
 
-    private mutating func nextReplay() -> Query? {
-        while let ticket = toHeal.popFirst() {
-            if let watch = watches[ticket.stream], watch.serial == ticket.serial {
-                return .replay(ticket, after: watch.delivered)
+    private mutating func nextCheck() -> Query? {
+        let tickets = check.next(watches)
+        return tickets.isEmpty ? nil : .check(tickets)
+    }
+
+    // MARK: Answers
+
+    // Each of these throws `MalformedAnswer` where the answer is not one to the query under way. What was put out before
+    // stands, and is not put out again after the reconnect that the caller owes.
+
+    /// The positions asked for, in the order of the tickets.
+    package mutating func positionsReceived(
+        _ positions: [StreamPosition], _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
+        if case .check(let tickets)? = underWay, tickets.count == positions.count {
+            underWay = nil
+            if check.received(tickets, positions, &watches, &outputs) { isWoken = true }
+            return
+        }
+        guard case .positions(let tickets)? = underWay, tickets.count == positions.count else {
+            throw MalformedAnswer()
+        }
+        underWay = nil
+        outputs.reserveCapacity(outputs.count + tickets.count)
+        for (ticket, position) in zip(tickets, positions) {
+            // A later watch of this stream draws its own ticket: its subscriber may know of a commit that this
+            // position does not contain.
+            guard let place = watches.place(of: ticket.stream) else { continue }
+            if watches[place].settle(ticket, position, &outputs) == .healing {
+                healing.begin(ticket, upTo: position.offset, watches)
             }
         }
-        return nil
     }
 
-    mutating func askPosition(of watch: Watch) {
-        let ticket = Ticket(watch.stream, watch.serial)
-        if watch.isBehind {
-            Self.draw(ticket, &toPositionBehind, watches)
+    /// All that is new, read in `snapshot`, where the database's epoch was `epoch`.
+    package mutating func tailReceived(
+        _ page: some EventPage, snapshot: String, epoch: String, _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
+        guard case .tail? = underWay else { throw MalformedAnswer() }
+        underWay = nil
+        saw(epoch)
+        try takeAll(page, isBulk: false, &outputs)
+        previous = snapshot
+        tailEnded()
+    }
+
+    /// The epoch of the whole database as a tail shows it. With another one whatever is known is compared, so a bulk under way
+    /// is of no use.
+    private mutating func saw(_ epoch: String) {
+        guard epoch != self.epoch else { return }
+        self.epoch = epoch
+        bulks.forget()
+        askAllPositions()
+    }
+
+    /// The rows of a page, stream by stream.
+    ///
+    /// - Parameter isBulk: read on another connection than replays are.
+    private mutating func takeAll(
+        _ page: some EventPage, isBulk: Bool, _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
+        var row = 0
+        while row < page.count {
+            guard let stream = page.stream(row) else { throw MalformedAnswer() }
+            var end = row + 1
+            while end < page.count, page.isSameStream(end) { end += 1 }
+            if let place = watches.place(of: stream) {
+                var watch = watches[place]
+                let isSound = take(page, row..<end, &watch, isBulk, &outputs)
+                watches[place] = watch
+                guard isSound else { throw MalformedAnswer() }
+            }
+            row = end
+        }
+    }
+
+    /// A page of a replay.
+    package mutating func replayReceived(
+        _ page: some EventPage, _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
+        guard case .replay(let ticket, _)? = underWay else { throw MalformedAnswer() }
+        underWay = nil
+        guard let place = watches.place(of: ticket), watches[place].phase == .healing else { return }
+        var watch = watches[place]
+        var isWhole = true
+        var isSound = true
+        for row in 0..<page.count where isWhole && isSound {
+            switch watch.take(page, row, &outputs) {
+            case .done: break
+            case .gap: isWhole = false
+            case .malformed: isSound = false
+            }
+        }
+        if !isSound {
+            // Still healing: the reconnect checks it again.
+        } else if isWhole, page.count >= pageRows {
+            healing.goOn(ticket, watches)
+        } else if isWhole, watch.delivered >= healing.target(of: ticket.stream) {
+            watch.phase = .live
         } else {
-            Self.draw(ticket, &toPosition, watches)
+            watch.phase = .lapsed
+            positions.draw(for: watch, watches)
+        }
+        watches[place] = watch
+        if watch.phase != .healing { healing.end(ticket.stream) }
+        guard isSound else { throw MalformedAnswer() }
+    }
+
+    /// The rows of one stream in a page of the tail or of a bulk. False where one is malformed.
+    private mutating func take(
+        _ page: some EventPage, _ rows: Range<Int>, _ watch: inout Watch, _ isBulk: Bool, _ outputs: inout [FeedOutput]
+    ) -> Bool {
+        for row in rows {
+            switch watch.phase {
+            case .positioning, .checking, .lapsed:
+                return true
+            case .healing where isBulk:
+                // Covered by the replay's next page. Not its target: an answer under way may be older than the row.
+                return true
+            case .healing:
+                guard let offset = page.offset(row) else { return false }
+                healing.extend(watch.stream, upTo: offset)
+            case .live:
+                switch watch.take(page, row, &outputs) {
+                case .done: break
+                case .malformed: return false
+                case .gap:
+                    // The events between are in a bulk that is still being read; nothing else known makes a gap, for the
+                    // snapshots rule it out. The log is the judge.
+                    watch.phase = .healing
+                    let ticket = Ticket(watch.stream, watch.serial)
+                    healing.begin(ticket, upTo: page.offset(row) ?? watch.delivered, watches)
+                }
+            }
+        }
+        return true
+    }
+
+    /// A tail has ended, or a bulk: what the position check found behind before, and still is, is healed. What lies in bulks is
+    /// late, and no alarm.
+    private mutating func tailEnded() {
+        guard bulks.isEmpty else { return }
+        // A bulk ends while the tail is still under way, which may be the first since the positions.
+        if case .tail? = underWay { return }
+        for (ticket, position) in check.tailEnded() {
+            guard let place = watches.place(of: ticket), watches[place].phase == .live,
+                watches[place].delivered < position
+            else { continue }
+            gapCount += 1
+            watches[place].phase = .healing
+            healing.begin(ticket, upTo: position, watches)
         }
     }
 
-    mutating func heal(_ ticket: Ticket) {
-        Self.draw(ticket, &toHeal, watches)
+    // MARK: Bulks
+
+    /// More is new than a page has: all that `snapshot` shows since `previous`, where the database's epoch was `epoch`.
+    package mutating func tailOverflowed(snapshot: String, epoch: String) throws(MalformedAnswer) {
+        guard case .tail? = underWay, let previous else { throw MalformedAnswer() }
+        underWay = nil
+        self.previous = snapshot
+        // With another epoch, the positions that are asked now are read later than this.
+        if epoch == self.epoch { bulks.add(previous: previous, upTo: snapshot) } else { saw(epoch) }
     }
 
-    static func draw(_ ticket: Ticket, _ queue: inout Fifo<Ticket>, _ watches: KeyedTable<Watch>) {
-        if queue.count > 2 * watches.count + FeedLimits.positionsPerQuery {
-            queue.sweep { isGood($0, watches) }
-        }
-        queue.append(ticket)
+    /// The bulk to read next, from now on under way; nil for none, or while another one is.
+    package mutating func nextBulk() -> Bulk? { bulks.begin() }
+
+    /// A page of the bulk of that number, in the order of its streams and offsets. Nothing for one that is not under way.
+    package mutating func bulkReceived(
+        _ page: some EventPage, of number: UInt64, _ outputs: inout [FeedOutput]
+    ) throws(MalformedAnswer) {
+        if bulk?.number == number { try takeAll(page, isBulk: true, &outputs) }
     }
 
-    /// Whether the watch for which the ticket was drawn has not ended.
-    private static func isGood(_ ticket: Ticket, _ watches: KeyedTable<Watch>) -> Bool {
-        watches.place(of: ticket.stream).map { watches[$0].serial == ticket.serial } ?? false
+    /// All of it was received.
+    package mutating func bulkEnded(_ number: UInt64) {
+        guard bulk?.number == number else { return }
+        bulks.end()
+        tailEnded()
+    }
+
+    /// It was not read, or not to its end, or shows another epoch than the tail has.
+    package mutating func bulkFailed(_ number: UInt64) {
+        guard bulk?.number == number else { return }
+        bulks.forget()
+        askAllPositions()
+        tailEnded()
+    }
+
+    // MARK: Checks
+
+    /// The time has come to check the next lot of streams.
+    package mutating func checkDue() {
+        if previous != nil, watches.count > 0 { check.isDue() }
+    }
+
+    /// Something else has seen the stream in another epoch: it is asked about at once.
+    package mutating func suspected(_ stream: StreamID, otherThan epoch: Epoch) {
+        guard previous != nil, let place = watches.place(of: stream), watches[place].phase == .live,
+            watches[place].life == epoch
+        else { return }
+        watches[place].phase = .checking
+        positions.draw(for: watches[place], watches)
+    }
+}
+
+private enum Step { case done, gap, malformed }
+
+extension Watch {
+    /// Hands the row over where it is the next of the stream.
+    fileprivate mutating func take(_ page: some EventPage, _ row: Int, _ outputs: inout [FeedOutput]) -> Step {
+        guard let offset = page.offset(row) else { return .malformed }
+        guard offset > delivered else { return .done }
+        guard offset.follows(delivered) else { return .gap }
+        guard let event = page.event(row, stream, offset) else { return .malformed }
+        outputs.append(.event(event))
+        delivered = offset
+        return .done
     }
 }

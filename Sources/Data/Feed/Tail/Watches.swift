@@ -1,0 +1,119 @@
+import Bytes
+import Sync
+
+/// A stream that a home loop wants, and how far it has been handed over.
+struct Watch: TableEntry {
+    /// Valid transitions: positioning → live; live ⇄ healing; healing → lapsed → live; live → live at another epoch;
+    /// at a reconnect live, healing → checking, and from there live or healing.
+    enum Phase {
+        /// Newly watched; rows are covered by the position to come.
+        case positioning
+        /// After a reconnect; rows are covered by the position to come and the replay up to it.
+        case checking
+        /// Rows of the tail are delivered.
+        case live
+        /// Being replayed; rows are covered by the replay.
+        case healing
+        /// What should come next is not in the log any more: starts anew at its position, with a reset.
+        case lapsed
+    }
+
+    // Small, for a hub has one for each stream of each user.
+    let stream: StreamID
+    let serial: UInt32
+    var phase = Phase.positioning
+    /// Whether its user had `FeedLimits.streamsInFront` others when it was watched.
+    var isBehind = false
+    var delivered: Int64 = 0
+    /// Of what; nil before the position is known.
+    var life: Epoch?
+
+    var key: StreamID { stream }
+
+    /// What comes next counts from there.
+    mutating func restart(at position: StreamPosition) {
+        life = position.life
+        delivered = position.offset
+        phase = .live
+    }
+
+    /// The position asked for by the ticket has been read. The new phase, where the ticket is this watch's and its
+    /// position was awaited.
+    mutating func settle(_ ticket: Ticket, _ position: StreamPosition, _ outputs: inout [FeedOutput]) -> Phase? {
+        guard serial == ticket.serial else { return nil }
+        switch phase {
+        case .positioning:
+            outputs.append(.positioned(ticket.stream, serial: serial, position))
+        case .checking where position.life == life && position.offset >= delivered:
+            phase = position.offset == delivered ? .live : .healing
+            return phase
+        case .checking, .lapsed:
+            outputs.append(.reset(ticket.stream, position))
+        case .live, .healing:
+            return nil
+        }
+        restart(at: position)
+        return phase
+    }
+}
+
+/// All watches, one for each stream, within the bounds of the hub and of each user.
+struct Watches {
+    private let streamsMax: Int
+    private let streamsPerUserMax: Int
+    private var table = KeyedTable<Watch>()
+    /// How many each user has, by a keyed hash of the id: two users that share one, of 2^64, share the bound.
+    private var ofUsers: [UInt64: Int32] = [:]
+
+    init(streamsMax: Int, streamsPerUserMax: Int) {
+        self.streamsMax = streamsMax
+        self.streamsPerUserMax = streamsPerUserMax
+    }
+
+    var count: Int { table.count }
+    func place(of stream: StreamID) -> Int? { table.place(of: stream) }
+    subscript(stream: StreamID) -> Watch? { table[stream] }
+
+    /// At a place below `count`, which is good until a watch ends.
+    subscript(place: Int) -> Watch {
+        get { table[place] }
+        _modify { yield &table[place] }
+    }
+
+    /// The place of the watch for which the ticket was drawn; nil where that has ended.
+    func place(of ticket: Ticket) -> Int? {
+        place(of: ticket.stream).flatMap { self[$0].serial == ticket.serial ? $0 : nil }
+    }
+
+    /// Begins a watch, or one anew. Why not, where it is refused.
+    mutating func begin(_ stream: StreamID, serial: UInt32) -> StreamRefusal? {
+        // PostgreSQL's text holds no NUL, so such a stream can have no events, nor be asked about.
+        let isNameable =
+            stream.withUser { $0.firstIndex(of: 0, from: 0) == nil }
+            && stream.withTopic { $0.firstIndex(of: 0, from: 0) == nil }
+        guard isNameable else { return .notNameable }
+        var watch = Watch(stream: stream, serial: serial)
+        if let place = place(of: stream) {
+            watch.isBehind = table[place].isBehind
+            table[place] = watch
+            return nil
+        }
+        let user = Self.code(ofUser: stream)
+        let others = Int(ofUsers[user] ?? 0)
+        guard others < streamsPerUserMax else { return .userFull }
+        guard count < streamsMax else { return .hubFull }
+        ofUsers[user] = Int32(clamping: others + 1)
+        watch.isBehind = others >= FeedLimits.streamsInFront
+        _ = table.insert(watch)
+        return nil
+    }
+
+    mutating func end(_ stream: StreamID) {
+        guard table.remove(stream) != nil else { return }
+        let user = Self.code(ofUser: stream)
+        let left = (ofUsers[user] ?? 1) - 1
+        ofUsers[user] = left > 0 ? left : nil
+    }
+
+    private static func code(ofUser stream: StreamID) -> UInt64 { stream.withUser { KeyedHash.hash($0) } }
+}
