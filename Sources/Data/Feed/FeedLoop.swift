@@ -20,28 +20,19 @@ final class FeedLoop: EventSource {
     private let logger: Logger
     private let metrics: FeedMetrics
     private var tail: Tail
-    private var revoked = RevocationTail()
+    private var revoked: RevocationTail
     private var topics = TopicWatch()
     private var writer = OldestWriter()
-    /// When the last read of revocations began.
-    private var lastRevocations = Instant(nanoseconds: 0)
     /// When the published tables were looked at last, except on connecting.
     private var lastPublished = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
-    /// Whether all revocations are known.
-    private var isCurrent = false
     private var status = FeedStatus.away
     private var lastTail = Instant(nanoseconds: 0)
-    /// Whether a notification from the reader was heard by the listener, nil while that is not known.
-    private var isProbeHeard: Bool?
     private var reader: Reader?
-    private var listener: Listener?
+    private var hearing: Hearing?
     private var catchUp: CatchUp?
     private var bulkReader: BulkReader?
-    private var poll: Alarm?
     private var resume: Alarm?
-    private var revocationsDue: Alarm?
-    private var probe: Alarm?
     private var check: Alarm?
     private var outage: Outage?
 
@@ -57,17 +48,19 @@ final class FeedLoop: EventSource {
         self.metrics = metrics
         tail = Tail(
             streamsMax: configuration.streamsMax, streamsPerUserMax: configuration.streamsPerUserMax)
+        revoked = RevocationTail(interval: configuration.revocationInterval)
         super.init()
         try loop.add(self)
-        reader = try Reader(
+        let reader = try Reader(
             loop, reading, configuration, logger, metrics, postgres.meter(.tail),
             connected: { [weak self] in self?.connected($0, $1) },
             lost: { [weak self] in self?.readerLost() })
-        listener = try Listener(
-            loop, listening, configuration, logger, metrics, postgres.meter(.listen),
+        self.reader = reader
+        hearing = try Hearing(
+            loop, listening, configuration, logger, metrics, postgres.meter(.listen), reader,
             woken: { [weak self] in self?.woken() },
             published: { [weak self] in self?.published() },
-            changed: { [weak self] in self?.listenerChanged() })
+            changed: { [weak self] in self?.mark() })
         catchUp = try CatchUp(
             loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
             changed: { [weak self] in self?.mark() },
@@ -77,17 +70,13 @@ final class FeedLoop: EventSource {
             received: { [weak self] page, number throws(MalformedAnswer) in try self?.received(page, of: number) },
             ended: { [weak self] in self?.bulkEnded($0, isWhole: $1) },
             changed: { [weak self] in self?.mark() })
-        poll = try Alarm(loop) { [weak self] in self?.pollDue() }
         resume = try Alarm(loop) { [weak self] in self?.mark() }
-        revocationsDue = try Alarm(loop) { [weak self] in self?.mark() }
-        probe = try Alarm(loop) { [weak self] in self?.probeUnheard() }
         check = try Alarm(loop) { [weak self] in self?.checkDue() }
         outage = try Outage(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
         outage?.changed(isAway: true)
-        schedulePoll()
         check?.set(after: configuration.positionCheckInterval)
-        listener?.start()
-        reader?.start()
+        hearing?.start()
+        reader.start()
         catchUp?.start()
         bulkReader?.start()
     }
@@ -126,8 +115,7 @@ final class FeedLoop: EventSource {
         tail.connected(snapshot: snapshot, epoch: epoch)
         revoked.connected()
         topics.connected()
-        schedulePoll()
-        sendProbe()
+        hearing?.readerConnected()
         mark()
     }
 
@@ -135,9 +123,10 @@ final class FeedLoop: EventSource {
         writer.gone()
         metrics.writes(since: nil)
         tail.disconnected()
+        let wasCurrent = revoked.isComplete
         revoked.disconnected()
         topics.disconnected()
-        revocationsCurrent(false)
+        revocationsChanged(from: wasCurrent)
         mark()
     }
 
@@ -150,19 +139,6 @@ final class FeedLoop: EventSource {
     private func published() {
         topics.wake()
         mark()
-    }
-
-    private func listenerChanged() {
-        isProbeHeard = nil
-        schedulePoll()
-        sendProbe()
-        mark()
-    }
-
-    private func pollDue() {
-        schedulePoll()
-        topics.wake()
-        woken()
     }
 
     private func checkDue() {
@@ -216,10 +192,11 @@ final class FeedLoop: EventSource {
     }
 
     private func answered(_ page: RevocationRows) {
+        let wasCurrent = revoked.isComplete
         revoked.received(page.revocations, snapshot: page.snapshot)
         metrics.revocations.add(page.revocations.count)
         if !page.revocations.isEmpty { outputs.append(.revoked(page.revocations)) }
-        revocationsCurrent(revoked.isComplete)
+        revocationsChanged(from: wasCurrent)
         mark()
     }
 
@@ -228,9 +205,9 @@ final class FeedLoop: EventSource {
         mark()
     }
 
-    private func revocationsCurrent(_ isCurrent: Bool) {
-        guard isCurrent != self.isCurrent else { return }
-        self.isCurrent = isCurrent
+    private func revocationsChanged(from wasCurrent: Bool) {
+        let isCurrent = revoked.isComplete
+        guard isCurrent != wasCurrent else { return }
         outputs.append(.revocationsCurrent(isCurrent))
         catchUp?.current(isCurrent)
     }
@@ -257,14 +234,21 @@ final class FeedLoop: EventSource {
         var hasRoom = true
         if catchUp.wantsPage, sink.backlog() > configuration.backlogMax {
             hasRoom = false
-            resume?.set(after: Self.backlogPause)
+            resume?.set(within: Self.backlogPause)
         }
         catchUp.pump(hasRoom: hasRoom) { tail.isWatched($0.stream, serial: $0.watch) }
     }
 
     private func pumpReader() {
         guard let reader, reader.isUp, !tail.isBusy, !revoked.isBusy, !topics.isBusy else { return }
-        if let query = revocationQuery() { return reader.send(query) { [weak self] in self?.answered($0) } }
+        if revoked.wantsRead {
+            let pause = revoked.pause(at: loop.now)
+            if pause > .zero {
+                resume?.set(within: pause)
+            } else if let query = revoked.nextQuery(at: loop.now) {
+                return reader.send(query) { [weak self] in self?.answered($0) }
+            }
+        }
         guard revoked.isComplete else { return }
         if topics.begins() { return reader.sendTopics { [weak self] in self?.answered($0) } }
         var permit: Tail.Permit = [.tail, .replay]
@@ -272,16 +256,16 @@ final class FeedLoop: EventSource {
         if backlog > FeedLimits.bulkBacklogMax {
             // A long replay waits as pages of a bulk do: live events of others come behind it.
             permit = backlog > configuration.backlogMax ? [] : .tail
-            resume?.set(after: Self.backlogPause)
+            resume?.set(within: Self.backlogPause)
         } else if backlog > configuration.backlogMax {
             permit = []
-            resume?.set(after: Self.backlogPause)
+            resume?.set(within: Self.backlogPause)
         }
         if permit.contains(.tail), tail.wantsTail, configuration.tailInterval > .zero {
             let elapsed = loop.now.duration(since: lastTail)
             if elapsed < configuration.tailInterval {
                 permit.remove(.tail)
-                resume?.set(after: configuration.tailInterval - elapsed)
+                resume?.set(within: configuration.tailInterval - elapsed)
             }
         }
         guard let query = tail.nextQuery(permit) else { return }
@@ -302,38 +286,20 @@ final class FeedLoop: EventSource {
         }
         guard bulkReader.wantsPage else { return }
         if sink.backlog() > min(configuration.backlogMax, FeedLimits.bulkBacklogMax) {
-            resume?.set(after: Self.backlogPause)
+            resume?.set(within: Self.backlogPause)
         } else {
             bulkReader.read()
         }
-    }
-
-    /// At most so often, for every commit of anything wakes.
-    private func revocationQuery() -> RevocationTail.Query? {
-        guard revoked.wantsRead else { return nil }
-        let pause = configuration.revocationInterval - loop.now.duration(since: lastRevocations)
-        guard !revoked.isComplete || revoked.isAmidRead || pause <= .zero else {
-            revocationsDue?.set(after: pause)
-            return nil
-        }
-        lastRevocations = loop.now
-        return revoked.nextQuery()
-    }
-
-    private func schedulePoll() {
-        let isHeard = listener?.isListening == true && isProbeHeard != false
-        poll?.set(
-            after: isHeard
-                ? configuration.pollInterval : min(configuration.pollInterval, configuration.pollIntervalUnheard))
     }
 
     private func refreshStatus() {
         let next: FeedStatus
         if reader?.isUp != true {
             next = .away
-        } else if status == .away || status == .catchingUp, !isCurrent || !topics.areKnown || !tail.isCaughtUp {
+        } else if status == .away || status == .catchingUp, !revoked.isComplete || !topics.areKnown || !tail.isCaughtUp
+        {
             next = .catchingUp
-        } else if listener?.isListening == true, isProbeHeard != false {
+        } else if hearing?.isLive == true {
             next = .live
         } else {
             next = .polling
@@ -344,35 +310,5 @@ final class FeedLoop: EventSource {
         metrics.status.withLock { $0 = next }
         outputs.append(.status(next))
         outage?.changed(isAway: next == .away || next == .catchingUp)
-    }
-
-    // MARK: The probe
-
-    /// LISTEN through a pooler of transactions succeeds and hears nothing. So once both connections are up, one tells
-    /// the other something.
-    private func sendProbe() {
-        guard isProbeHeard == nil, let listener, listener.isListening, let reader, reader.isUp else { return }
-        let token = String(UInt64.random(in: .min ... .max), radix: 16)
-        listener.expect(token) { [weak self] in self?.probeHeard() }
-        reader.sendProbe(token)
-        probe?.set(after: configuration.heartbeatTimeout)
-    }
-
-    private func probeHeard() {
-        probe?.unset()
-        isProbeHeard = true
-        mark()
-    }
-
-    private func probeUnheard() {
-        guard isProbeHeard == nil, listener?.isListening == true, reader?.isUp == true else { return }
-        isProbeHeard = false
-        logger.error(
-            """
-            PostgreSQL: the listening connection hears no notifications, so events come by polling; does its \
-            connection string lead through a pooler of transactions?
-            """)
-        schedulePoll()
-        mark()
     }
 }

@@ -1,3 +1,4 @@
+import Clock
 import Sync
 
 /// Decides when to read `sync.revocation` and from where: all of it on every connect, then exactly what became visible
@@ -15,6 +16,9 @@ package struct RevocationTail {
     }
 
     private let pageRows: Int
+    private let interval: Duration
+    /// When the last page was asked for.
+    private var lastRead = Instant(nanoseconds: 0)
     private var isConnected = false
     private var previous: String?
     /// A read in pages: the snapshot of its first page, and the last user so far.
@@ -25,8 +29,10 @@ package struct RevocationTail {
     /// Whether all that stood when the connection came has been read.
     package private(set) var isComplete = false
 
-    package init(pageRows: Int = FeedLimits.revocationRows) {
+    /// - Parameter interval: from one look for new ones to the next, at least.
+    package init(pageRows: Int = FeedLimits.revocationRows, interval: Duration = .zero) {
         self.pageRows = pageRows
+        self.interval = interval
     }
 
     /// A connection is there.
@@ -56,9 +62,15 @@ package struct RevocationTail {
     /// Whether the next page is one of a read that has begun.
     package var isAmidRead: Bool { run != nil }
 
-    /// What to send next; nil while an answer is awaited, or where nothing is to be read.
-    package mutating func nextQuery() -> Query? {
-        guard wantsRead else { return nil }
+    /// How long the next page has to wait: every commit of anything wakes.
+    package func pause(at now: Instant) -> Duration {
+        isComplete && !isAmidRead ? interval - now.duration(since: lastRead) : .zero
+    }
+
+    /// What to send next; nil while an answer is awaited, or where nothing is to be read now.
+    package mutating func nextQuery(at now: Instant) -> Query? {
+        guard wantsRead, pause(at: now) <= .zero else { return nil }
+        lastRead = now
         // What commits while the answer is on its way wakes again.
         if run == nil { isWoken = false }
         isBusy = true
