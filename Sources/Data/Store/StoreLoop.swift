@@ -21,34 +21,23 @@ final class StoreLoop: EventSource {
     /// How often it is looked for actions beyond their time.
     private static let sweepInterval = Duration.milliseconds(250)
 
-    /// How long what was never sent waits for a database that has just gone away.
-    private static let awayPatience = Duration.seconds(1)
-
     private let loop: EventLoop
     private let configuration: StoreConfiguration
-    private let logger: Logger
     private let metrics: StoreMetrics
     private let committed: () -> Void
     private var queue: ActionQueue
     private var failing = FailingActions()
-    private var users: TokenBuckets
-    private var devices: TokenBuckets
-    private var writers: [Writer] = []
+    private var rates: ActionRates
+    private let faults: FaultLog
+    private var writers = WriterPool([])
+    private var outage = Outage()
     private var sweep: Alarm?
-    private var isSweepSet = false
     private var announcer: Announcer?
     private var retention: Retention?
     private var snapshots: SnapshotDesk?
-    /// The connection that is kept for suspects, while there are any: nobody else waits behind them.
-    private var quarantine: Writer?
-    private var hasCommitted = false
     private var commitsOfTick = 0
-    /// Since when there is no connection, after one was lost or could not be made.
-    private var awaySince: Instant?
     private var isStopping = false
     private var stopLimit: Alarm?
-    private var complaints: [String: Instant] = [:]
-    private var random = SystemRandomNumberGenerator()
 
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
@@ -56,15 +45,14 @@ final class StoreLoop: EventSource {
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
-        self.logger = logger
         self.metrics = metrics
         self.committed = committed
         queue = ActionQueue(
             QueueBounds(
                 actions: configuration.waitingMax, actionsPerUser: configuration.waitingPerUserMax,
                 bytes: configuration.waitingBytesMax))
-        users = TokenBuckets(configuration.userRate)
-        devices = TokenBuckets(configuration.deviceRate)
+        rates = ActionRates(configuration)
+        faults = FaultLog(loop, logger)
         super.init()
         try loop.add(self)
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
@@ -75,21 +63,19 @@ final class StoreLoop: EventSource {
         retention = try Retention(loop, configuration) { [weak self] in
             self?.retain($0, below: $1) ?? false
         }
-        snapshots = try SnapshotDesk(loop, configuration, parameters, logger, postgres.meter(.query)) { [weak self] in
-            self?.complain($0)
-        }
-        for number in 1...max(1, min(configuration.connections, StoreLimits.connectionsMax)) {
-            writers.append(
-                try Writer(
-                    number, loop, parameters, configuration, logger, postgres.meter(.write),
-                    Writer.Handlers(
-                        up: { [weak self] in self?.up() },
-                        answered: { [weak self] in self?.answered($0, $1, $2) },
-                        lost: { [weak self] in self?.lost($0) },
-                        announced: { [weak self] in self?.announced($0) },
-                        retained: { [weak self] in self?.retained($0) })))
-        }
-        for writer in writers { writer.start() }
+        snapshots = try SnapshotDesk(loop, configuration, parameters, logger, postgres.meter(.query), faults)
+        let handlers = Writer.Handlers(
+            up: { [weak self] in self?.up() },
+            answered: { [weak self] in self?.answered($0, $1, $2) },
+            lost: { [weak self] in self?.lost($0) },
+            announced: { [weak self] in self?.announced($0) },
+            retained: { [weak self] in self?.retained($0) })
+        let count = max(1, min(configuration.connections, StoreLimits.connectionsMax))
+        writers = WriterPool(
+            try (1...count).map { number throws(ReactorError) in
+                try Writer(number, loop, parameters, configuration, logger, postgres.meter(.write), handlers)
+            })
+        writers.start()
     }
 
     func received(_ message: StoreMessage) {
@@ -103,17 +89,13 @@ final class StoreLoop: EventSource {
 
     override func tickEnded() {
         pump()
-        if hasCommitted {
-            hasCommitted = false
+        if commitsOfTick > 0 {
             committed()
             announcer?.want(commitsOfTick)
             commitsOfTick = 0
         }
         announcer?.tell(now: loop.now, atOnce: isStopping)
-        if !isSweepSet, queue.userCount > 0 {
-            isSweepSet = true
-            sweep?.set(after: Self.sweepInterval)
-        }
+        if queue.userCount > 0 { sweep?.set(within: Self.sweepInterval) }
         if isStopping { endWhereDone() }
     }
 
@@ -129,30 +111,31 @@ final class StoreLoop: EventSource {
         }
         switch queue.append(action, now: now) {
         case nil: break
-        case .full: return action.finish(busy(key, after: spread(.seconds(1)), "too many actions wait"))
-        case .held(let end, let reason): return action.finish(held(key, end.duration(since: now), reason))
+        case .full: return action.finish(.busy(key, after: .seconds(1), "too many actions wait"))
+        case .held(let end, let reason): return action.finish(.held(key, end.duration(since: now), reason))
         }
-        users.take(action.line.user, now: now)
-        if let device = action.device { devices.take(device, now: now) }
+        rates.take(action, now: now)
     }
 
     private func refusal(_ request: ActionRequest, _ now: Instant) -> ActionAnswer? {
         let key = request.envelope.key
         guard !isStopping else { return .stopping(key: key) }
-        guard awaySince == nil else { return unavailable(key) }
-        let wait = users.wait(TextKey(request.user), now: now)
-        let deviceWait = request.envelope.deviceID.flatMap { devices.wait(TextKey(request.user, $0), now: now) }
-        guard wait != nil || deviceWait != nil else { return nil }
-        return .retry(
-            key: key, .rateLimited, after: max(wait ?? .zero, deviceWait ?? .zero),
-            message: "this user or device sends faster than it may")
+        guard !outage.isOn else { return unavailable(key) }
+        return rates.wait(request, now: now).map { wait in
+            .retry(
+                key: key, .rateLimited, after: wait, message: "this user or device sends faster than it may")
+        }
     }
 
     // MARK: Out
 
     private func pump() {
-        if let writer = quarantined(), let action = queue.nextSuspect() { send(action, writer) }
-        while let writer = freest(below: configuration.depth), let action = queue.next() { send(action, writer) }
+        let quarantined = writers.quarantined(
+            hasSuspect: queue.hasSuspect, isUnderWay: queue.isSuspectUnderWay, below: configuration.depth)
+        if let quarantined, let action = queue.nextSuspect() { send(action, quarantined) }
+        while let writer = writers.freest(below: configuration.depth), let action = queue.next() {
+            send(action, writer)
+        }
     }
 
     private func send(_ action: Action, _ writer: Writer) {
@@ -164,29 +147,9 @@ final class StoreLoop: EventSource {
         if isCut(.afterSend) { writer.drop(.cut) }
     }
 
-    /// The connection on which a suspect's action may be sent now: one with nothing else, where there are several.
-    private func quarantined() -> Writer? {
-        let isSeveral = writers.count(where: { $0.isUp }) > 1
-        if !queue.hasSuspect || !isSeveral || quarantine?.isUp != true { quarantine = nil }
-        guard queue.hasSuspect, !queue.isSuspectUnderWay else { return nil }
-        guard isSeveral else { return freest(below: configuration.depth) }
-        // Nothing more is sent on it from now on, so it is soon idle.
-        if quarantine == nil { quarantine = freest(below: .max) }
-        return quarantine?.load == 0 ? quarantine : nil
-    }
-
-    /// The writer with the least under way, which a locked user's or a slow one's is not for long.
-    private func freest(below depth: Int) -> Writer? {
-        var best: Writer?
-        for writer in writers where writer.isUp && writer.load < depth && writer !== quarantine {
-            if writer.load < best?.load ?? .max { best = writer }
-        }
-        return best
-    }
-
     private func announce() -> Bool {
         // One statement more than the depth: the connection keeps it until there is room.
-        guard let writer = freest(below: .max) else { return false }
+        guard let writer = writers.freest(below: .max) else { return false }
         writer.announce()
         return true
     }
@@ -194,12 +157,12 @@ final class StoreLoop: EventSource {
     private func announced(_ error: PostgresError?) {
         // The poll of other hubs makes up for one that the server refuses.
         announcer?.done(error?.kind != .lost)
-        if let error, error.kind != .lost { complain(error) }
+        if let error, error.kind != .lost { faults.tell(error) }
         loop.markDirty(self)
     }
 
     private func retain(_ parameters: CStringList, below load: Int) -> Bool {
-        guard let writer = freest(below: load) else { return false }
+        guard let writer = writers.freest(below: load) else { return false }
         writer.retain(parameters)
         return true
     }
@@ -212,7 +175,7 @@ final class StoreLoop: EventSource {
             retention?.done(count)
         case .failure(let error):
             retention?.done(nil)
-            if error.kind != .lost { complain(error) }
+            if error.kind != .lost { faults.tell(error) }
         }
         loop.markDirty(self)
     }
@@ -220,12 +183,12 @@ final class StoreLoop: EventSource {
     // MARK: Calls of the writers
 
     private func up() {
-        awaySince = nil
+        outage.ends()
         loop.markDirty(self)
     }
 
     private func lost(_ actions: [Action]) {
-        if awaySince == nil, !writers.contains(where: { $0.isUp }) { awaySince = loop.now }
+        if !writers.isUp { outage.begins(at: loop.now) }
         for action in actions.reversed() {
             action.losses += 1
             if action.isAnswered {
@@ -246,7 +209,7 @@ final class StoreLoop: EventSource {
     private func answered(_ writer: Writer, _ action: Action, _ answer: Result<Rows, PostgresError>) {
         loop.markDirty(self)
         let verdict = Verdict(answer)
-        if case .failure(let error) = answer { complain(error, verdict) }
+        if case .failure(let error) = answer { faults.tell(error, verdict) }
         switch verdict {
         case .decided(let answer):
             if isCut(.afterCommit) { return writer.drop(.cut, with: action) }
@@ -257,7 +220,7 @@ final class StoreLoop: EventSource {
             if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
             if case .outdated = verdict { return failed(action) }
             if isBlamed(action, for: answer) { return refuse(action) }
-            done(action, busy(action.key, after: spread(.milliseconds(100)), "others write the same rows"))
+            done(action, .busy(action.key, after: .milliseconds(100), "others write the same rows"))
         case .locked:
             hold(action, .locked)
         case .constraint where action.violations == 0 && !action.isRefused && !isStopping:
@@ -291,7 +254,7 @@ final class StoreLoop: EventSource {
         guard case .failure(let error) = answer, error.kind == .statement, error.isInFunction, !action.isRefused,
             !isStopping, failing.failed(action.name, mayBeServer: true, now: loop.now)
         else { return false }
-        complain("an action fails while others are applied, and is rejected: see the failures before")
+        faults.tell("an action fails while others are applied, and is rejected: see the failures before")
         return true
     }
 
@@ -300,7 +263,7 @@ final class StoreLoop: EventSource {
     private func failed(_ action: Action) {
         let isHopeless = failing.failed(action.name, now: loop.now)
         guard isHopeless, !action.isRefused, !isStopping else { return hold(action, .failed) }
-        complain(
+        faults.tell(
             "an action has failed \(StoreLimits.failuresMax) times or more, and is rejected: see the failures before")
         refuse(action)
     }
@@ -315,14 +278,12 @@ final class StoreLoop: EventSource {
     private func decided(_ action: Action, _ answer: ActionAnswer) {
         if answer.status != .retry { failing.decided(action.name) }
         if answer.status == .applied || answer.status == .partial {
-            hasCommitted = true
             commitsOfTick += 1
             failing.applied(now: loop.now)
         }
         if answer.retry == .outOfOrder {
             // What comes before its turn comes again, and nothing was asked of the database.
-            users.giveBack(action.line.user, now: loop.now)
-            if let device = action.device { devices.giveBack(device, now: loop.now) }
+            rates.giveBack(action, now: loop.now)
         }
         queue.done(action, isDecided: true)
         action.finish(answer)
@@ -335,21 +296,20 @@ final class StoreLoop: EventSource {
 
     private func hold(_ action: Action, _ reason: HoldReason) {
         let (pause, rest) = queue.hold(action, now: loop.now, pause: configuration.lockTimeout, reason)
-        for action in [action] + rest { action.finish(held(action.key, pause, reason)) }
+        for action in [action] + rest { action.finish(.held(action.key, pause, reason)) }
     }
 
     // MARK: Time
 
     private func sweepDue() {
-        isSweepSet = false
         for action in queue.expire(now: loop.now) {
             // What was never sent to a database that is there has waited for others.
-            let isBusy = awaySince == nil && action.line.current !== action && action.losses == 0
+            let isBusy = !outage.isOn && action.line.current !== action && action.losses == 0
             action.finish(
                 isBusy
-                    ? busy(action.key, after: spread(.seconds(1)), "too many actions wait") : unavailable(action.key))
+                    ? .busy(action.key, after: .seconds(1), "too many actions wait") : unavailable(action.key))
         }
-        if let awaySince, loop.now.duration(since: awaySince) >= Self.awayPatience {
+        if outage.isLong(at: loop.now) {
             for action in queue.removeWaiting(keepingLost: true) { action.finish(unavailable(action.key)) }
         }
         loop.markDirty(self)
@@ -365,7 +325,7 @@ final class StoreLoop: EventSource {
     }
 
     private func endWhereDone() {
-        guard queue.isIdle, announcer?.isQuiet != false || awaySince != nil else { return }
+        guard queue.isIdle, announcer?.isQuiet != false || outage.isOn else { return }
         loop.handle.stop()
     }
 
@@ -374,55 +334,8 @@ final class StoreLoop: EventSource {
         loop.handle.stop()
     }
 
-    // MARK: Answers
-
     private func unavailable(_ key: String) -> ActionAnswer {
-        // The longer the outage, the longer the pause: those who wait come back spread over as long again.
-        let outage = awaySince.map { loop.now.duration(since: $0) } ?? .zero
-        let wait = spread(min(max(outage, .milliseconds(500)), .seconds(5)))
-        return .retry(key: key, .unavailable, after: wait, message: "the database cannot be written to at the moment")
-    }
-
-    private func held(_ key: String, _ wait: Duration, _ reason: HoldReason) -> ActionAnswer {
-        switch reason {
-        case .locked: busy(key, after: spread(wait), "another writer has this user's rows locked")
-        case .failed:
-            .retry(
-                key: key, .unavailable, after: spread(max(wait, .milliseconds(500))),
-                message: "the database could not carry it out")
-        }
-    }
-
-    private func busy(_ key: String, after wait: Duration, _ message: StaticString) -> ActionAnswer {
-        .retry(key: key, .busy, after: wait, message: message)
-    }
-
-    /// From `wait` to twice that.
-    private func spread(_ wait: Duration) -> Duration {
-        let milliseconds = wait.wholeMilliseconds + 1
-        return .milliseconds(Int.random(in: milliseconds...2 * milliseconds, using: &random))
-    }
-
-    // MARK: Failures
-
-    private func complain(_ error: PostgresError, _ verdict: Verdict) {
-        switch verdict {
-        case .decided, .again, .outdated, .locked: break
-        case .constraint, .refused: complain(error, .warning)
-        case .readOnly, .unavailable, .failed, .broken: complain(error)
-        }
-    }
-
-    /// Tells what the operator should know, once a minute: never more than codes and our own words.
-    private func complain(_ error: PostgresError, _ level: Logger.Level = .error) {
-        complain("a statement failed: \(error.description)", level)
-    }
-
-    private func complain(_ complaint: String, _ level: Logger.Level = .warning) {
-        if let last = complaints[complaint], loop.now.duration(since: last) < .seconds(60) { return }
-        guard complaints.count < StoreLimits.complaintsMax || complaints[complaint] != nil else { return }
-        complaints[complaint] = loop.now
-        logger.log(level: level, "store: \(complaint)")
+        .unavailable(key, after: outage.pause(atLeast: .milliseconds(500), at: loop.now))
     }
 
     private func isCut(_ place: Failpoint) -> Bool {
@@ -431,13 +344,6 @@ final class StoreLoop: EventSource {
         #else
         false
         #endif
-    }
-}
-
-extension ActionAnswer {
-    /// The hub ends; a client comes back to another, or to the next.
-    static func stopping(key: String) -> ActionAnswer {
-        .retry(key: key, .unavailable, after: .seconds(1), message: "the hub is stopping")
     }
 }
 

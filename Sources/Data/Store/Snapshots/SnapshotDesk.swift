@@ -9,31 +9,26 @@ import Reactor
 /// Invariants:
 /// - Each question is answered exactly once, at its deadline at the latest.
 /// - What waits is bounded (`StoreLimits.snapshotsMax`, `snapshotsPerUserMax`); where it is known that the database is
-///   away, nothing waits for longer than `awayPatience`, and what comes then is answered at once.
+///   away, nothing waits for long (`Outage`), and what comes then is answered at once.
 /// - A question that was lost with its connection is asked once more, before the others: it changes nothing.
 final class SnapshotDesk {
     private static let sweepInterval = Duration.milliseconds(250)
-    /// How long a question waits for a database that has just gone away.
-    private static let awayPatience = Duration.seconds(1)
 
     private let loop: EventLoop
     private let timeout: Duration
-    private let complain: (PostgresError) -> Void
+    private let faults: FaultLog
     private var queue = SnapshotQueue()
     private var readers: [SnapshotReader] = []
     private var sweep: Alarm?
-    private var isSweepSet = false
-    /// Since when there is no connection, after one was lost or could not be made.
-    private var awaySince: Instant?
+    private var outage = Outage()
     private var isStopping = false
 
-    /// - Parameter complain: tells the log what the server refuses.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ meter: ConnectionMeter, complain: @escaping (PostgresError) -> Void
+        _ meter: ConnectionMeter, _ faults: FaultLog
     ) throws(ReactorError) {
         self.loop = loop
-        self.complain = complain
+        self.faults = faults
         timeout = configuration.actionTimeout
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
         for number in 1...max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax)) {
@@ -50,16 +45,13 @@ final class SnapshotDesk {
 
     /// Takes a question.
     func ask(_ request: SnapshotRequest) {
-        guard !isStopping, awaySince == nil else { return request.answer(unavailable) }
+        guard !isStopping, !outage.isOn else { return request.answer(unavailable) }
         guard let read = SnapshotRead(request, now: loop.now, timeout: timeout) else {
             return request.answer(.missing)
         }
         guard queue.append(read) else { return read.finish(unavailable) }
         pump()
-        if !isSweepSet {
-            isSweepSet = true
-            sweep?.set(after: Self.sweepInterval)
-        }
+        sweep?.set(within: Self.sweepInterval)
     }
 
     /// Answers all that is left.
@@ -92,7 +84,7 @@ final class SnapshotDesk {
     // MARK: Calls of the readers
 
     private func up() {
-        awaySince = nil
+        outage.ends()
         pump()
     }
 
@@ -111,7 +103,7 @@ final class SnapshotDesk {
                 // The connection ends, or as good as that.
                 return reader.drop(error, with: read)
             default:
-                complain(error)
+                faults.tell(error)
                 queue.done(read)
                 read.finish(unavailable)
             }
@@ -120,7 +112,7 @@ final class SnapshotDesk {
     }
 
     private func lost(_ reads: [SnapshotRead]) {
-        if awaySince == nil, !readers.contains(where: { $0.isUp }) { awaySince = loop.now }
+        if !readers.contains(where: { $0.isUp }) { outage.begins(at: loop.now) }
         for read in reads.reversed() {
             read.losses += 1
             again(read, unless: isStopping || read.losses > 1)
@@ -138,9 +130,8 @@ final class SnapshotDesk {
     // MARK: Time
 
     private func sweepDue() {
-        isSweepSet = false
         let now = loop.now
-        if let awaySince, now.duration(since: awaySince) >= Self.awayPatience { answerWaiting() }
+        if outage.isLong(at: now) { answerWaiting() }
         for read in queue.expire(now: now) { read.finish(unavailable) }
         var isIdle = queue.count == 0
         for reader in readers {
@@ -148,19 +139,15 @@ final class SnapshotDesk {
                 if read.deadline <= now { read.finish(unavailable) } else { isIdle = false }
             }
         }
-        guard !isIdle else { return }
-        isSweepSet = true
-        sweep?.set(after: Self.sweepInterval)
+        if !isIdle { sweep?.set(after: Self.sweepInterval) }
     }
 
     private func answerWaiting() {
         for read in queue.removeWaiting() { read.finish(unavailable) }
     }
 
-    /// The longer the outage, the longer the pause; those who wait come back spread over as long again.
+    /// Those who wait come back spread over as long again.
     private var unavailable: SnapshotAnswer {
-        let outage = awaySince.map { loop.now.duration(since: $0) } ?? .zero
-        let wait = min(max(outage, .seconds(1)), .seconds(5))
-        return .unavailable(after: wait * Double.random(in: 1...2))
+        .unavailable(after: outage.pause(atLeast: .seconds(1), at: loop.now) * Double.random(in: 1...2))
     }
 }

@@ -1,0 +1,37 @@
+import Clock
+import Sync
+
+/// Answers to actions of which nothing is decided. Those who are sent away together come back spread over as long again.
+extension ActionAnswer {
+    /// The hub ends; a client comes back to another, or to the next.
+    static func stopping(key: String) -> ActionAnswer {
+        .retry(key: key, .unavailable, after: .seconds(1), message: "the hub is stopping")
+    }
+
+    static func unavailable(_ key: String, after wait: Duration) -> ActionAnswer {
+        .retry(
+            key: key, .unavailable, after: wait.spread, message: "the database cannot be written to at the moment")
+    }
+
+    static func held(_ key: String, _ wait: Duration, _ reason: HoldReason) -> ActionAnswer {
+        switch reason {
+        case .locked: busy(key, after: wait, "another writer has this user's rows locked")
+        case .failed:
+            .retry(
+                key: key, .unavailable, after: max(wait, .milliseconds(500)).spread,
+                message: "the database could not carry it out")
+        }
+    }
+
+    static func busy(_ key: String, after wait: Duration, _ message: StaticString) -> ActionAnswer {
+        .retry(key: key, .busy, after: wait.spread, message: message)
+    }
+}
+
+extension Duration {
+    /// From this to twice that, by chance.
+    fileprivate var spread: Duration {
+        let milliseconds = wholeMilliseconds + 1
+        return .milliseconds(Int.random(in: milliseconds...2 * milliseconds))
+    }
+}

@@ -1,0 +1,31 @@
+import Bytes
+import Clock
+import Sync
+
+/// How fast users may send, and their devices.
+struct ActionRates {
+    private var users: TokenBuckets
+    private var devices: TokenBuckets
+
+    init(_ configuration: StoreConfiguration) {
+        users = TokenBuckets(configuration.userRate)
+        devices = TokenBuckets(configuration.deviceRate)
+    }
+
+    /// How long the request has to wait, where its user or device sends faster than it may.
+    func wait(_ request: ActionRequest, now: Instant) -> Duration? {
+        let wait = users.wait(TextKey(request.user), now: now)
+        let deviceWait = request.envelope.deviceID.flatMap { devices.wait(TextKey(request.user, $0), now: now) }
+        return [wait, deviceWait].compactMap { $0 }.max()
+    }
+
+    mutating func take(_ action: Action, now: Instant) {
+        users.take(action.line.user, now: now)
+        if let device = action.device { devices.take(device, now: now) }
+    }
+
+    mutating func giveBack(_ action: Action, now: Instant) {
+        users.giveBack(action.line.user, now: now)
+        if let device = action.device { devices.giveBack(device, now: now) }
+    }
+}

@@ -1,0 +1,38 @@
+import Clock
+import Logging
+import Postgres
+import Reactor
+
+/// Tells what the operator should know, each thing once a minute: never more than codes and our own words. Of the store's loop.
+final class FaultLog {
+    private static let pause = Duration.seconds(60)
+
+    private let loop: EventLoop
+    private let logger: Logger
+    private var told: [String: Instant] = [:]
+
+    init(_ loop: EventLoop, _ logger: Logger) {
+        self.loop = loop
+        self.logger = logger
+    }
+
+    /// What an action met, unless that is nobody's fault.
+    func tell(_ error: PostgresError, _ verdict: Verdict) {
+        switch verdict {
+        case .decided, .again, .outdated, .locked: break
+        case .constraint, .refused: tell(error, .warning)
+        case .readOnly, .unavailable, .failed, .broken: tell(error)
+        }
+    }
+
+    func tell(_ error: PostgresError, _ level: Logger.Level = .error) {
+        tell("a statement failed: \(error.description)", level)
+    }
+
+    func tell(_ fault: String, _ level: Logger.Level = .warning) {
+        if let last = told[fault], loop.now.duration(since: last) < Self.pause { return }
+        guard told.count < StoreLimits.complaintsMax || told[fault] != nil else { return }
+        told[fault] = loop.now
+        logger.log(level: level, "store: \(fault)")
+    }
+}
