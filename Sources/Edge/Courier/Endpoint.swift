@@ -73,6 +73,8 @@ final class Endpoint {
         _modify { yield &lanes[attempt.rawValue] }
     }
 
+    // MARK: Requests
+
     /// Requests that may be under way: where it takes batches one of each lane, and others only while these hang.
     func places(_ limits: CourierLimits) -> Int { max(configuration.isBatched ? 2 : 1, limits.requestsPerEndpoint) }
 
@@ -80,6 +82,41 @@ final class Endpoint {
     func places(_ limits: CourierLimits, of attempt: Attempt) -> Int {
         if configuration.isBatched { return attempt == .first ? places(limits) - 1 : 1 }
         return attempt == .first ? places(limits) : max(1, places(limits) / 2)
+    }
+
+    enum Readiness {
+        case no, now
+        case at(Instant)
+    }
+
+    /// Whether it may begin a request.
+    ///
+    /// - Parameter isTaken: whether it has its place already.
+    func mayBegin(
+        _ attempt: Attempt, _ limits: CourierLimits, now: Instant, isTaken: Bool = false, isStopping: Bool
+    ) -> Readiness {
+        let own = isTaken ? 1 : 0
+        let (places, underWay) = (self.places(limits), self.underWay - own)
+        guard !isRemoved, self[attempt].events > 0, underWay < places,
+            self[attempt].underWay - own < self.places(limits, of: attempt)
+        else { return .no }
+        if isStopping { return .now }
+        if attempt == .first, configuration.isBatched, self[attempt].events < limits.batchEventsMax,
+            let until = oldest(attempt)?.postedAt.advanced(by: limits.batchWindow), until > now
+        {
+            return .at(until)
+        }
+        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
+        let next = lastBegun.advanced(by: limits.requestTimeout / places)
+        if attempt == .first, configuration.isBatched, self[attempt].underWay - own > 0, next > now {
+            return .at(next)
+        }
+        guard isDown else { return .now }
+        if attempt == .again {
+            guard self[attempt].underWay - own == 0 else { return .no }
+            return nextRepeat > now ? .at(nextRepeat) : .now
+        }
+        return underWay < max(1, places / 2) || next <= now ? .now : .at(next)
     }
 
     // MARK: Events

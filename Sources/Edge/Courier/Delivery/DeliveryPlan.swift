@@ -20,16 +20,14 @@ import Reactor
 /// - one channel's event is refused for ever while others are taken: each success lets it be tried again early, once in a
 ///   pause (`whatIsRefusedAmongOthersIsNotRepeatedWithEach`).
 ///
-/// Invariants: a line is in `pauses` exactly while it is paused, an endpoint exactly while it has a `pausedUntil`; a request has
-/// a place of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered, by being counted as dropped,
+/// Invariants: a request has a place of `turns` between `nextDeparture` and `finished`. An event leaves by being delivered, by being counted as dropped,
 /// or with its reverse, in no other way.
 struct DeliveryPlan {
     let limits: CourierLimits
     let metrics: CourierMetrics
     var apps: [String: CourierApp] = [:]
     private var turns: Turns
-    /// The latest first: of a line, or of an endpoint that may not send yet.
-    private var pauses: [(until: Instant, endpoint: Endpoint, line: DeliveryLine?)] = []
+    private var pauses = Pauses()
     private(set) var isStopping = false
     private var random: any RandomNumberGenerator
     /// Numbers events.
@@ -58,7 +56,7 @@ struct DeliveryPlan {
     /// Apps that have endpoints.
     var appCount: Int { turns.appCount }
     /// When a pause ends; nil where there is none.
-    var nextDeadline: Instant? { pauses.last?.until }
+    var nextDeadline: Instant? { pauses.nextEnd }
 
     // MARK: The configuration
 
@@ -94,7 +92,7 @@ struct DeliveryPlan {
 
     private mutating func beginAnew(_ endpoint: Endpoint, now: Instant) {
         endpoint.isDown = false
-        for line in endPauses(where: { $0.endpoint === endpoint }) { endpoint.makeReady(line) }
+        for line in pauses.end(where: { of, _ in of === endpoint }) { endpoint.makeReady(line) }
         schedule(endpoint, now: now)
     }
 
@@ -102,7 +100,7 @@ struct DeliveryPlan {
     private mutating func remove(_ endpoint: Endpoint) {
         endpoint.isRemoved = true
         turns.remove(endpoint)
-        for line in endPauses(where: { $0.endpoint === endpoint }) { drop(line.queue.elements, .removed) }
+        for line in pauses.end(where: { of, _ in of === endpoint }) { drop(line.queue.elements, .removed) }
         for line in endpoint.lines.values where !line.isUnderWay { drop(line.queue.elements, .removed) }
     }
 
@@ -112,16 +110,14 @@ struct DeliveryPlan {
     ///
     /// - Parameter milliseconds: of the clock on the wall since 1970.
     mutating func nextDeparture(now: Instant, milliseconds: UInt64) -> Departure? {
-        while let pause = pauses.last, pause.until <= now {
-            pause.endpoint.pauseEnded(pause.line)
-            pauses.removeLast()
-            pause.line?.wasReleased = false
-            if let line = pause.line { pause.endpoint.makeReady(line) }
-            schedule(pause.endpoint, now: now)
+        while let (endpoint, line) = pauses.popEnded(at: now) {
+            line?.wasReleased = false
+            if let line { endpoint.makeReady(line) }
+            schedule(endpoint, now: now)
         }
         dropExpired(now: now)
         while let (endpoint, attempt) = turns.takeNext() {
-            if case .now = mayBegin(endpoint, attempt, now: now, isTaken: true) {
+            if case .now = endpoint.mayBegin(attempt, limits, now: now, isTaken: true, isStopping: isStopping) {
                 let (events, lines) = takeEvents(endpoint, attempt, now: now)
                 if !events.isEmpty {
                     endpoint.lastBegun = now
@@ -138,53 +134,17 @@ struct DeliveryPlan {
         return nil
     }
 
-    private enum Readiness {
-        case no, now
-        case at(Instant)
-    }
-
-    /// Whether the endpoint may begin a request.
-    ///
-    /// - Parameter isTaken: whether it has its place already.
-    private func mayBegin(_ endpoint: Endpoint, _ attempt: Attempt, now: Instant, isTaken: Bool = false) -> Readiness {
-        let own = isTaken ? 1 : 0
-        let (places, underWay) = (endpoint.places(limits), endpoint.underWay - own)
-        guard !endpoint.isRemoved, endpoint[attempt].events > 0, underWay < places,
-            endpoint[attempt].underWay - own < endpoint.places(limits, of: attempt)
-        else { return .no }
-        if isStopping { return .now }
-        if attempt == .first, endpoint.configuration.isBatched, endpoint[attempt].events < limits.batchEventsMax,
-            let until = endpoint.oldest(attempt)?.postedAt.advanced(by: limits.batchWindow), until > now
-        {
-            return .at(until)
-        }
-        // One that hangs has soon a place free again all the time, for each ends when a request's time is over.
-        let next = endpoint.lastBegun.advanced(by: limits.requestTimeout / places)
-        if attempt == .first, endpoint.configuration.isBatched, endpoint[attempt].underWay - own > 0, next > now {
-            return .at(next)
-        }
-        guard endpoint.isDown else { return .now }
-        if attempt == .again {
-            guard endpoint[attempt].underWay - own == 0 else { return .no }
-            return endpoint.nextRepeat > now ? .at(endpoint.nextRepeat) : .now
-        }
-        return underWay < max(1, places / 2) || next <= now ? .now : .at(next)
-    }
-
     /// Has the endpoint wait for its turn where it may send, or for the time when it may.
     mutating func schedule(_ endpoint: Endpoint, now: Instant) {
         var until: Instant?
         for attempt in Attempt.allCases {
-            switch mayBegin(endpoint, attempt, now: now) {
+            switch endpoint.mayBegin(attempt, limits, now: now, isStopping: isStopping) {
             case .no: break
             case .now: turns.makeReady(endpoint, attempt)
             case .at(let time): until = min(until ?? time, time)
             }
         }
-        guard until != endpoint.pausedUntil else { return }
-        if let before = endpoint.pausedUntil { removePause(before) { $0.0 === endpoint && $0.1 == nil } }
-        endpoint.pausedUntil = until
-        if let until { insertPause(until, endpoint, nil) }
+        pauses.set(endpoint, until: until)
     }
 
     /// The events of the endpoint's next request, and their lines; none where all were too old.
@@ -287,8 +247,7 @@ struct DeliveryPlan {
                 // That was the last try.
                 line.state = .spent
             } else {
-                endpoint.paused(line, until: until)
-                insertPause(until, endpoint, line)
+                pauses.begin(line, until: until)
             }
         }
     }
@@ -296,7 +255,7 @@ struct DeliveryPlan {
     /// The endpoint answers: what has failed meanwhile need not wait any more.
     private mutating func release(_ endpoint: Endpoint) {
         guard endpoint.releasable > 0 else { return }
-        for line in endPauses(where: { $0.endpoint === endpoint && $0.line?.wasReleased == false }) {
+        for line in pauses.end(where: { of, line in of === endpoint && line?.wasReleased == false }) {
             line.wasReleased = true
             endpoint.makeReady(line)
         }
@@ -314,7 +273,7 @@ struct DeliveryPlan {
     /// after that, nothing more can be done.
     mutating func stop(now: Instant) {
         isStopping = true
-        for line in endPauses(where: { _ in true }) { line.endpoint.makeReady(line) }
+        for line in pauses.end(where: { _, _ in true }) { line.endpoint.makeReady(line) }
         for app in apps.values { for endpoint in app.endpoints { schedule(endpoint, now: now) } }
     }
 
@@ -323,7 +282,7 @@ struct DeliveryPlan {
         var dropped: [WebhookKinds: Int] = [:]
         // Those of endpoints that have been removed, too.
         let lines = apps.values.flatMap(\.endpoints).flatMap(\.lines.values) + underWay.flatMap(\.lines)
-        _ = endPauses { _ in true }
+        _ = pauses.end { _, _ in true }
         for line in lines {
             for event in line.queue.elements { dropped[event.kind, default: 0] += 1 }
             drop(line.queue.elements, .stopped)
@@ -332,42 +291,6 @@ struct DeliveryPlan {
         apps = [:]
         turns.replace(apps: 0)
         return dropped
-    }
-
-    // MARK: Pauses
-
-    private mutating func insertPause(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
-        pauses.insert((until, endpoint, line), at: firstPause(notAfter: until))
-    }
-
-    private mutating func removePause(_ until: Instant, where isMeant: ((Endpoint, DeliveryLine?)) -> Bool) {
-        var place = firstPause(notAfter: until)
-        while place < pauses.count, !isMeant((pauses[place].endpoint, pauses[place].line)) { place += 1 }
-        if place < pauses.count { pauses.remove(at: place) }
-    }
-
-    /// Takes out pauses, and returns the lines that they were of, which are idle.
-    private mutating func endPauses(
-        where isMeant: ((endpoint: Endpoint, line: DeliveryLine?)) -> Bool
-    ) -> [DeliveryLine] {
-        var lines: [DeliveryLine] = []
-        pauses.removeAll { pause in
-            guard isMeant((pause.endpoint, pause.line)) else { return false }
-            pause.endpoint.pauseEnded(pause.line)
-            if let line = pause.line { lines.append(line) }
-            return true
-        }
-        return lines
-    }
-
-    /// The place of the first pause that ends at `until` or before.
-    private func firstPause(notAfter until: Instant) -> Int {
-        var (low, high) = (0, pauses.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if pauses[middle].until > until { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 
     // MARK: Steps
@@ -393,10 +316,7 @@ struct DeliveryPlan {
         endpoint.remove(event)
         account(event, -1)
         guard line.queue.isEmpty else { return }
-        if case .paused(let until) = line.state {
-            removePause(until) { $0.1 === line }
-            endpoint.pauseEnded(line)
-        }
+        pauses.end(line)
         endpoint.setFailures(0, of: line)
         endpoint.lines[line.channel] = nil
     }

@@ -1,0 +1,73 @@
+import Clock
+
+/// The pauses of lines whose requests have failed, and of endpoints that may not send yet.
+///
+/// Invariant: a line is here exactly while it is paused, an endpoint exactly while it has a `pausedUntil`.
+struct Pauses {
+    /// The latest first: of a line, or of an endpoint.
+    private var entries: [(until: Instant, endpoint: Endpoint, line: DeliveryLine?)] = []
+
+    /// When the first of them ends; nil where there is none.
+    var nextEnd: Instant? { entries.last?.until }
+
+    /// The line, whose request has failed, waits.
+    mutating func begin(_ line: DeliveryLine, until: Instant) {
+        line.endpoint.paused(line, until: until)
+        insert(until, line.endpoint, line)
+    }
+
+    /// The endpoint may not send before then; nil: it need not wait.
+    mutating func set(_ endpoint: Endpoint, until: Instant?) {
+        guard until != endpoint.pausedUntil else { return }
+        if let before = endpoint.pausedUntil { remove(before, endpoint, nil) }
+        endpoint.pausedUntil = until
+        if let until { insert(until, endpoint, nil) }
+    }
+
+    /// The line is idle, if it was paused.
+    mutating func end(_ line: DeliveryLine) {
+        guard case .paused(let until) = line.state else { return }
+        remove(until, line.endpoint, line)
+        line.endpoint.pauseEnded(line)
+    }
+
+    /// Takes out one that is over: of the endpoint where it is no line's; a line is idle then.
+    mutating func popEnded(at now: Instant) -> (endpoint: Endpoint, line: DeliveryLine?)? {
+        guard let last = entries.last, last.until <= now else { return nil }
+        entries.removeLast()
+        last.endpoint.pauseEnded(last.line)
+        return (last.endpoint, last.line)
+    }
+
+    /// Takes out those meant, and returns the lines that they were of, which are idle.
+    mutating func end(where isMeant: (Endpoint, DeliveryLine?) -> Bool) -> [DeliveryLine] {
+        var lines: [DeliveryLine] = []
+        entries.removeAll { pause in
+            guard isMeant(pause.endpoint, pause.line) else { return false }
+            pause.endpoint.pauseEnded(pause.line)
+            if let line = pause.line { lines.append(line) }
+            return true
+        }
+        return lines
+    }
+
+    private mutating func insert(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
+        entries.insert((until, endpoint, line), at: first(notAfter: until))
+    }
+
+    private mutating func remove(_ until: Instant, _ endpoint: Endpoint, _ line: DeliveryLine?) {
+        let candidates = entries[first(notAfter: until)...]
+        guard let place = candidates.firstIndex(where: { $0.endpoint === endpoint && $0.line === line }) else { return }
+        entries.remove(at: place)
+    }
+
+    /// The place of the first that ends at `until` or before.
+    private func first(notAfter until: Instant) -> Int {
+        var (low, high) = (0, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].until > until { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}
