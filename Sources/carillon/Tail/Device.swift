@@ -6,6 +6,8 @@ import Reactor
 import Sync
 import WebSocket
 
+import enum Care.JSONTree
+
 /// One connection of a device to a hub: a real client of the wire protocol, as a phone would be.
 final class Device {
     /// What arrives, as far as a person at a terminal cares.
@@ -223,7 +225,10 @@ private enum Found {
         switch event {
         case .text(let payload):
             self = payload.withUnsafeBytes(in: buffer) { bytes in
-                (try? Found(message: bytes)) ?? .message(.error(code: nil, message: "a message that is no event"))
+                guard let message = try? JSONTree(bytes.string), message.isObject else {
+                    return .message(.error(code: nil, message: "a message that is no event"))
+                }
+                return Found(message)
             }
         case .ping(let payload): self = .ping(payload.withUnsafeBytes(in: buffer) { Array($0) })
         case .close(let code): self = .message(.closed(code: code?.rawValue))
@@ -231,59 +236,32 @@ private enum Found {
         }
     }
 
-    private init(message bytes: UnsafeRawBufferPointer) throws(JSONError) {
-        var name = ""
-        var channel = ""
-        var data = ""
-        var members = try JSONObjectReader(bytes)
-        while let member = try members.next() {
-            if member.isNamed("event") {
-                name = member.value.string ?? ""
-            } else if member.isNamed("channel") {
-                channel = member.value.string ?? ""
-            } else if member.isNamed("data") {
-                data = member.value.string ?? member.value.bytes.string
-            }
-        }
+    private init(_ message: JSONTree) {
+        let (name, channel) = (message["event"]?.string ?? "", message["channel"]?.string ?? "")
+        // A string with JSON inside, but for `pusher:error`.
+        let text = message["data"].map { $0.string ?? $0.canonicalText } ?? ""
+        let data = (try? JSONTree(text)) ?? .null
         switch name {
         case "pusher:ping": self = .pusherPing
         case "pusher:pong": self = .nothing
         case "pusher:connection_established":
-            self = .message(.established(socketID: Found.member("socket_id", of: data)))
-        case "sync:auth_ok": self = .message(.signedIn(userID: Found.member("userId", of: data)))
+            self = .message(.established(socketID: data["socket_id"]?.string ?? ""))
+        case "sync:auth_ok": self = .message(.signedIn(userID: data["userId"]?.string ?? ""))
         case "pusher_internal:subscription_succeeded":
             self = .message(
                 .subscribed(
-                    channel: channel, position: StreamPosition(acknowledgement: data),
-                    isPublished: Found.isPublished(acknowledgement: data)))
+                    channel: channel, position: StreamPosition(acknowledgement: text),
+                    isPublished: data["sync"]?["published"]?.canonicalText != "false"))
         case "sync:resumed":
-            self = Resumption.parse(data).map { .message(.resumed($0)) } ?? .nothing
+            self = Resumption.parse(text).map { .message(.resumed($0)) } ?? .nothing
         case "sync:auth_expiring": self = .message(.expiring)
-        case "sync:status": self = .message(.status(isDegraded: Found.member("degraded", of: data) == "true"))
+        case "sync:status": self = .message(.status(isDegraded: data["degraded"]?.canonicalText == "true"))
         case "pusher:subscription_error":
-            self = .message(.refused(channel: channel, reason: Found.member("error", of: data)))
+            self = .message(.refused(channel: channel, reason: data["error"]?.string ?? ""))
         case "pusher:error":
             self = .message(
-                .error(code: Int64(Found.member("code", of: data)), message: Found.member("message", of: data)))
-        default: self = .message(.event(channel: channel, name: name, data: data))
-        }
-    }
-
-    /// False where a subscription's success says so: `{"sync":{…,"published":false}}`.
-    private static func isPublished(acknowledgement data: String) -> Bool {
-        member("published", of: member("sync", of: data)) != "false"
-    }
-
-    /// A member of a small object as text; empty where there is none.
-    private static func member(_ name: StaticString, of text: String) -> String {
-        var text = text
-        return text.withUTF8 { characters in
-            guard var members = try? JSONObjectReader(UnsafeRawBufferPointer(characters)) else { return "" }
-            while let member = try? members.next() {
-                guard member.isNamed(name) else { continue }
-                return member.value.string ?? member.value.bytes.string
-            }
-            return ""
+                .error(code: data["code"]?.integer, message: data["message"]?.string ?? ""))
+        default: self = .message(.event(channel: channel, name: name, data: text))
         }
     }
 }

@@ -2,6 +2,8 @@ import Bytes
 import JSON
 import Sync
 
+import enum Care.JSONTree
+
 /// Where a device is in each stream that it follows: kept over connections, it is what `sync:resume` tells.
 struct Places: Equatable {
     private(set) var positions: [String: StreamPosition] = [:]
@@ -52,17 +54,7 @@ struct Places: Equatable {
 
     /// `_sync.o`.
     private static func offset(of data: String) -> Int64? {
-        var data = data
-        return data.withUTF8 { text in
-            guard var members = try? JSONObjectReader(UnsafeRawBufferPointer(text)) else { return nil }
-            while let member = try? members.next() {
-                guard member.isNamed("_sync"), var place = try? member.value.object() else { continue }
-                while let member = try? place.next() {
-                    if member.isNamed("o"), let offset = member.value.integer, offset > 0 { return offset }
-                }
-            }
-            return nil
-        }
+        (try? JSONTree(data))?["_sync"]?["o"]?.integer.flatMap { $0 > 0 ? $0 : nil }
     }
 }
 
@@ -73,76 +65,31 @@ struct Resumption: Equatable {
     let position: StreamPosition?
     /// Events that follow now; none where they are lost, for the reason given.
     let replayed: Int64?
-    let reason: String
+    var reason = ""
 
     /// Reads `{"channels":{"<name>":{…}}}`; nil where it is not that.
     static func parse(_ data: String) -> [Resumption]? {
-        var data = data
-        return data.withUTF8 { text in
-            guard var members = try? JSONObjectReader(UnsafeRawBufferPointer(text)) else { return nil }
-            while let member = try? members.next() {
-                guard member.isNamed("channels"), var channels = try? member.value.object() else { continue }
-                var found: [Resumption] = []
-                while let channel = try? channels.next() {
-                    guard let name = channel.key.string, let told = try? channel.value.object() else { return nil }
-                    found.append(Resumption(name, told))
-                }
-                return found
-            }
-            return nil
+        guard case .object(let channels)? = (try? JSONTree(data))?["channels"],
+            channels.allSatisfy(\.value.isObject)
+        else { return nil }
+        return channels.map { channel in
+            Resumption(
+                channel: channel.name, position: StreamPosition(channel.value),
+                replayed: channel.value["replayed"]?.integer, reason: channel.value["reason"]?.string ?? "")
         }
-    }
-
-    private init(_ channel: String, _ members: consuming JSONObjectReader) {
-        var epoch: String?
-        var offset: Int64?
-        var replayed: Int64?
-        var reason = ""
-        while let member = try? members.next() {
-            if member.isNamed("epoch") {
-                epoch = member.value.string
-            } else if member.isNamed("offset") {
-                offset = member.value.integer
-            } else if member.isNamed("replayed") {
-                replayed = member.value.integer
-            } else if member.isNamed("reason") {
-                reason = member.value.string ?? ""
-            }
-        }
-        self.channel = channel
-        position = if let epoch, let offset, offset >= 0 { StreamPosition(epoch: epoch, offset: offset) } else { nil }
-        self.replayed = replayed
-        self.reason = reason
-    }
-
-    /// Made of its parts.
-    init(channel: String, position: StreamPosition?, replayed: Int64?, reason: String = "") {
-        self.channel = channel
-        self.position = position
-        self.replayed = replayed
-        self.reason = reason
     }
 }
 
 extension StreamPosition {
     /// Reads the data of a subscription's success; nil of a channel that is no stream.
     init?(acknowledgement data: String) {
-        var data = data
-        let found: StreamPosition? = data.withUTF8 { text in
-            guard var members = try? JSONObjectReader(UnsafeRawBufferPointer(text)) else { return nil }
-            while let member = try? members.next() {
-                guard member.isNamed("sync"), var place = try? member.value.object() else { continue }
-                var epoch: String?
-                var offset: Int64?
-                while let member = try? place.next() {
-                    if member.isNamed("epoch") { epoch = member.value.string }
-                    if member.isNamed("offset") { offset = member.value.integer }
-                }
-                if let epoch, let offset, offset >= 0 { return StreamPosition(epoch: epoch, offset: offset) }
-            }
-            return nil
-        }
-        guard let found else { return nil }
-        self = found
+        guard let place = (try? JSONTree(data))?["sync"] else { return nil }
+        self.init(place)
+    }
+
+    /// Of an object with `epoch` and `offset`.
+    fileprivate init?(_ place: JSONTree) {
+        guard let epoch = place["epoch"]?.string, let offset = place["offset"]?.integer, offset >= 0 else { return nil }
+        self.init(epoch: epoch, offset: offset)
     }
 }
