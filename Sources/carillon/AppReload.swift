@@ -78,7 +78,7 @@ final class AppReload: Sendable {
         // Whether there is a database takes a restart.
         settings.databaseURL = started.entries[SettingsTable.databaseURL.row.key]?.text
         // So does a longer body.
-        if let running = try started.value(SettingsTable.bodyBytesMax) { try settings.checkBodies(running) }
+        if let running = try started.value(MessageSettings.bodyBytesMax) { try settings.checkBodies(running) }
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which tell of events that only the new webhooks want.

@@ -101,7 +101,7 @@ enum HubProcess {
         try settings.webhooks.checkFile()
         do throws(CourierError) {
             return try Courier(
-                CourierConfiguration(settings.webhooks), apps: settings.apps.map(WebhookApp.init), metrics: metrics,
+                settings.webhooks, apps: settings.apps.map(WebhookApp.init), metrics: metrics,
                 logger: logger)
         } catch {
             throw Failure("webhooks: \(error)")
@@ -122,7 +122,7 @@ enum HubProcess {
             logger.log(
                 level: room < Self.roomWarnedOf ? .warning : .notice,
                 "fewer descriptors than limits.connections: raise LimitNOFILE (ulimit -n) to use them all",
-                metadata: ["connections": "\(room)", "limits.connections": "\(settings.limits.connectionsMax)"])
+                metadata: ["connections": "\(room)", "limits.connections": "\(settings.gateway.limits.connectionsMax)"])
             configuration.limits.connectionsMax = room
         }
         let newestSchema = try SQLFileSet.embedded().migrations.last?.version ?? 0
@@ -185,21 +185,14 @@ enum HubProcess {
     ///
     /// - Parameter failures: counts the tokens that are refused.
     static func tokenVerifier(
-        _ settings: TokenSettings, _ logger: Logger, failures: CounterTable? = nil
+        _ policy: TokenPolicy, _ logger: Logger, failures: CounterTable? = nil
     ) throws -> TokenVerifier {
-        var policy = TokenPolicy()
-        policy.secret = settings.secret
-        policy.keySetFile = settings.keysFile
-        policy.issuer = settings.issuer
-        policy.audience = settings.audience
-        policy.leeway = settings.leeway
         let made = Locked<Result<TokenVerifier, any Error>?>(nil)
         let latch = Latch()
-        let given = policy
         Task {
             let result: Result<TokenVerifier, any Error>
             do {
-                result = .success(try await TokenVerifier(policy: given, logger: logger, failures: failures))
+                result = .success(try await TokenVerifier(policy: policy, logger: logger, failures: failures))
             } catch {
                 result = .failure(error)
             }
@@ -211,7 +204,7 @@ enum HubProcess {
         do {
             return try result.get()
         } catch let error as TokenPolicyError {
-            throw Failure("\(SettingsTable.jwtKeysFile.row.key): \(error)", status: .configuration)
+            throw Failure("\(TokenSettings.keysFile.row.key): \(error)", status: .configuration)
         }
     }
 }
@@ -293,65 +286,6 @@ extension OperationsServer {
     }
 }
 
-extension GatewayConfiguration {
-    init(_ settings: Settings) {
-        self.init()
-        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
-            ListenerConfiguration(place, usesTLS: listener.usesTLS)
-        }
-        trustedPeers = settings.trustedProxies
-        loops =
-            settings.loops > 0 ? settings.loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
-        apps = settings.apps(indices: Array(settings.apps.indices))
-        origins = settings.allowedOrigins.contains("*") ? .any : .only(Set(settings.allowedOrigins))
-        limits.messageBytesMax = settings.limits.messageBytesMax
-        limits.messageFragmentsMax = settings.limits.messageFragmentsMax
-        limits.messagesPerSecond = settings.limits.messagesPerSecond
-        limits.messagesBurst = settings.limits.messagesBurst
-        limits.controlFramesPerSecond = settings.limits.controlFramesPerSecond
-        limits.controlFramesBurst = settings.limits.controlFramesBurst
-        limits.requestBytesPerSecondMin = settings.limits.requestBytesPerSecondMin
-        limits.sendQueueBytesMax = settings.limits.sendQueueBytesMax
-        limits.sendQueuesBytesMax = settings.limits.sendQueuesBytesMax
-        limits.unfinishedBytesMax = settings.limits.unfinishedBytesMax
-        // A page comes on top of it, and must not be what closes the connection.
-        limits.pullQueueBytesMax = min(settings.limits.pullQueueBytesMax, settings.limits.sendQueueBytesMax / 2)
-        limits.connectionsMax = settings.limits.connectionsMax
-        let perAddress = settings.limits.connectionsPerAddressMax
-        limits.connectionsPerAddressMax = perAddress > 0 ? perAddress : nil
-        limits.addressConnectsPerSecond = settings.limits.addressConnectsPerSecond
-        limits.addressConnectsBurst = settings.limits.addressConnectsBurst
-        // A proxy on this machine speaks for everybody.
-        limits.exemptsLoopback = true
-        channelLimits.subscriptionsPerSessionMax = settings.limits.channelsPerConnectionMax
-        channelLimits.parkedPerSessionMax = settings.limits.parkedSubscribesMax
-        channelLimits.streams = StreamLimits(settings.limits)
-        channelLimits.unpublishedPerUserMax = max(
-            channelLimits.unpublishedPerUserMax, settings.limits.streamsPerUserMax)
-        channelLimits.homes.channelsMax = settings.limits.channelsMax
-        channelLimits.homes.leaveGrace = settings.channels.leaveGrace
-        channelLimits.homes.webhookPause = settings.channels.webhookPause
-        channelLimits.homes.cacheTime = settings.channels.cacheTime
-        channelLimits.homes.cacheBytesMax = settings.channels.cacheBytesMax
-        httpLimits.headBytes = settings.limits.headBytesMax
-        httpLimits.bodyBytes = settings.limits.bodyBytesMax
-        timeouts.handshake = settings.timeouts.handshake
-        if let tls = settings.tls { timeouts.tlsHandshake = tls.handshakeTimeout }
-        limits.tlsHandshakesMax = settings.limits.tlsHandshakesMax
-        limits.tlsHandshakesWaitingMax = settings.limits.tlsHandshakesWaitingMax
-        timeouts.activity = settings.timeouts.activity
-        timeouts.pong = settings.timeouts.pong
-        timeouts.message = settings.timeouts.message
-        timeouts.unacked = settings.timeouts.unacked
-        timeouts.stalled = settings.limits.stalledTimeout
-        // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
-        // again and again.
-        timeouts.identity.grace = max(timeouts.identity.grace, settings.jwt.leeway + .seconds(5))
-        requiresProtocolVersion = settings.strictProtocol
-        compression = CompressionSettings(settings.compression)
-    }
-}
-
 extension Settings {
     /// The applications as the gateway serves them, each with its index.
     func apps(indices: [Int]) -> [App] {
@@ -360,53 +294,5 @@ extension Settings {
                 id: app.id, credentials: app.credentials, index: index,
                 ownsDatabase: databaseURL != nil && app.id == databaseApp, features: app.features, limits: app.limits)
         }
-    }
-}
-
-extension CompressionSettings {
-    /// Nil where nothing is compressed.
-    fileprivate init?(_ settings: MessageCompression) {
-        guard settings.isOn else { return nil }
-        self.init()
-        threshold = settings.threshold
-        level = settings.level
-    }
-}
-
-extension StreamLimits {
-    fileprivate init(_ settings: LimitSettings) {
-        self.init()
-        windowEvents = settings.windowEventsMax
-        windowBytes = settings.windowBytesMax
-        windowTotalBytes = settings.windowTotalBytesMax
-        replayEvents = Int64(settings.replayEventsMax)
-        linger = settings.linger
-    }
-}
-
-extension FeedConfiguration {
-    init(_ settings: Settings, _ url: String, _ newestSchema: Int) {
-        self.init(connectionString: url)
-        schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
-        pollInterval = settings.feed.pollInterval
-        positionCheckInterval = settings.feed.positionCheckInterval
-        heartbeatInterval = settings.feed.heartbeatInterval
-        heartbeatTimeout = settings.feed.heartbeatTimeout
-        streamsPerUserMax = settings.limits.streamsPerUserMax
-    }
-}
-
-extension StoreConfiguration {
-    init(_ settings: Settings, _ url: String) {
-        self.init(connectionString: url)
-        connections = settings.store.connections
-        queryConnections = settings.store.queryConnections
-        lockTimeout = settings.store.lockTimeout
-        retainDays = settings.store.retainDays
-        let limits = settings.limits
-        userRate = ActionRate(
-            perSecond: Double(limits.userActionsPerSecond), burst: Double(limits.userActionsBurst))
-        deviceRate = ActionRate(
-            perSecond: Double(limits.deviceActionsPerSecond), burst: Double(limits.deviceActionsBurst))
     }
 }

@@ -244,7 +244,7 @@ struct ApplicationSettingsTests {
     @Test func webhooksGoOutAsTheSettingsSay() throws {
         func configuration(_ arguments: [String], _ profile: SettingsProfile) throws -> CourierConfiguration {
             let sources = SettingsSources(arguments: ["--apps", #"[{"id":"1","key":"k","secret":"s"}]"#] + arguments)
-            return CourierConfiguration(try Settings(EffectiveSettings(sources, profile: profile)).webhooks)
+            return try Settings(EffectiveSettings(sources, profile: profile)).webhooks
         }
         let plain = try configuration([], .serve)
         #expect(plain.limits == CourierLimits())
@@ -263,7 +263,9 @@ struct ApplicationSettingsTests {
 
     @Test func aFileOfCertificatesMustHoldSome() throws {
         func check(_ file: String?) throws {
-            try WebhookSettings(allowsPrivate: false, caFile: file, queueEventsMax: 1, queueBytesMax: 1).checkFile()
+            var configuration = CourierConfiguration()
+            configuration.caFile = file
+            try configuration.checkFile()
         }
         try check(nil)
         let missing = #expect(throws: Failure.self) { try check("/no/such.pem") }

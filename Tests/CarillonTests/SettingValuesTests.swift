@@ -96,6 +96,6 @@ struct SettingValuesTests {
             #"[{"id":"1","key":"k","secret":"hunter2"}]"#, of: SettingsTable.apps.row)
         #expect(shown == #"[{"id": "1", "key": "k", "secret": "****"}]"#)
         #expect(SettingMask.shown("hunter2", of: SettingsTable.apps.row) == "****")
-        #expect(SettingMask.shown("hunter2", of: SettingsTable.jwtSecret.row) == "****")
+        #expect(SettingMask.shown("hunter2", of: TokenSettings.secret.row) == "****")
     }
 }

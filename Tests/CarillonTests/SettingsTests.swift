@@ -94,7 +94,7 @@ struct SettingsTests {
         let bounds = ["0": 0, "1000000": 1_000_000]
         for (text, number) in bounds {
             let effective = try effective(["--limits-actions-per-second", text], profile: .development)
-            #expect(try Settings(effective).limits.userActionsPerSecond == number)
+            #expect(try Settings(effective).store.userRate == Rate(perSecond: number, burst: 1_000))
         }
         #expect(refusal(["--store-connections", "65"]) != nil)
         #expect(refusal(["--store-connections", "0"]) != nil)
@@ -109,11 +109,11 @@ struct SettingsTests {
             #expect(effective.source(of: SettingsTable.listen) == "command line --listen")
             #expect(try effective.value(SettingsTable.loops) == 2)
             #expect(effective.source(of: SettingsTable.loops) == "environment CARILLON_LOOPS")
-            #expect(try effective.value(SettingsTable.jwtIssuer) == "file")
-            #expect(effective.source(of: SettingsTable.jwtIssuer) == "file \(path) line 1 jwt.issuer")
-            #expect(try effective.value(SettingsTable.pongTimeout) == .seconds(7))
-            #expect(try effective.value(SettingsTable.activityTimeout) == .seconds(120))
-            #expect(effective.source(of: SettingsTable.activityTimeout) == "default")
+            #expect(try effective.value(TokenSettings.issuer) == "file")
+            #expect(effective.source(of: TokenSettings.issuer) == "file \(path) line 1 jwt.issuer")
+            #expect(try effective.value(TimeoutSettings.pong) == .seconds(7))
+            #expect(try effective.value(TimeoutSettings.activity) == .seconds(120))
+            #expect(effective.source(of: TimeoutSettings.activity) == "default")
         }
     }
 
@@ -140,8 +140,8 @@ struct SettingsTests {
         try withFile(text) { path in
             let settings = try Settings(effective(["--config", path]))
             #expect(settings.apps == [ApplicationSettings(id: "7", key: "k", secret: "s", name: "Seven")])
-            #expect(settings.allowedOrigins == ["https://a.example.org", "http://localhost:3000"])
-            #expect(settings.strictProtocol)
+            #expect(settings.gateway.origins == .only(["https://a.example.org", "http://localhost:3000"]))
+            #expect(settings.gateway.requiresProtocolVersion)
         }
     }
 
@@ -150,7 +150,7 @@ struct SettingsTests {
         #expect(settings.apps.map(\.id) == ["1"])
         #expect(settings.apps.map(\.key) == ["carillon-key"])
         #expect(settings.apps.map(\.secret) == ["carillon-secret"])
-        #expect(settings.allowedOrigins == ["*"])
+        #expect(settings.gateway.origins == .any)
         let serve = #expect(throws: Failure.self) { try Settings(effective()) }
         #expect(serve?.description.contains("CARILLON_APPS") == true)
         #expect(serve?.status == .configuration)

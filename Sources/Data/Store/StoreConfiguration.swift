@@ -1,3 +1,5 @@
+import Clock
+
 /// The settings of a store.
 package struct StoreConfiguration: Sendable {
     /// The hub's connection string; of a role that may execute the hub functions.
@@ -33,9 +35,9 @@ package struct StoreConfiguration: Sendable {
     /// From one deletion to the next, roughly.
     package var retainInterval = Duration.seconds(3_600)
     /// How fast one user may send.
-    package var userRate = ActionRate(perSecond: 100, burst: 1_000)
+    package var userRate = Rate(perSecond: 100, burst: 1_000)
     /// How fast one device may send.
-    package var deviceRate = ActionRate(perSecond: 50, burst: 500)
+    package var deviceRate = Rate(perSecond: 50, burst: 500)
     #if DEBUG
     /// What happens at failpoints.
     package var failpoints: Failpoints?
@@ -43,18 +45,5 @@ package struct StoreConfiguration: Sendable {
 
     package init(connectionString: String) {
         self.connectionString = connectionString
-    }
-}
-
-/// How fast actions may come.
-package struct ActionRate: Sendable, Equatable {
-    /// Actions a second, on the long run. 0 is no bound.
-    package var perSecond: Double
-    /// Actions that may come at once after a silence.
-    package var burst: Double
-
-    package init(perSecond: Double, burst: Double) {
-        self.perSecond = perSecond
-        self.burst = burst
     }
 }

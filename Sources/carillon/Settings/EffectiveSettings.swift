@@ -86,7 +86,7 @@ struct EffectiveSettings: Sendable {
 
     /// The entry of a row as it takes effect: `limits.pullQueueBytes` is lowered where the whole queue is shorter.
     func inEffect(_ row: SettingRow) -> Entry? {
-        let (pull, whole) = (SettingsTable.pullQueueBytesMax, SettingsTable.sendQueueBytesMax)
+        let (pull, whole) = (QueueSettings.pullQueueBytesMax, QueueSettings.sendQueueBytesMax)
         guard row.key == pull.row.key, let wanted = try? value(pull), let queue = try? value(whole), wanted > queue / 2
         else { return entries[row.key] }
         return Entry(text: "\(queue / 2)", source: "half of \(whole.row.key)")

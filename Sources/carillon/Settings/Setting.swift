@@ -27,6 +27,28 @@ struct Setting<Value: Sendable>: Sendable {
     }
 }
 
+extension Setting<Int> {
+    static func count(_ key: String, _ fallback: String, _ range: ClosedRange<Int>, _ help: String) -> Setting {
+        Setting(key, takes: "count", fallback: fallback, help, parse: SettingValues.count(range))
+    }
+
+    static func bytes(_ key: String, _ fallback: String, _ range: ClosedRange<Int>, _ help: String) -> Setting {
+        Setting(key, takes: "bytes", fallback: fallback, help, parse: SettingValues.bytes(range))
+    }
+}
+
+extension Setting<Duration> {
+    static func time(_ key: String, _ fallback: String, _ range: ClosedRange<Duration>, _ help: String) -> Setting {
+        Setting(key, takes: "time", fallback: fallback, help, parse: SettingValues.duration(range))
+    }
+}
+
+extension Setting<Bool> {
+    static func flag(_ key: String, _ fallback: String, _ help: String) -> Setting {
+        Setting(key, takes: "true or false", fallback: fallback, help, parse: SettingValues.flag)
+    }
+}
+
 /// Why a text is no value of a setting: what would be one.
 struct BadValue: Error {
     /// Completes the sentence "… must be".

@@ -3,20 +3,41 @@ import Courier
 import FoundationEssentials
 
 /// How webhooks are sent.
-struct WebhookSettings: Sendable, Hashable {
-    var allowsPrivate: Bool
-    /// Path of a PEM file.
-    var caFile: String?
-    var queueEventsMax: Int
-    var queueBytesMax: Int
+enum WebhookSettings {
+    static let allowsPrivate = Setting(
+        "webhooks.allowPrivate", takes: "true or false", fallback: "false", developmentFallback: "true",
+        "Send webhooks to addresses that are not of the public internet too: this machine's, private networks'.",
+        parse: SettingValues.flag)
+
+    static let caFile = Setting(
+        "webhooks.caFile", takes: "path", fallback: nil,
+        "PEM file of the certificates that webhooks' receivers are judged by, in place of the system's.",
+        parse: SettingValues.text)
+
+    static let leaveGrace = Setting.time(
+        "webhooks.leaveGrace", "3s", .zero ... .seconds(300),
+        "Time after which webhooks tell that a user has left, or everybody, if nobody is back by then.")
+
+    static let queueEventsMax = Setting.count(
+        "webhooks.queueEvents", "10000", 1...1_000_000,
+        "Events of one kind that may wait for one webhook; further ones are dropped, and counted.")
+
+    static let queueBytesMax = Setting.bytes(
+        "webhooks.queueBytes", "64MiB", (1 << 20)...(1 << 40),
+        "Bytes of the events that may wait for all webhooks; beyond, the webhook that holds most of one kind loses its last."
+    )
+
+    static let rows = [allowsPrivate.row, caFile.row, leaveGrace.row, queueEventsMax.row, queueBytesMax.row]
 }
 
-extension WebhookSettings {
+extension CourierConfiguration {
     init(_ effective: EffectiveSettings) throws(Failure) {
-        allowsPrivate = try effective.required(SettingsTable.webhooksAllowPrivate)
-        caFile = try effective.value(SettingsTable.webhooksCAFile)
-        queueEventsMax = try effective.required(SettingsTable.webhookQueueEventsMax)
-        queueBytesMax = try effective.required(SettingsTable.webhookQueueBytesMax)
+        self.init()
+        allowsPrivate = try effective.required(WebhookSettings.allowsPrivate)
+        caFile = try effective.value(WebhookSettings.caFile)
+        userAgent = "Carillon/\(Carillon.version)"
+        limits.queueEventsMax = try effective.required(WebhookSettings.queueEventsMax)
+        limits.queueBytesMax = try effective.required(WebhookSettings.queueBytesMax)
     }
 
     /// Looks into the file of certificates: without them no webhook would ever be delivered.
@@ -28,7 +49,7 @@ extension WebhookSettings {
         guard text?.contains("-----BEGIN CERTIFICATE-----") == true else {
             throw Failure(
                 """
-                \(SettingsTable.webhooksCAFile.row.key): \(caFile) \(text == nil ? "cannot be read" : "holds no certificate"); \
+                \(WebhookSettings.caFile.row.key): \(caFile) \(text == nil ? "cannot be read" : "holds no certificate"); \
                 name a PEM file of certificates, or leave it out for the system's
                 """, status: .configuration)
         }
@@ -37,7 +58,7 @@ extension WebhookSettings {
 
 extension ApplicationSettings {
     /// What has no effect as it is set, or another than somebody may expect.
-    func warnings(_ settings: WebhookSettings) -> [String] {
+    func warnings(_ settings: CourierConfiguration) -> [String] {
         var warnings: [String] = []
         if !id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             warnings.append(
@@ -58,21 +79,10 @@ extension ApplicationSettings {
             warnings.append(
                 """
                 apps: application "\(id)" has a webhook at \(webhook.origin), which is not of the public internet, so that \
-                nothing is sent there: set \(SettingsTable.webhooksAllowPrivate.row.key)
+                nothing is sent there: set \(WebhookSettings.allowsPrivate.row.key)
                 """)
         }
         return warnings
-    }
-}
-
-extension CourierConfiguration {
-    init(_ settings: WebhookSettings) {
-        self.init()
-        allowsPrivate = settings.allowsPrivate
-        caFile = settings.caFile
-        userAgent = "Carillon/\(Carillon.version)"
-        limits.queueEventsMax = settings.queueEventsMax
-        limits.queueBytesMax = settings.queueBytesMax
     }
 }
 

@@ -19,8 +19,8 @@ import Testing
 
     private func open(_ database: Database, _ change: (inout StoreConfiguration) -> Void = { _ in }) throws -> Desk {
         let desk = try Desk(database) {
-            $0.userRate.perSecond = 0
-            $0.deviceRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
+            $0.deviceRate = Rate(perSecond: 0, burst: 1)
             change(&$0)
         }
         desks.append(desk)

@@ -41,8 +41,8 @@ import Testing
         let desk = try Desk(database) {
             $0.connections = 3
             $0.depth = 4
-            $0.userRate.perSecond = 0
-            $0.deviceRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
+            $0.deviceRate = Rate(perSecond: 0, burst: 1)
             $0.failpoints = Failpoints { _ in random.withLock { Int.random(in: 0..<500, using: &$0) == 0 } }
         }
         desks.append(desk)

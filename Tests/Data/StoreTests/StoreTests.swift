@@ -61,8 +61,8 @@ import Testing
     @Test(arguments: [1, 8]) func manyAreAnsweredInTheOrderOfTheirUsers(depth: Int) throws {
         let desk = try open {
             $0.depth = depth
-            $0.userRate.perSecond = 0
-            $0.deviceRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
+            $0.deviceRate = Rate(perSecond: 0, burst: 1)
         }
         for n in 1...60 {
             for user in 0..<10 { desk.submit("u\(user)", "\(n)", n: Int64(n)) }
@@ -77,7 +77,7 @@ import Testing
 
     @Test func otherHubsAreWokenInBatches() throws {
         let desk = try open {
-            $0.userRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
             // So long that the first wake-up comes at once, and the one for all others when the store stops.
             $0.announceInterval = .seconds(1_000)
         }
@@ -262,7 +262,7 @@ import Testing
     @Test(arguments: [1, 4]) func aLockedUserStallsNobody(connections: Int) throws {
         let desk = try open {
             $0.connections = connections
-            $0.userRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
         }
         #expect(try desk.decide("ann", "k0", n: 1).status == .applied)
         let other = try database.admin()
@@ -285,7 +285,7 @@ import Testing
     /// Fifty users are locked and send again and again: the others' actions cost few lock timeouts.
     @Test func manyLockedUsersStallNobody() throws {
         let desk = try open {
-            $0.userRate.perSecond = 0
+            $0.userRate = Rate(perSecond: 0, burst: 1)
             $0.lockTimeout = .milliseconds(200)
             $0.actionTimeout = .seconds(60)
         }
@@ -347,8 +347,8 @@ import Testing
 
     @Test func ratesAreHeld() throws {
         let desk = try open {
-            $0.userRate = ActionRate(perSecond: 0.001, burst: 5)
-            $0.deviceRate = ActionRate(perSecond: 0.001, burst: 3)
+            $0.userRate = Rate(nanoseconds: 1_000_000_000_000, burst: 5)
+            $0.deviceRate = Rate(nanoseconds: 1_000_000_000_000, burst: 3)
         }
         for n in 1...4 { desk.submit("ann", "d\(n)", n: Int64(n)) }
         for n in 1...3 { #expect(try desk.take("ann", "d\(n)").status == .applied) }
@@ -365,8 +365,8 @@ import Testing
     /// What comes before its turn costs no tokens: the device sends it again.
     @Test func whatIsOutOfOrderIsFree() throws {
         let desk = try open {
-            $0.userRate = ActionRate(perSecond: 0.001, burst: 3)
-            $0.deviceRate = ActionRate(perSecond: 0.001, burst: 2)
+            $0.userRate = Rate(nanoseconds: 1_000_000_000_000, burst: 3)
+            $0.deviceRate = Rate(nanoseconds: 1_000_000_000_000, burst: 2)
         }
         for _ in 1...5 {
             desk.submit("ann", "k9", n: 9)

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func aBurstAndThenTheRate() {
-        var buckets = TokenBuckets(ActionRate(perSecond: 10, burst: 3))
+        var buckets = TokenBuckets(Rate(perSecond: 10, burst: 3))
         let sender = TextKey("ann")
         for _ in 0..<3 {
             #expect(buckets.wait(sender, now: start) == nil)
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func slowRatesWaitForOneToken() {
-        var buckets = TokenBuckets(ActionRate(perSecond: 0.5, burst: 1))
+        var buckets = TokenBuckets(Rate(nanoseconds: 2_000_000_000, burst: 1))
         let sender = TextKey("ann")
         buckets.take(sender, now: start)
         #expect(buckets.wait(sender, now: start) == .seconds(2))
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func zeroIsNoBound() {
-        var buckets = TokenBuckets(ActionRate(perSecond: 0, burst: 0))
+        var buckets = TokenBuckets(Rate(perSecond: 0, burst: 0))
         for _ in 0..<10 {
             buckets.take(TextKey("ann"), now: start)
             #expect(buckets.wait(TextKey("ann"), now: start) == nil)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func fullBucketsAreDropped() {
-        var buckets = TokenBuckets(ActionRate(perSecond: 10, burst: 2), bucketsMax: 100)
+        var buckets = TokenBuckets(Rate(perSecond: 10, burst: 2), bucketsMax: 100)
         for number in 0..<100 { buckets.take(TextKey("\(number)"), now: start) }
         #expect(buckets.count == 100)
         // One more than the bound, while all others are in use, is not limited.

@@ -13,9 +13,8 @@ struct TokenBuckets {
     private var sweptAt = Instant.min
 
     /// - Parameter bucketsMax: senders kept; beyond them new ones are not limited.
-    init(_ rate: ActionRate, bucketsMax: Int = StoreLimits.bucketsMax) {
-        let interval = rate.perSecond > 0 ? max(1, min(1e18, 1e9 / rate.perSecond)) : 0
-        self.rate = Rate(nanoseconds: UInt64(interval), burst: Int(rate.burst))
+    init(_ rate: Rate, bucketsMax: Int = StoreLimits.bucketsMax) {
+        self.rate = rate
         self.bucketsMax = bucketsMax
     }
 
