@@ -23,7 +23,6 @@ package struct Status: Sendable, Equatable {
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
     package static let `continue` = Status(100, "Continue")
-    package static let switchingProtocols = Status(101, "Switching Protocols")
     package static let ok = Status(200, "OK")
     package static let accepted = Status(202, "Accepted")
     package static let noContent = Status(204, "No Content")

@@ -22,7 +22,6 @@ package struct CloseCode: RawRepresentable, Hashable, Sendable {
     package static let invalidPayload = CloseCode(rawValue: 1007)
     package static let policyViolation = CloseCode(rawValue: 1008)
     package static let messageTooBig = CloseCode(rawValue: 1009)
-    package static let internalError = CloseCode(rawValue: 1011)
 
     /// True for codes that an endpoint may send (RFC 6455 §7.4.1, §7.4.2, and the IANA registry up to 1014).
     package var isValidOnWire: Bool {

@@ -44,7 +44,6 @@ package struct ErrorCode: Hashable, Sendable {
     package static let unknownApp = ErrorCode(4001, "Application does not exist")
     package static let appDisabled = ErrorCode(4003, "Application disabled")
     package static let overQuota = ErrorCode(4004, "Application is over connection quota")
-    package static let pathNotFound = ErrorCode(4005, "Path not found")
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
@@ -67,7 +66,6 @@ package struct ErrorCode: Hashable, Sendable {
     /// pusher-js comes back at once, and where it is refused then, after 15 seconds.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
-    package static let inactive = ErrorCode(4202, "Closed after inactivity")
     package static let rateLimited = ErrorCode(4301, "Client event rejected due to rate limit")
     package static let watchlistLimited = ErrorCode(4302, "Watchlist limit exceeded")
 }
