@@ -53,13 +53,18 @@ struct SourceTree {
 
     /// This tree's.
     init() throws {
+        self.init(package: try Page("Package.swift").text, sources: try Self.texts())
+    }
+
+    /// The texts of this tree's files below Sources, by their paths from there.
+    static func texts() throws -> [String: String] {
         let root = Page.root.appending(path: "Sources")
         var sources: [String: String] = [:]
         for path in try FileManager.default.subpathsOfDirectory(atPath: root.path)
         where ["swift", "c", "h"].contains(where: { path.hasSuffix(".\($0)") }) {
             sources[path] = try String(contentsOf: root.appending(path: path), encoding: .utf8)
         }
-        self.init(package: try Page("Package.swift").text, sources: sources)
+        return sources
     }
 
     /// The modules that a file imports.
