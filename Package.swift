@@ -145,7 +145,7 @@ let package = Package(
             dependencies: [
                 "API", "Channels", "Courier", "Gateway", "Feed", "Store", "Identity", "Operations", "Postgres",
                 "Reactor",
-                "SQLFiles", "Bytes", "CLinux", "Care", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
+                "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),

@@ -13,9 +13,11 @@ import Clock
 ///   client's doing;
 /// - the time of a request passes while its bytes come at a crawl: half of it is free, the rest has to be earned;
 /// - an answer comes after the one that the deadline has given, or after the end: it goes nowhere.
-package struct HTTPMachine {
+public struct HTTPMachine {
+    // Public and inlinable in part, for a caller that has it in a class: a call to ask would copy it.
+
     /// Valid transitions: `reading` → `answering` → `reading`; `reading` ⇄ `resting`; `answering` → `upgrading`; any → `over`.
-    package enum State: Equatable, Sendable {
+    public enum State: Equatable, Sendable {
         /// Reads a request, whose first bytes came then; nil: none has begun.
         case reading(begunAt: Instant?)
         /// Requests that have been sent ahead wait.
@@ -29,7 +31,7 @@ package struct HTTPMachine {
     }
 
     /// What requests that have been sent ahead wait for.
-    package enum Rest: Sendable {
+    public enum Rest: Sendable {
         /// For the answers to be sent, all but a few.
         case answersUnsent
         /// For the loop's next turn.
@@ -37,7 +39,7 @@ package struct HTTPMachine {
     }
 
     /// How a request is answered.
-    package struct Answering: Equatable, Sendable {
+    public struct Answering: Equatable, Sendable {
         /// Another request may follow.
         package var keepsAlive = false
         /// It was a HEAD.
@@ -81,8 +83,9 @@ package struct HTTPMachine {
     /// From when the time of the request runs: the first one's from the connection's beginning, a later one's from its first byte.
     private var awaitedSince: Instant
     /// Bytes read and not consumed: the beginning of a request, or what came before a pause.
-    private var held: [UInt8] = []
-    package private(set) var state = State.reading(begunAt: nil)
+    @usableFromInline var held: [UInt8] = []
+    /// What it does with what comes.
+    public private(set) var state = State.reading(begunAt: nil)
     private var hasAnswered = false
 
     package init(limits: HTTPLimits, at now: Instant) {
@@ -93,10 +96,11 @@ package struct HTTPMachine {
     /// Its time begins here.
     package mutating func begins(at now: Instant) { awaitedSince = now }
 
-    package var heldCount: Int { held.count }
+    /// Bytes held.
+    @inlinable public var heldCount: Int { held.count }
 
     /// Whether what comes is to be read, while so many bytes of answers are unsent. One that has been begun is read to its end.
-    package func reads(unsent: Int, _ rules: HTTPRules) -> Bool {
+    @inlinable public func reads(unsent: Int, _ rules: HTTPRules) -> Bool {
         guard case .reading(let begunAt) = state else { return false }
         return begunAt != nil || unsent <= rules.answerBytesMax
     }
@@ -225,15 +229,15 @@ package struct HTTPMachine {
 }
 
 /// The bounds of what requests may ask of a connection.
-package struct HTTPRules: Sendable {
+public struct HTTPRules: Sendable {
     /// From the first byte awaited of a request to its last, in nanoseconds.
-    package var time: UInt64 = 10_000_000_000
+    public var time: UInt64 = 10_000_000_000
     /// Bytes each second that a begun request has to bring after half of that. 0: no bound.
-    package var bytesPerSecondMin = 0
+    public var bytesPerSecondMin = 0
     /// Requests answered in one turn.
-    package var requestsPerTurnMax = 16
+    public var requestsPerTurnMax = 16
     /// Bytes of answers unsent above which the next request waits.
-    package var answerBytesMax = 65_536
+    public var answerBytesMax = 65_536
 
     package init() {}
 }

@@ -14,9 +14,11 @@ import Clock
 ///   time is over;
 /// - we close while the peer's messages wait: they are read, for nothing, to the close that is behind them;
 /// - the peer breaks a rule after we have closed: its close can be told apart no more.
-package struct WebSocketMachine {
+public struct WebSocketMachine {
+    // Public and inlinable in part, for a caller that has it in a class: a call to ask would copy it.
+
     /// Valid transitions: `open` ⇄ its pauses; `open` → `draining`, `closing`; `draining` → `closing`; any → `over`.
-    @usableFromInline package enum State: Equatable, Sendable {
+    public enum State: Equatable, Sendable {
         /// In use.
         case open(Reading)
         /// The server ends, and answers under way are still sent. Nothing is read.
@@ -28,7 +30,8 @@ package struct WebSocketMachine {
     }
 
     /// When what comes is looked at.
-    @usableFromInline package enum Reading: Sendable {
+    public enum Reading: Sendable {
+        /// At once.
         case now
         /// More has come than is looked at in one turn.
         case nextTurn
@@ -74,12 +77,14 @@ package struct WebSocketMachine {
     }
 
     /// How far in its input a turn has come.
-    package struct Cursor {
-        package var consumed: Int
+    public struct Cursor {
+        /// Bytes taken.
+        public var consumed: Int
         /// Bytes that messages may still cost in this turn; the last may go beyond them.
-        package var room: Int
+        public var room: Int
 
-        package init(consumed: Int = 0, room: Int) {
+        /// A turn that begins there.
+        @inlinable public init(consumed: Int = 0, room: Int) {
             self.consumed = consumed
             self.room = room
         }
@@ -106,7 +111,8 @@ package struct WebSocketMachine {
     @usableFromInline var heardAt: Instant
     private var messages = SmallAllowance()
     private var controls = SmallAllowance()
-    @usableFromInline package private(set) var state = State.open(.now)
+    /// What it does with what comes.
+    public private(set) var state = State.open(.now)
     /// A ping is not answered, nor has anything else come since.
     @usableFromInline package var isPinged = false
 
@@ -117,7 +123,7 @@ package struct WebSocketMachine {
     }
 
     /// Whether it takes messages of ours.
-    @inlinable package var isEstablished: Bool {
+    @inlinable public var isEstablished: Bool {
         switch state {
         case .open, .draining: true
         case .closing, .over: false
@@ -125,13 +131,28 @@ package struct WebSocketMachine {
     }
 
     /// Whether it is in use, and waits for nothing but its turn, if for anything.
-    package var isOpen: Bool { state == .open(.now) || state == .open(.nextTurn) }
+    @inlinable public var isOpen: Bool {
+        switch state {
+        case .open(.now), .open(.nextTurn): true
+        default: false
+        }
+    }
 
     /// Whether what has come waits for the next turn.
-    package var awaitsTurn: Bool { state == .open(.nextTurn) || state == .closing(awaitsTurn: true) }
+    @inlinable public var awaitsTurn: Bool {
+        switch state {
+        case .open(.nextTurn), .closing(awaitsTurn: true): true
+        default: false
+        }
+    }
 
     /// Whether what comes is to be read.
-    package var reads: Bool { state == .open(.now) || state == .closing(awaitsTurn: false) }
+    @inlinable public var reads: Bool {
+        switch state {
+        case .open(.now), .closing(awaitsTurn: false): true
+        default: false
+        }
+    }
 
     /// Bytes held; the arrays, which grow in steps, may have room for as many again.
     package var heldBytes: Int { unfinished.map { $0.leftover.count &+ $0.reader.heldBytes } ?? 0 }
@@ -152,7 +173,7 @@ package struct WebSocketMachine {
 
     /// Something has come: a peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection. Says
     /// whether it was pinged, so that its silence is measured anew.
-    @inlinable package mutating func heard(at now: Instant) -> Bool {
+    @inlinable public mutating func heard(at now: Instant) -> Bool {
         heardAt = now
         guard isPinged else { return false }
         isPinged = false

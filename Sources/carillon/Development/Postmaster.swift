@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Postgres
+import Reactor
 import Synchronization
 
 /// The server process of a private cluster: starts it, and sees it end.
@@ -110,7 +111,7 @@ final class Postmaster {
         let launch = Launch()
         ended = launch.ended
         let unasked = unasked
-        DetachedThread.start {
+        let thread = try? SystemThread(name: "postmaster") {
             do throws(Failure) {
                 let child = try ChildProcess.start(arguments, output: log)
                 close(log)
@@ -124,6 +125,11 @@ final class Postmaster {
             launch.ended.set()
             unasked.tell()
         }
+        guard let thread else {
+            close(log)
+            throw Failure("no thread can be started that waits for PostgreSQL")
+        }
+        thread.detach()
         launch.started.wait()
         if let failure = launch.failure.withLock({ $0 }) { throw failure }
     }

@@ -1,5 +1,5 @@
 import Channels
-import Foundation
+import FoundationEssentials
 import Gateway
 
 extension GatewayConfiguration {

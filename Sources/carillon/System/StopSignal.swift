@@ -20,7 +20,7 @@ enum StopSignal {
         if hangUp != nil { sigaddset(&signals, SIGHUP) }
         pthread_sigmask(SIG_BLOCK, &signals, nil)
         let waited = signals
-        DetachedThread.start {
+        let thread = try? SystemThread(name: "signals") {
             var waited = waited
             while true {
                 var number: Int32 = 0
@@ -30,6 +30,8 @@ enum StopSignal {
                 stop.set()
             }
         }
+        guard let thread else { fatalError("no thread can be started that waits for signals") }
+        thread.detach()
         return stop
     }
 

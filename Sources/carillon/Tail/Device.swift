@@ -6,8 +6,6 @@ import Reactor
 import Sync
 import WebSocket
 
-import enum Care.JSONTree
-
 /// One connection of a device to a hub: a real client of the wire protocol, as a phone would be.
 final class Device {
     /// What arrives, as far as a person at a terminal cares.

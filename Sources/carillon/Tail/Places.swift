@@ -2,8 +2,6 @@ import Bytes
 import JSON
 import Sync
 
-import enum Care.JSONTree
-
 /// Where a device is in each stream that it follows: kept over connections, it is what `sync:resume` tells.
 struct Places: Equatable {
     private(set) var positions: [String: StreamPosition] = [:]

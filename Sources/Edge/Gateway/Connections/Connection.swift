@@ -229,7 +229,10 @@ final class Connection: EventSource {
         let buffer = owner.buffers.read
         if webSocket != nil {
             if held > 0 { webSocket?.takeLeftover(into: buffer) }
-            owner.webSockets.read(UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received]), self)
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
+            Unmanaged.passUnretained(owner.webSockets)._withUnsafeGuaranteedRef { $0.read(bytes, self) }
+            // Nearly always.
+            if unfinishedHeld == 0, transport.tls == nil, webSocket?.unfinished == nil { return }
         } else {
             conversation?.read(UnsafeRawBufferPointer(rebasing: buffer[held..<held + received]), self)
         }

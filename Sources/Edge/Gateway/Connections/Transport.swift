@@ -40,8 +40,10 @@ struct Transport {
 
     // MARK: In
 
+    // Mutating, or a connection would copy it for the call.
+
     /// Where to read to, behind so many bytes that are held; nil where there is no room.
-    func room(behind held: Int, in buffer: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer? {
+    mutating func room(behind held: Int, in buffer: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer? {
         guard held < buffer.count else { return nil }
         // TLS needs room for a record that came in part before, and takes no more from the kernel by itself.
         let end = tls == nil ? min(buffer.count, held &+ LoopBuffers.readRoom) : buffer.count
@@ -53,7 +55,7 @@ struct Transport {
     /// - Parameter rate: how often the peer may ask for new keys, each of which costs about as much as ten messages; it fails with
     ///   `EDQUOT` beyond that.
     @inline(__always)
-    func receive(
+    mutating func receive(
         into room: UnsafeMutableRawBufferPointer, keyUpdates rate: Rate, at now: Instant
     ) -> TransferResult {
         guard let tls else { return Socket.receive(descriptor, into: room) }

@@ -119,14 +119,7 @@ final class Holdings: EventSource {
     }
 
     /// What is held of what the connection's client has not finished may have changed.
-    @inline(__always)
     func unfinishedChanged(_ connection: Connection) {
-        // Nearly always.
-        if connection.unfinishedHeld == 0, connection.transport.tls == nil, connection.webSocket != nil,
-            connection.webSocket?.unfinished == nil
-        {
-            return
-        }
         let held = connection.webSocket?.heldBytes ?? connection.conversation?.heldCount ?? 0
         let bytes = UInt32(clamping: held &+ connection.transport.heldBytes)
         guard bytes != connection.unfinishedHeld, !connection.hasEnded else { return }
