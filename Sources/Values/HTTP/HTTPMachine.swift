@@ -1,14 +1,15 @@
 import Bytes
 import Clock
 
-/// The server's side of one connection's HTTP/1.1 (RFC 9112), as a value: bytes and times in, one action out for each pull. It does
-/// no I/O, and reads no clock.
+/// The server's side of one connection's HTTP/1.1 (RFC 9112), as a value: bytes and times in, one action out for each pull.
+/// It does no I/O, and reads no clock.
 ///
 /// A client may send many requests ahead, and hold up neither others nor its own answers: of so many in one turn each is asked
 /// about, whether they come in one piece, in many, or while an answer is awaited.
 ///
 /// Worst interleavings, each with its test in `HTTPMachineTests`:
-/// - a request stands behind one that is being answered, or whose upgrade is: not a byte of it is looked at before that is done;
+/// - a request stands behind one that is being answered, or whose upgrade is: not a byte of it is looked at before that is
+///   done;
 /// - answers pile up unread while a request has been begun: that is read to its end, or its time would be over without its
 ///   client's doing;
 /// - the time of a request passes while its bytes come at a crawl: half of it is free, the rest has to be earned;
@@ -52,7 +53,8 @@ public struct HTTPMachine {
     package enum Action {
         /// Answer it: by `answer`, now or later. It points into the buffer.
         case request(Request)
-        /// It is not all there: keep what is left, tell the client to go on where it waits for that, and look again at that time.
+        /// It is not all there: keep what is left, tell the client to go on where it waits for that, and look again at that
+        /// time.
         case wait(sendsContinue: Bool, lookAt: Instant?)
         /// Refuse what cannot be a request, and end.
         case refuse(HTTPError)
@@ -80,7 +82,8 @@ public struct HTTPMachine {
     }
 
     private var parser: RequestParser
-    /// From when the time of the request runs: the first one's from the connection's beginning, a later one's from its first byte.
+    /// From when the time of the request runs: the first one's from the connection's beginning, a later one's from its first
+    /// byte.
     private var awaitedSince: Instant
     /// Bytes read and not consumed: the beginning of a request, or what came before a pause.
     @usableFromInline var held: [UInt8] = []
@@ -99,7 +102,8 @@ public struct HTTPMachine {
     /// Bytes held.
     @inlinable public var heldCount: Int { held.count }
 
-    /// Whether what comes is to be read, while so many bytes of answers are unsent. One that has been begun is read to its end.
+    /// Whether what comes is to be read, while so many bytes of answers are unsent. One that has been begun is read to its
+    /// end.
     @inlinable public func reads(unsent: Int, _ rules: HTTPRules) -> Bool {
         guard case .reading(let begunAt) = state else { return false }
         return begunAt != nil || unsent <= rules.answerBytesMax
@@ -107,8 +111,8 @@ public struct HTTPMachine {
 
     // MARK: Input
 
-    /// What was held, and what has come behind it. It grows where it lies: copied at each read, a request that comes byte by byte would
-    /// cost the square of its length.
+    /// What was held, and what has come behind it. It grows where it lies: copied at each read, a request that comes byte by
+    /// byte would cost the square of its length.
     package mutating func input(_ received: UnsafeRawBufferPointer) -> [UInt8] {
         var bytes = exchange(&held, with: [])
         bytes.append(contentsOf: received)

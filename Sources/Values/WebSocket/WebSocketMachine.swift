@@ -10,8 +10,8 @@ import Clock
 /// Worst interleavings, each with its test in `WebSocketMachineTests`:
 /// - a pause, or the end, comes in the middle of a buffer: not a byte behind it is looked at before its time;
 /// - a pause comes while a message is unfinished: the message goes on after it, and its time runs on;
-/// - the deadline passes while what has come waits for its turn: that is a sign of life, and may be the rest of a message whose
-///   time is over;
+/// - the deadline passes while what has come waits for its turn: that is a sign of life, and may be the rest of a message
+///   whose time is over;
 /// - we close while the peer's messages wait: they are read, for nothing, to the close that is behind them;
 /// - the peer breaks a rule after we have closed: its close can be told apart no more.
 public struct WebSocketMachine {
@@ -171,8 +171,8 @@ public struct WebSocketMachine {
         if unfinished.isEmpty, unfinished.since == nil { self.unfinished = nil }
     }
 
-    /// Something has come: a peer is alive as long as bytes come from it; what we send proves nothing about a half-open connection. Says
-    /// whether it was pinged, so that its silence is measured anew.
+    /// Something has come: a peer is alive as long as bytes come from it; what we send proves nothing about a half-open
+    /// connection. Says whether it was pinged, so that its silence is measured anew.
     @inlinable public mutating func heard(at now: Instant) -> Bool {
         heardAt = now
         guard isPinged else { return false }
@@ -180,7 +180,8 @@ public struct WebSocketMachine {
         return true
     }
 
-    /// The next message where that is, as nearly always, a text which lies whole in `bytes`: says where. Nil where `next` has to look.
+    /// The next message where that is, as nearly always, a text which lies whole in `bytes`: says where. Nil where `next` has
+    /// to look.
     package mutating func nextText(
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout Cursor, at now: Instant, _ limits: MessageLimits,
         _ rate: Rate
@@ -264,8 +265,8 @@ public struct WebSocketMachine {
         return isEstablished ? .refuse(violation) : .drop
     }
 
-    /// All has been looked at that can be now: keeps what is left, and says when to look at the connection next where a message has
-    /// begun, whose time runs from here.
+    /// All has been looked at that can be now: keeps what is left, and says when to look at the connection next where a
+    /// message has begun, whose time runs from here.
     package mutating func endInput(
         _ rest: UnsafeRawBufferPointer, at now: Instant, _ rules: WebSocketRules
     ) -> Instant? {
@@ -381,10 +382,12 @@ public struct WebSocketMachine {
     }
 }
 
-/// The bounds and times of WebSockets; times are nanoseconds, for a `Duration` costs hundreds of instructions to be taken apart.
+/// The bounds and times of WebSockets; times are nanoseconds, for a `Duration` costs hundreds of instructions to be taken
+/// apart.
 package struct WebSocketRules: Sendable {
     package var limits = MessageLimits()
-    /// Of messages, one more for each 4 KiB that one costs (`MessagePayload.cost`), and of pings and pongs: `SmallAllowance`'s.
+    /// Of messages, one more for each 4 KiB that one costs (`MessagePayload.cost`), and of pings and pongs:
+    /// `SmallAllowance`'s.
     package var messageRate = SmallAllowance.rate(perSecond: 0, burst: 1)
     package var controlRate = SmallAllowance.rate(perSecond: 0, burst: 1)
     /// Silence before a ping, and after it.

@@ -8,10 +8,10 @@ import Pusher
 import Reactor
 import WebSocket
 
-/// One client's connection: joins a transport to a machine, first of HTTP, after an upgrade of WebSocket, and that to a session.
+/// One client's connection: joins a transport to a machine, first of HTTP (`HTTPConversation`), after an upgrade of WebSocket
+/// (`WebSockets`), and that to a session.
 ///
-/// It carries out what its machine says, gives the engine what a client has to say, and queues what the engine has. Frames
-/// that pile up in a tick leave together when it ends.
+/// Bytes that come go to the machine, and what is queued for the client leaves together when the tick ends.
 final class Connection: EventSource {
     private enum Talk {
         case none

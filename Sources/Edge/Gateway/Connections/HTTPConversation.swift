@@ -129,8 +129,8 @@ final class HTTPConversation {
             case .refused(let refusal): return answer(refusal, connection)
             case .ended(let refusal):
                 answer(refusal, connection)
-                // With what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it, and it
-                // might send nobody here for a while.
+                // With what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it,
+                // and it might send nobody here for a while.
                 connection.flush()
                 return connection.drop()
             }
@@ -185,8 +185,8 @@ final class HTTPConversation {
         }
     }
 
-    /// Whether an answer is on its way, to a reader that takes some of it now and then: a long one is not cut off for its being slow. It
-    /// is looked at again.
+    /// Whether an answer is on its way, to a reader that takes some of it now and then: a long one is not cut off for its
+    /// being slow. It is looked at again.
     func awaitsReader(_ connection: Connection) -> Bool {
         let owner = connection.owner
         guard !owner.isStopping else { return false }

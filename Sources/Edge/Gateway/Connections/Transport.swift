@@ -52,8 +52,8 @@ struct Transport {
 
     /// Reads what has come, as plaintext. TLS may have something to send then.
     ///
-    /// - Parameter rate: how often the peer may ask for new keys, each of which costs about as much as ten messages; it fails with
-    ///   `EDQUOT` beyond that.
+    /// - Parameter rate: how often the peer may ask for new keys, each of which costs about as much as ten messages; it fails
+    ///   with `EDQUOT` beyond that.
     @inline(__always)
     mutating func receive(
         into room: UnsafeMutableRawBufferPointer, keyUpdates rate: Rate, at now: Instant

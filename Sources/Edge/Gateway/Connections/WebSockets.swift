@@ -100,8 +100,9 @@ final class WebSockets {
             }
         case .awaitTurn: awaitTurn(connection)
         case .answerClose(let code):
-            // A client that is told to disconnect says so without a code or with 1000, and leaves as one that unsubscribes. With 1001
-            // browsers leave a page, which nearly always means that the next one connects; other codes are of faults.
+            // A client that is told to disconnect says so without a code or with 1000, and leaves as one that unsubscribes.
+            // With 1001 browsers leave a page, which nearly always means that the next one connects; other codes are of
+            // faults.
             connection.leaveChannels(mayReturn: code.map { $0 != .normal } ?? false)
             ended(connection, by: code?.rawValue ?? 1005)
             queueClose(connection, code)
@@ -176,8 +177,8 @@ final class WebSockets {
 
     // MARK: Turns
 
-    /// More has come than is looked at in one turn: 64 KiB from the kernel (`LoopBuffers.readRoom`), and `GatewayLimits.turnBytesMax` of what
-    /// messages cost. It goes on when the loop's others have had their turns.
+    /// More has come than is looked at in one turn: 64 KiB from the kernel (`LoopBuffers.readRoom`), and
+    /// `GatewayLimits.turnBytesMax` of what messages cost. It goes on when the loop's others have had their turns.
     private func awaitTurn(_ connection: Connection) {
         turns.wants(connection.sessionID)
         connection.updateInterest()
@@ -185,7 +186,8 @@ final class WebSockets {
 
     /// The turn has come.
     ///
-    /// Worst interleavings, each with its test in `BurstTests` (of TLS in `TLSConnectionTests`); while a connection waits for its turn
+    /// Worst interleavings, each with its test in `BurstTests` (of TLS in `TLSConnectionTests`); while a connection waits for
+    /// its turn
     /// - its peer goes, or ends what it sends: the kernel's word is not taken before all that had come has been read;
     /// - a send to it breaks: what had come is looked at to its end, turn by turn, or to a sign-in that has to be verified
     ///   elsewhere; that may be in the middle of a frame; and what is to be sent is forgotten;
@@ -265,11 +267,11 @@ final class WebSockets {
 
     /// The hub ends, and its clients shall come back in a second, when a successor may listen.
     ///
-    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once; where nobody listens yet, it
-    /// waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After any code below
-    /// 4000 it comes after a second; after 4100 to 4199 too, but it tells its page of an error then. Other clients of
-    /// Pusher's make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both longer with
-    /// each attempt; Pysher waits its own ten.
+    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once; where nobody listens
+    /// yet, it waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After
+    /// any code below 4000 it comes after a second; after 4100 to 4199 too, but it tells its page of an error then. Other
+    /// clients of Pusher's make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both
+    /// longer with each attempt; Pysher waits its own ten.
     private func goAway(_ connection: Connection) { close(connection, .goingAway, "the hub ends") }
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).

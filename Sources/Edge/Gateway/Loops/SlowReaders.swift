@@ -80,8 +80,8 @@ final class SlowReaders {
 
     // MARK: Too much queued
 
-    /// A burst in one tick says nothing about the reader: whether the queue is too long for its streams still when the socket has
-    /// got what it takes.
+    /// A burst in one tick says nothing about the reader: whether the queue is too long for its streams still when the socket
+    /// has got what it takes.
     func isSlow(_ connection: Connection) -> Bool {
         connection.flush()
         return connection.isCrowded(connection.owner.settings.limits)
