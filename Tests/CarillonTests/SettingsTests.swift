@@ -221,7 +221,7 @@ struct SettingsTests {
         for address in ["10.1.2.3", "fd00::1"] { #expect(peers.contains(try #require(PeerAddress(address)))) }
         for address in ["11.1.2.3", "127.0.0.1"] { #expect(!peers.contains(try #require(PeerAddress(address)))) }
         #expect(peers.contains(.unix))
-        #expect(try Settings(effective(profile: .development)).trustedProxies == TrustedPeers())
+        #expect(try Settings(effective(profile: .development)).gateway.trustedPeers == TrustedPeers())
         for bad in ["proxy.example", "10.0.0.0/40", "*"] {
             #expect(refusal(["--trusted-proxies", bad])?.description.contains("trustedProxies, which must be") == true)
         }
