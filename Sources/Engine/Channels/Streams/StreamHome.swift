@@ -38,17 +38,16 @@ package struct StreamHome {
         case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
     }
 
-    let limits: StreamLimits
+    private let limits: StreamLimits
     // Looked into once for each input; entries are changed where they lie, by their places.
-    var streams = KeyedTable<Stream>()
+    private var streams = KeyedTable<HomeStream>()
     private var lastWatch: UInt32 = 0
     /// Empty lists of those who wait, for the next streams: a stream needs one until its position is known, which is soon.
-    private var spareLists: ContiguousArray<ContiguousArray<Waiting>> = []
+    private var spareLists: ContiguousArray<ContiguousArray<HomeStream.Waiting>> = []
     /// The most that are kept, and the most places that one of them has: 75 KB.
     private static let spareListsMax = 256
     private static let sparePlacesMax = 16
-    /// Of the streams of which pages of the log are awaited.
-    var readers: [StreamID: StreamReaders] = [:]
+    private var replays: StreamReplays
     /// Over all windows.
     private(set) var windowBytes = 0
     private(set) var windowEvents = 0
@@ -60,6 +59,7 @@ package struct StreamHome {
 
     package init(limits: StreamLimits = StreamLimits()) {
         self.limits = limits
+        replays = StreamReplays(limits)
     }
 
     /// Streams watched, those that linger among them.
@@ -71,9 +71,9 @@ package struct StreamHome {
     /// What the order of all windows' events takes, in entries.
     package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
-    package var readerCount: Int { readers.values.reduce(0) { $0 + $1.count } }
+    package var readerCount: Int { replays.readerCount }
     /// When the first pause of those who wait for pages may be over, for `endPauses`; nil where there is none.
-    package internal(set) var nextPauseEnd: Instant?
+    package var nextPauseEnd: Instant? { replays.nextPauseEnd }
 
     // MARK: Takers
 
@@ -83,17 +83,17 @@ package struct StreamHome {
         let known = streams.count
         let place =
             streams.place(of: id)
-            ?? streams.insert(Stream(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
+            ?? streams.insert(HomeStream(id, watch: lastWatch &+ 1, waiting: spareLists.popLast() ?? []))
         let (position, lingered) = streams[place].take(join, loop)
         if lingered { lingeringCount -= 1 }
         if let position {
             switch join.purpose {
             case .subscribe:
-                answer(join, loop, position, .fresh, &effects)
+                effects.answer(join, loop, position)
             case .resume(let from):
-                resume(join, loop, from: from, at: position, &effects)
+                replays.resume(join, loop, from: from, in: streams[place], at: position, &effects)
             case .next(let after):
-                next(join, loop, after: after, at: position, &effects)
+                replays.next(join, loop, after: after, in: streams[place], at: position, &effects)
             }
         } else if streams.count > known {
             lastWatch &+= 1
@@ -106,10 +106,7 @@ package struct StreamHome {
         if let place = streams.place(of: name.stream) {
             streams[place].forget(session, name.form, loop)
         }
-        if let place = readers.index(forKey: name.stream) {
-            readers.values[place].remove(session, form: name.form, loop: loop)
-            if readers.values[place].isEmpty { readers.remove(at: place) }
-        }
+        replays.forget(session, name, from: loop)
     }
 
     /// A loop has nobody left under this name, and awaits nobody.
@@ -117,10 +114,7 @@ package struct StreamHome {
         _ name: StreamName, from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let place = streams.place(of: name.stream) else { return }
-        if let place = readers.index(forKey: name.stream) {
-            readers.values[place].removeAll(form: name.form, loop: loop)
-            if readers.values[place].isEmpty { readers.remove(at: place) }
-        }
+        replays.forgetAll(name, from: loop)
         guard streams[place].drop(name.form, loop) else { return }
         // One that never had an event is as quickly found by the next who comes, and names are easily made up.
         guard let position = streams[place].position, position.offset > 0, limits.linger > .zero,
@@ -169,7 +163,7 @@ package struct StreamHome {
         guard let stream = streams.remove(id) else { return }
         windowBytes -= stream.window.byteCount
         windowEvents -= stream.window.count
-        readers[id] = nil
+        replays.forgetAll(of: id)
     }
 
     // MARK: The feed
@@ -210,7 +204,7 @@ package struct StreamHome {
         streams[place].window.removeAll()
         streams[place].state = .positioned(position)
         streams[place].isAwaited = false
-        readers[id] = nil
+        replays.forgetAll(of: id)
         let isSameLife = old.life == position.life && position.offset >= old.offset
         for form in StreamForm.allCases {
             let loops = streams[place].loops(form)
@@ -237,7 +231,34 @@ package struct StreamHome {
             effects.append(.broadcast(loops: loops, name, offset: event.offset, .event(event, name)))
         }
         evict(behind: event)
-        if streams[place].isAwaited { arrived(event.stream, &effects) }
+        guard streams[place].isAwaited else { return }
+        replays.arrived(streams[place], &effects)
+        streams[place].isAwaited = replays.awaitsArrival(event.stream)
+    }
+
+    /// A page of the log has been read.
+    package mutating func page(
+        _ read: StreamRead, _ events: [StreamEvent], now: Instant, _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let place = streams.place(of: read.stream) else { return }
+        replays.page(read, events, in: streams[place], now: now, &effects)
+        streams[place].isAwaited = replays.awaitsArrival(read.stream)
+    }
+
+    /// A page of the log cannot be had.
+    package mutating func unreadable(
+        _ read: StreamRead, _ failure: StreamReadFailure, now: Instant, _ effects: inout ContiguousArray<Effect>
+    ) {
+        guard let stream = streams[read.stream] else { return }
+        replays.unreadable(read, failure, in: stream, now: now, &effects)
+    }
+
+    /// Time has passed: pages whose pauses are over are asked for again. Worth calling at `nextPauseEnd`.
+    package mutating func endPauses(now: Instant, _ effects: inout ContiguousArray<Effect>) {
+        for id in replays.endPauses(now: now) {
+            guard let stream = streams[id], let position = stream.position else { continue }
+            replays.readNext(stream, position, &effects)
+        }
     }
 
     /// Keeps all windows together within their bound: the oldest event of all goes first.

@@ -1,71 +1,17 @@
 import Bytes
 import Sync
 
-extension StreamHome {
-    /// One stream at its home.
-    struct Stream: TableEntry {
-        // Small, for a hub has one for each stream of each user, and in an order that leaves no gaps: 48 bytes (see the
-        // tests).
-        let id: StreamID
-        var state: State
-        var window = ReplayWindow()
-        private var takers = Takers.user([])
-        /// Whether a reader waits until the stream gets to its offset, as only a taker does.
-        var isAwaited = false
-        let watch: UInt32
-
-        /// - Parameter waiting: an empty list, perhaps with room.
-        init(_ id: StreamID, watch: UInt32, waiting: ContiguousArray<Waiting>) {
-            self.id = id
-            self.watch = watch
-            state = .awaiting(waiting)
-        }
-
-        var key: StreamID { id }
-
-        /// Which entry of the lingering streams stands for this one; 0 while it has takers.
-        var linger: UInt32 {
-            guard case .none(let linger) = takers else { return 0 }
-            return linger
-        }
-
-        /// The last taker has gone: it lingers, under that number.
-        mutating func lingers(as number: UInt32) {
-            takers = .none(linger: number)
-            isAwaited = false
-        }
-    }
-
-    /// The loops that have takers, by the form of the name under which they take it: nearly always all of one form.
-    private enum Takers {
-        case none(linger: UInt32)
-        case user(LoopSet)
-        case privateUser(LoopSet)
-        indirect case both(user: LoopSet, privateUser: LoopSet)
-
-        subscript(form: StreamForm) -> LoopSet {
-            get {
-                switch (self, form) {
-                case (.user(let loops), .user), (.privateUser(let loops), .privateUser), (.both(let loops, _), .user),
-                    (.both(_, let loops), .privateUser):
-                    loops
-                case (.none, _), (.user, .privateUser), (.privateUser, .user): []
-                }
-            }
-            set {
-                let user = form == .user ? newValue : self[.user]
-                let privateUser = form == .privateUser ? newValue : self[.privateUser]
-                self =
-                    if privateUser.isEmpty {
-                        .user(user)
-                    } else if user.isEmpty {
-                        .privateUser(privateUser)
-                    } else {
-                        .both(user: user, privateUser: privateUser)
-                    }
-            }
-        }
-    }
+/// One stream at its home.
+struct HomeStream: TableEntry {
+    // Small, for a hub has one for each stream of each user, and in an order that leaves no gaps: 48 bytes (see the
+    // tests).
+    let id: StreamID
+    var state: State
+    var window = ReplayWindow()
+    private var takers = Takers.user([])
+    /// Whether a reader waits until the stream gets to its offset, as only a taker does.
+    var isAwaited = false
+    let watch: UInt32
 
     enum State {
         /// The feed has not answered yet; these joins wait for the position. Bounded by the sessions there are: who leaves is
@@ -82,16 +28,68 @@ extension StreamHome {
         let loop: UInt8
         let form: StreamForm
     }
+
+    /// - Parameter waiting: an empty list, perhaps with room.
+    init(_ id: StreamID, watch: UInt32, waiting: ContiguousArray<Waiting>) {
+        self.id = id
+        self.watch = watch
+        state = .awaiting(waiting)
+    }
+
+    var key: StreamID { id }
+
+    /// Which entry of the lingering streams stands for this one; 0 while it has takers.
+    var linger: UInt32 {
+        guard case .none(let linger) = takers else { return 0 }
+        return linger
+    }
+
+    /// The last taker has gone: it lingers, under that number.
+    mutating func lingers(as number: UInt32) {
+        takers = .none(linger: number)
+        isAwaited = false
+    }
 }
 
-extension StreamHome.Stream {
+/// The loops that have takers, by the form of the name under which they take it: nearly always all of one form.
+private enum Takers {
+    case none(linger: UInt32)
+    case user(LoopSet)
+    case privateUser(LoopSet)
+    indirect case both(user: LoopSet, privateUser: LoopSet)
+
+    subscript(form: StreamForm) -> LoopSet {
+        get {
+            switch (self, form) {
+            case (.user(let loops), .user), (.privateUser(let loops), .privateUser), (.both(let loops, _), .user),
+                (.both(_, let loops), .privateUser):
+                loops
+            case (.none, _), (.user, .privateUser), (.privateUser, .user): []
+            }
+        }
+        set {
+            let user = form == .user ? newValue : self[.user]
+            let privateUser = form == .privateUser ? newValue : self[.privateUser]
+            self =
+                if privateUser.isEmpty {
+                    .user(user)
+                } else if user.isEmpty {
+                    .privateUser(privateUser)
+                } else {
+                    .both(user: user, privateUser: privateUser)
+                }
+        }
+    }
+}
+
+extension HomeStream {
     var position: StreamPosition? {
         guard case .positioned(let position) = state else { return nil }
         return position
     }
 
     /// Nil once the position is known.
-    var waiting: ContiguousArray<StreamHome.Waiting>? {
+    var waiting: ContiguousArray<Waiting>? {
         guard case .awaiting(let waiting) = state else { return nil }
         return waiting
     }
@@ -109,7 +107,7 @@ extension StreamHome.Stream {
         // Let go of before the list grows, or it would be copied.
         state = .awaiting([])
         waiting.append(
-            StreamHome.Waiting(
+            Waiting(
                 session: join.session, serial: join.serial, loop: UInt8(truncatingIfNeeded: loop), form: form))
         state = .awaiting(waiting)
         return (nil, lingered)
@@ -134,7 +132,7 @@ extension StreamHome.Stream {
     }
 
     /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
-    mutating func positioned(at position: StreamPosition, watch: UInt32) -> ContiguousArray<StreamHome.Waiting>? {
+    mutating func positioned(at position: StreamPosition, watch: UInt32) -> ContiguousArray<Waiting>? {
         guard self.watch == watch, let waiting else { return nil }
         state = .positioned(position)
         return waiting

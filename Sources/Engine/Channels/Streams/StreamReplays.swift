@@ -1,0 +1,299 @@
+import Bytes
+import Clock
+import Pusher
+import Sync
+
+/// What sessions missed of one home's streams: from the window where that reaches, and from the log where it does not.
+struct StreamReplays {
+    typealias Effects = ContiguousArray<StreamHome.Effect>
+
+    private let limits: StreamLimits
+    /// Of the streams of which pages of the log are awaited.
+    private var readers: [StreamID: StreamReaders] = [:]
+    /// When the first pause of those who wait for pages may be over; nil where there is none.
+    private(set) var nextPauseEnd: Instant?
+
+    init(_ limits: StreamLimits) {
+        self.limits = limits
+    }
+
+    /// Sessions that wait for a page of the log.
+    var readerCount: Int { readers.values.reduce(0) { $0 + $1.count } }
+
+    /// Whether somebody waits until the stream gets to a place that the log has.
+    func awaitsArrival(_ id: StreamID) -> Bool { readers[id]?.awaitsArrival == true }
+
+    // MARK: Questions
+
+    /// Decides on a `sync:resume`. The log has the last word where the window does not reach.
+    mutating func resume(
+        _ join: StreamJoin, _ loop: Int, from: StreamPosition, in stream: HomeStream, at position: StreamPosition,
+        _ effects: inout Effects
+    ) {
+        let missed = position.offset.subtractingReportingOverflow(from.offset)
+        if from.life != position.life {
+            effects.answer(join, loop, position, .lost(.streamReset))
+        } else if from.offset > position.offset {
+            // The home stands where the feed has read to: a snapshot, or another hub, may well be newer than that.
+            read(join, loop, after: from.offset, .confirmation, in: stream, at: position, &effects)
+        } else if missed.overflow || missed.partialValue > limits.replayEvents {
+            effects.answer(join, loop, position, .lost(.tooMany))
+        } else if missed.partialValue == 0 {
+            effects.answer(join, loop, position, .recovered(replayed: 0, nil))
+        } else if let page = stream.page(join.name, after: from.offset, limits) {
+            effects.answer(join, loop, position, .recovered(replayed: missed.partialValue, page))
+        } else {
+            read(join, loop, after: from.offset, .resume, in: stream, at: position, &effects)
+        }
+    }
+
+    /// The next page of a session that has begun; how far it is behind does not matter.
+    mutating func next(
+        _ join: StreamJoin, _ loop: Int, after: StreamPosition, in stream: HomeStream, at position: StreamPosition,
+        _ effects: inout Effects
+    ) {
+        if after.life != position.life || after.offset > position.offset {
+            // A reset is on its way to the loop, ahead of this answer.
+            effects.answer(join, loop, position, .lost(.streamReset))
+        } else if after.offset == position.offset {
+            effects.answer(join, loop, position, .page(nil))
+        } else if let page = stream.page(join.name, after: after.offset, limits) {
+            effects.answer(join, loop, position, .page(page))
+        } else {
+            read(join, loop, after: after.offset, .page, in: stream, at: position, &effects)
+        }
+    }
+
+    // MARK: The log
+
+    /// A page of the log has been read.
+    mutating func page(
+        _ read: StreamRead, _ events: [StreamEvent], in stream: HomeStream, now: Instant, _ effects: inout Effects
+    ) {
+        guard let position = current(read, in: stream) else { return }
+        guard read.after < read.upTo else { return confirmed(read, in: stream, at: position, &effects) }
+        // The feed gives a page without a gap; what does not follow is not handed on.
+        var page: ContiguousArray<ReplayWindow.Entry> = []
+        for event in events {
+            let next = read.after &+ Int64(page.count) &+ 1
+            guard event.offset == next, next <= read.upTo, next <= position.offset else { break }
+            page.append(ReplayWindow.Entry(name: event.name, data: event.data))
+        }
+        guard !page.isEmpty else { return unreadable(read, .busy, in: stream, now: now, &effects) }
+        if let place = readers.index(forKey: read.stream) { readers.values[place].recovered() }
+        let last = read.after &+ Int64(page.count)
+        var pages: [StreamForm: StreamPage] = [:]
+        for reader in answered(read, where: { $0.after == read.after && $0.purpose != .arrival }) {
+            let form = reader.key.form
+            let name = StreamName(form: form, stream: read.stream)
+            guard let shared = pages[form] ?? StreamPage(page, last: last, name) else { continue }
+            pages[form] = shared
+            answer(
+                reader, position,
+                reader.purpose == .page
+                    ? .page(shared) : .recovered(replayed: position.offset - reader.after, shared), &effects
+            )
+        }
+        readNext(stream, position, &effects)
+    }
+
+    /// A page of the log cannot be had.
+    ///
+    /// Who asked by `sync:resume` is told. A page that no client asked for is asked for again after a pause, unless the log
+    /// has lost it: a device that is slow, and no more, would else be sent on without what lies between, and a stock client
+    /// does not look at the word that tells it so. The worst interleavings, each with its test in `PausedReadTests`: the
+    /// subscription ends in the pause, or is another one by then; the stream gets another life in it; another
+    /// subscription resumes in it, and must not wait for its end; or the log has lost the page when the pause is over.
+    mutating func unreadable(
+        _ read: StreamRead, _ failure: StreamReadFailure, in stream: HomeStream, now: Instant,
+        _ effects: inout Effects
+    ) {
+        guard let position = current(read, in: stream) else { return }
+        let meant: [StreamReaders.Reader]
+        let loss: ResumeLoss
+        switch failure {
+        case .expired:
+            // What lies before an offset that has expired has expired too.
+            loss = .positionExpired
+            meant = answered(read) { $0.after <= read.after }
+        case .ahead:
+            loss = .ahead
+            meant = answered(read) {
+                $0.purpose == .confirmation && $0.after >= read.after && $0.after > position.offset
+            }
+        case .otherEpoch:
+            // All takers will be told of the other life by a reset; until it comes, this one's log is out of reach.
+            loss = .storeUnavailable
+            meant = answered(read) { $0.purpose != .page }
+            pause(read, now) { _ in true }
+        case .busy:
+            loss = .storeUnavailable
+            meant = answered(read) {
+                ($0.purpose == .resume || $0.purpose == .confirmation) && $0.after == read.after
+            }
+            pause(read, now) { $0.after == read.after }
+        }
+        for reader in meant { answer(reader, position, .lost(loss), &effects) }
+        readNext(stream, position, &effects)
+    }
+
+    /// Leaves the stream's log alone for a while, where one of those whom `isMeant` says waits for a page.
+    private mutating func pause(_ read: StreamRead, _ now: Instant, where isMeant: (StreamReaders.Reader) -> Bool) {
+        guard let place = readers.index(forKey: read.stream), readers.values[place].awaitsPage(where: isMeant) else {
+            return
+        }
+        let until = readers.values[place].pause(at: now, salt: UInt64(read.watch), limits)
+        nextPauseEnd = min(nextPauseEnd ?? until, until)
+    }
+
+    /// Time has passed: returns the streams whose pauses are over, of which pages are to be asked for again.
+    mutating func endPauses(now: Instant) -> [StreamID] {
+        guard let due = nextPauseEnd, due <= now else { return [] }
+        nextPauseEnd = nil
+        var ended: [StreamID] = []
+        for place in readers.indices {
+            guard let until = readers.values[place].pausedUntil else { continue }
+            if until <= now {
+                readers.values[place].endPause()
+                ended.append(readers.keys[place])
+            } else {
+                nextPauseEnd = min(nextPauseEnd ?? until, until)
+            }
+        }
+        return ended
+    }
+
+    // MARK: Ahead of the home
+
+    /// The log has got to the place that was asked about, where the home is not yet.
+    private mutating func confirmed(
+        _ read: StreamRead, in stream: HomeStream, at position: StreamPosition, _ effects: inout Effects
+    ) {
+        for reader in answered(read, where: { $0.purpose == .confirmation && $0.after <= read.after }) {
+            if reader.after <= position.offset {
+                resume(reader, in: stream, at: position, &effects)
+            } else {
+                readers[read.stream, default: StreamReaders()].awaitArrival(reader)
+            }
+        }
+        readNext(stream, position, &effects)
+    }
+
+    /// The stream has moved on: who was ahead of it goes on from there.
+    mutating func arrived(_ stream: HomeStream, _ effects: inout Effects) {
+        guard let position = stream.position, let place = readers.index(forKey: stream.id) else { return }
+        let arrived = readers.values[place].arrived(at: position.offset)
+        for reader in arrived { resume(reader, in: stream, at: position, &effects) }
+        if !arrived.isEmpty { readNext(stream, position, &effects) }
+    }
+
+    private mutating func resume(
+        _ reader: StreamReaders.Reader, in stream: HomeStream, at position: StreamPosition, _ effects: inout Effects
+    ) {
+        let from = StreamPosition(in: position.life, offset: reader.after)
+        let join = StreamJoin(
+            name: StreamName(form: reader.key.form, stream: stream.id), session: reader.key.session,
+            serial: reader.serial,
+            purpose: .resume(from: from))
+        resume(join, Int(reader.key.loop), from: from, in: stream, at: position, &effects)
+    }
+
+    /// Where the stream stands, if the read is the one that its readers wait for.
+    private func current(_ read: StreamRead, in stream: HomeStream) -> StreamPosition? {
+        guard stream.watch == read.watch, let position = stream.position,
+            position.life == read.epoch, readers[read.stream]?.reading == read.after
+        else { return nil }
+        return position
+    }
+
+    private mutating func answered(
+        _ read: StreamRead, where isMeant: (StreamReaders.Reader) -> Bool
+    ) -> [StreamReaders.Reader] {
+        guard let place = readers.index(forKey: read.stream) else { return [] }
+        return readers.values[place].answered(where: isMeant)
+    }
+
+    private mutating func read(
+        _ join: StreamJoin, _ loop: Int, after: Int64, _ purpose: StreamReaders.Purpose, in stream: HomeStream,
+        at position: StreamPosition, _ effects: inout Effects
+    ) {
+        let reader = StreamReaders.Reader(
+            join.session, serial: join.serial, loop: loop, form: join.name.form, after: after, purpose: purpose)
+        guard readers[stream.id, default: StreamReaders()].append(reader, most: limits.readersPerStreamMax) else {
+            return effects.answer(join, loop, position, .lost(.storeUnavailable))
+        }
+        readNext(stream, position, &effects)
+    }
+
+    /// Asks for the next page of the stream's log, where somebody waits for one.
+    mutating func readNext(_ stream: HomeStream, _ position: StreamPosition, _ effects: inout Effects) {
+        guard let place = readers.index(forKey: stream.id) else { return }
+        if let after = readers.values[place].nextRead() {
+            let read = StreamRead(
+                stream: stream.id, watch: stream.watch, epoch: position.life, after: after,
+                upTo: max(after, position.offset))
+            effects.append(.read(read))
+        } else if readers.values[place].isEmpty {
+            readers.remove(at: place)
+        }
+    }
+
+    private func answer(
+        _ reader: StreamReaders.Reader, _ position: StreamPosition, _ outcome: StreamJoined.Outcome,
+        _ effects: inout Effects
+    ) {
+        let joined = StreamJoined(
+            session: reader.key.session, serial: reader.serial, position: position, outcome: outcome)
+        effects.append(.joined(loop: Int(reader.key.loop), joined))
+    }
+
+    // MARK: Who waits no more
+
+    /// A session has left the channel.
+    mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
+        forget(name.stream) { $0.remove(session, form: name.form, loop: loop) }
+    }
+
+    /// A loop has nobody left under this name.
+    mutating func forgetAll(_ name: StreamName, from loop: Int) {
+        forget(name.stream) { $0.removeAll(form: name.form, loop: loop) }
+    }
+
+    private mutating func forget(_ id: StreamID, _ change: (inout StreamReaders) -> Void) {
+        guard let place = readers.index(forKey: id) else { return }
+        change(&readers.values[place])
+        if readers.values[place].isEmpty { readers.remove(at: place) }
+    }
+
+    /// The stream is gone, or goes on elsewhere.
+    mutating func forgetAll(of id: StreamID) {
+        readers[id] = nil
+    }
+}
+
+extension ContiguousArray<StreamHome.Effect> {
+    mutating func answer(
+        _ join: StreamJoin, _ loop: Int, _ position: StreamPosition, _ outcome: StreamJoined.Outcome = .fresh
+    ) {
+        let joined = StreamJoined(
+            session: join.session, serial: join.serial, position: position, outcome: outcome)
+        append(.joined(loop: loop, joined))
+    }
+}
+
+extension HomeStream {
+    /// A page from the window; nil where that does not reach so far back.
+    fileprivate func page(_ name: StreamName, after: Int64, _ limits: StreamLimits) -> StreamPage? {
+        guard window.reaches(after) else { return nil }
+        let page = window.page(after: after, limits)
+        return StreamPage(page, last: after &+ Int64(page.count), name)
+    }
+}
+
+extension StreamPage {
+    /// Nil for no events.
+    fileprivate init?(_ events: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName) {
+        guard !events.isEmpty else { return nil }
+        self.init(messages: SharedMessages(.page(events, name)), last: last)
+    }
+}
