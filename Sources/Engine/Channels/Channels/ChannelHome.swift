@@ -35,65 +35,36 @@ package struct ChannelHome {
         case webhook(App, WebhookEvent)
     }
 
-    let limits: HomeLimits
-    let metrics: EngineMetrics
-    private let loops: Int
-    var channels = ChannelTable()
-    /// The apps as they are now, by index, as far as they were seen.
-    private var apps: ContiguousArray<App?> = []
-    /// Users who are about to be gone, and channels.
-    var userDepartures: DepartureOrder
-    var channelDepartures: DepartureOrder
-    /// Channels with few subscribers and with many whose count was told a moment ago, and those that were missed.
-    var promptSilences: Silences
-    var longSilences: Silences
-    var missSilences: Silences
-    var cache: CacheOrder
-    /// Those that were told of something by broadcasts, modulo 2^64.
-    private(set) var subscribersTold: UInt64 = 0
-    /// Numbers departures, silences and cached events.
-    private var lastNumber: UInt64 = 0
+    private let limits: HomeLimits
+    private let metrics: EngineMetrics
+    private let channels: HomeChannels
+    private var attendance: Attendance
+    private var counts: ChannelCounts
+    private var cache: ChannelCache
 
     package init(loops: Int, limits: HomeLimits = HomeLimits(), metrics: EngineMetrics = EngineMetrics()) {
-        self.loops = loops
         self.limits = limits
         self.metrics = metrics
-        promptSilences = Silences(of: limits.promptInterval)
-        longSilences = Silences(of: limits.countInterval)
-        missSilences = Silences(of: limits.missInterval)
-        cache = CacheOrder(bytesMax: limits.cacheBytesMax)
-        userDepartures = DepartureOrder(countMax: limits.departuresMax)
-        channelDepartures = DepartureOrder(countMax: limits.departuresMax)
+        channels = HomeChannels(loops: loops, limits, metrics)
+        attendance = Attendance(of: channels, limits, metrics)
+        counts = ChannelCounts(of: channels, limits, metrics)
+        cache = ChannelCache(of: channels, limits, metrics)
     }
 
     /// Channels that somebody is in, or of which something is kept.
     package var channelCount: Int { channels.count }
     /// Of all cached events, with what it costs to keep them.
-    package var cachedBytes: Int { cache.bytes }
+    package var cachedBytes: Int { cache.order.bytes }
     /// What their order takes, in entries.
-    package var cacheEntryCount: Int { cache.entryCount }
+    package var cacheEntryCount: Int { cache.order.entryCount }
     /// What departures take, in entries.
-    package var departureEntryCount: Int { userDepartures.entryCount + channelDepartures.entryCount }
+    package var departureEntryCount: Int { attendance.departureEntryCount }
 
     /// The app's value has changed: it counts at once.
-    package mutating func replace(_ app: App) {
-        while apps.count <= app.index { apps.append(nil) }
-        apps[app.index] = app
-    }
+    package func replace(_ app: App) { channels.replace(app) }
 
-    /// The app of a channel, as it is now: a loop may have heard of a change later than this home.
-    private func current(_ app: App) -> App {
-        app.index < apps.count ? apps[app.index] ?? app : app
-    }
-
-    func app(of channel: HomeChannel) -> App? {
-        channel.key.app < apps.count ? apps[channel.key.app] : nil
-    }
-
-    mutating func nextNumber() -> UInt64 {
-        lastNumber &+= 1
-        return lastNumber
-    }
+    /// Whether the newcomer would be refused for connections that the channel's members have.
+    package func isFull(for entry: ChannelEntry) -> Bool { attendance.isFull(for: entry) }
 
     // MARK: Inputs
 
@@ -107,42 +78,45 @@ package struct ChannelHome {
     }
 
     private mutating func enter(_ entry: ChannelEntry, from loop: Int, now: Instant, _ effects: inout Effects) {
-        let app = known(entry.app)
+        let app = channels.known(entry.app)
         let channel: HomeChannel
         do throws(SubscriptionRefusal) {
-            channel = try self.channel(entry.key, of: app, subscriptions: entry.subscriptionCount)
+            channel = try channels.held(entry.key, of: app, subscriptions: entry.subscriptionCount)
         } catch {
-            app.counts.refused(.channels)
             return effects.append(.answer(loop: loop, .refused(entry.session, serial: entry.serial, error)))
         }
         if entry.isRepeated {
-            if let member = entry.member, channel.members.says(member, bounds(app)) { channel.membersChanged() }
+            if let member = entry.member, channel.members.says(member, attendance.bounds(app)) {
+                channel.membersChanged()
+            }
             effects.append(.answer(loop: loop, .entered(answer(to: entry, channel, app, now: now, &effects))))
             return
         }
-        if let member = entry.member, !makesRoom(for: member, channel, app, &effects) {
+        if let member = entry.member, !attendance.makesRoom(for: member, channel, app, &effects) {
             app.counts.refused(.presenceMembers)
             effects.append(
                 .answer(loop: loop, .refused(entry.session, serial: entry.serial, .tooManyMembers)))
-            return removeIfUnused(channel)
+            return channels.removeIfUnused(channel)
         }
-        if channel.total == 0 { occupied(channel, app, &effects) }
-        if let member = entry.member { arrived(member, channel, app, now: now, &effects) }
+        if channel.total == 0 { attendance.occupied(channel, app, &effects) }
+        if let member = entry.member { attendance.arrived(member, channel, app, now: now, &effects) }
         channel.add(loop)
         let answer = answer(to: entry, channel, app, now: now, &effects)
         effects.append(.answer(loop: loop, .entered(answer)))
-        countChanged(channel, app, now: now, &effects)
+        counts.changed(channel, app, now: now, &effects)
     }
 
     private mutating func exit(_ exit: ChannelExit, from loop: Int, now: Instant, _ effects: inout Effects) {
-        guard let channel = channels[exit.key], let app = app(of: channel), channel.subtract(loop) else { return }
-        if let user = exit.userID, channel.members.leave(user) {
-            left(user, channel, app, mayReturn: exit.mayReturn, now: now, &effects)
+        guard let channel = channels[exit.key], let app = channels.app(of: channel), channel.subtract(loop) else {
+            return
         }
-        countChanged(channel, app, now: now, &effects)
-        if channel.total == 0 { vacated(channel, app, now: now, &effects) }
-        trimDepartures(of: exit.key.app, &effects)
-        removeIfUnused(channel)
+        if let user = exit.userID, channel.members.leave(user) {
+            attendance.left(user, channel, app, mayReturn: exit.mayReturn, now: now, &effects)
+        }
+        counts.changed(channel, app, now: now, &effects)
+        if channel.total == 0 { attendance.vacated(channel, app, now: now, &effects) }
+        attendance.trimDepartures(of: exit.key.app, &effects)
+        channels.removeIfUnused(channel)
     }
 
     private mutating func relay(_ relay: ChannelRelay, from loop: Int, _ effects: inout Effects) {
@@ -150,114 +124,8 @@ package struct ChannelHome {
         let messages = relay.data.withUnsafeBytes {
             Messages.clientEvent(relay.event, relay.key.name, data: $0, userID: relay.userID)
         }
-        broadcast(.passing(messages), channel, except: .session(relay.sender, loop: loop), isEvent: true, &effects)
-        if let event = relay.webhook { effects.append(.webhook(known(relay.app), event)) }
-    }
-
-    // MARK: Occupied and vacant
-
-    private mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
-        if channel.vacating != 0 {
-            channel.vacating = 0
-            channelDepartures.end(of: channel.key.app)
-        } else if channel.owesVacated {
-            channel.owesVacated = false
-        } else if app.features.webhooks.contains(.channelExistence) {
-            effects.append(.webhook(app, .channelOccupied(channel.name)))
-        }
-    }
-
-    private mutating func vacated(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
-        guard app.features.webhooks.contains(.channelExistence) else { return }
-        guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
-        channel.vacating = nextNumber()
-        channelDepartures.append(
-            Departure(
-                key: channel.key, user: nil, number: channel.vacating,
-                due: now.advanced(by: limits.webhookPause)))
-    }
-
-    // MARK: Members
-
-    /// Whether the newcomer would be refused for connections that the channel's members have.
-    package func isFull(for entry: ChannelEntry) -> Bool {
-        guard let member = entry.member, let channel = channels[entry.key] else { return false }
-        return !channel.members.mayHaveRoom(for: member, bounds(entry.app))
-    }
-
-    private func bounds(_ app: App) -> MemberBounds {
-        MemberBounds(countMax: current(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
-    }
-
-    /// Whether the user may come, with this to say: who has left gives way, the first of them first, if that is enough. Only
-    /// users who are connected hold their places against a newcomer.
-    private mutating func makesRoom(
-        for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
-    ) -> Bool {
-        let bounds = bounds(app)
-        guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
-        while !channel.members.hasRoom(for: member, bounds) {
-            guard let user = channel.members.firstToLeave() else { return false }
-            // The user is back, and stays.
-            if user.hasSameBytes(as: member.id) { continue }
-            userDepartures.end(of: channel.key.app)
-            removed(user, channel, &effects)
-            tellRemoved(user, channel, app, &effects)
-        }
-        return true
-    }
-
-    private mutating func arrived(
-        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
-    ) {
-        let arrival = channel.members.arrive(member, settledAt: now.advanced(by: limits.leaveGrace))
-        switch arrival {
-        case .further(let isNews):
-            if isNews { channel.membersChanged() }
-        case .back(let isNews):
-            userDepartures.end(of: channel.key.app)
-            if isNews { channel.membersChanged() }
-        case .first, .again, .anew:
-            metrics.members.add(1)
-            channel.membersChanged()
-            if !channel.loops.isEmpty {
-                broadcast(.passing(.memberAdded(channel.name, member)), channel, &effects)
-            }
-            if arrival != .first { userDepartures.end(of: channel.key.app) }
-            if arrival != .again, app.features.webhooks.contains(.presence) {
-                effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
-            }
-        }
-    }
-
-    /// The user's last session has left. Who says so itself is gone at once, but not if it had just done the same: everybody
-    /// would be told of it as often as it likes. The app's backend hears of it after a pause in any case (Pusher's
-    /// "Webhooks"), if the user is not back.
-    private mutating func left(
-        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
-    ) {
-        let number = nextNumber()
-        if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
-            channel.members.linger(user, until: number)
-        } else {
-            removed(user, channel, &effects)
-            channel.members.remember(user, until: number)
-        }
-        depart(user, number, channel, app, now: now, &effects)
-    }
-
-    mutating func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {
-        channel.members.remove(user)
-        channel.membersChanged()
-        metrics.members.add(-1)
-        if !channel.loops.isEmpty {
-            broadcast(.passing(.memberRemoved(channel.name, id: user)), channel, &effects)
-        }
-    }
-
-    func tellRemoved(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
-        guard app.features.webhooks.contains(.presence) else { return }
-        effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
+        effects.broadcast(.passing(messages), channel, except: .session(relay.sender, loop: loop), isEvent: true)
+        if let event = relay.webhook { effects.append(.webhook(channels.known(relay.app), event)) }
     }
 
     // MARK: Answers
@@ -269,11 +137,11 @@ package struct ChannelHome {
         if channel.name.kind.isCache {
             cached = channel.cached.flatMap { $0.due > now ? .event($0.messages) : nil } ?? .miss
         }
-        if case .miss = cached, !entry.isRepeated { missed(channel, app, now: now, &effects) }
+        if case .miss = cached, !entry.isRepeated { counts.missed(channel, app, now: now, &effects) }
         // The count where it is not about to be told to everybody.
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
-            isRepeated: entry.isRepeated, count: owesNewcomerCount(channel, app, now: now) ? channel.total : nil,
+            isRepeated: entry.isRepeated, count: counts.owesNewcomer(channel, app, now: now) ? channel.total : nil,
             members: channel.name.kind.isPresence ? membersTold(channel) : nil, cached: cached)
     }
 
@@ -287,43 +155,106 @@ package struct ChannelHome {
         return told
     }
 
+    // MARK: Backends
+
+    /// Publishes to a channel, and tells what is known of it afterwards.
+    package mutating func publish(
+        _ publication: Publication, of app: App, now: Instant, _ effects: inout Effects
+    ) -> ChannelFacts {
+        let app = channels.known(app)
+        let key = ChannelKey(app.index, publication.channel)
+        metrics.published.add()
+        app.counts.published.add()
+        let isKept = publication.channel.kind.isCache && limits.cacheBytesMax > 0
+        let known: HomeChannel?
+        do throws(SubscriptionRefusal) {
+            known = isKept ? try channels.held(key, of: app, subscriptions: nil) : channels[key]
+        } catch {
+            // Nobody is in it, and there is no room to keep the event.
+            known = nil
+        }
+        guard let channel = known else { return facts(of: key, now: now) }
+        guard isKept || !channel.loops.isEmpty else { return facts(of: key, now: now) }
+        let except = publication.except.map { Exclusion.socket($0) }
+        if isKept {
+            let messages = SharedMessages(.published(publication))
+            effects.broadcast(.kept(messages), channel, except: except, isEvent: true)
+            counts.endMissSilence(channel)
+            cache.keep(publication, messages, channel, now: now)
+        } else {
+            effects.broadcast(.passing(.published(publication)), channel, except: except, isEvent: true)
+        }
+        return facts(of: key, now: now)
+    }
+
+    /// What is known of a channel.
+    package func facts(of key: ChannelKey, now: Instant) -> ChannelFacts {
+        facts(of: key, channels[key], now: now)
+    }
+
+    private func facts(of key: ChannelKey, _ channel: HomeChannel?, now: Instant) -> ChannelFacts {
+        var facts = ChannelFacts()
+        facts.subscriptionCount = channel?.total ?? 0
+        if key.name.kind.isPresence { facts.userCount = channel?.members.count ?? 0 }
+        if let cached = channel?.cached, cached.due > now {
+            let seconds = cached.due.duration(since: now).secondsRoundedUp
+            facts.cached = CachedEvent(name: cached.event, data: cached.data, secondsLeft: seconds)
+        }
+        return facts
+    }
+
+    /// The loops that have somebody in the channel.
+    package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
+
+    /// The app's occupied channels here whose names begin with `prefix`.
+    ///
+    /// - Parameter isEnough: asked behind each that is found, whether no more are wanted.
+    package func channels(
+        of app: App, prefix: String, now: Instant, until isEnough: () -> Bool
+    ) -> [String: ChannelFacts] {
+        var found: [String: ChannelFacts] = [:]
+        for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
+            let facts = facts(of: key, channel, now: now)
+            guard facts.isOccupied else { continue }
+            found[key.name.string] = facts
+            if isEnough() { break }
+        }
+        return found
+    }
+
+    /// The ids of the users in a channel.
+    package func users(in key: ChannelKey) -> [String] { channels[key]?.members.ids ?? [] }
+
+    // MARK: With time
+
+    /// When there is something to do, at the earliest: nil where nothing waits.
+    package var nextDue: Instant? {
+        // At each input: without an array.
+        let due = min(attendance.nextDue, counts.nextDue, cache.order.nextDue ?? .max)
+        return due == .max ? nil : due
+    }
+
+    /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment, and each of them is
+    /// told to all who stay.
+    package mutating func tick(now: Instant, _ effects: inout Effects) {
+        var (told, seen) = (0, effects.count)
+        for _ in 0..<limits.dueAtOnceMax {
+            guard told < limits.toldAtOnceMax,
+                attendance.endNext(now: now, &effects) || counts.endNext(now: now, &effects)
+                    || cache.forgetNext(now: now)
+            else { return }
+            for case .broadcast(_, let key, _, _, _) in effects[seen...] { told += channels[key]?.total ?? 0 }
+            seen = effects.count
+        }
+    }
+}
+
+extension ChannelHome.Effects {
+    /// Tells all who are in the channel, but that one.
     mutating func broadcast(
-        _ messages: consuming Broadcast, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false,
-        _ effects: inout Effects
+        _ messages: consuming Broadcast, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false
     ) {
         guard !channel.loops.isEmpty else { return }
-        subscribersTold &+= UInt64(channel.total)
-        effects.append(.broadcast(loops: channel.loops, channel.key, messages, except: except, isEvent: isEvent))
-    }
-
-    // MARK: The table
-
-    /// The app as it is now, seen from here on.
-    mutating func known(_ app: App) -> App {
-        if app.index < apps.count, let known = apps[app.index] { return known }
-        replace(app)
-        return app
-    }
-
-    /// The channel, made where it is not held.
-    ///
-    /// - Parameter subscriptions: how many channels the connection is in that asks; nil: the app's backend does.
-    /// - Throws: why it is not to be made.
-    mutating func channel(
-        _ key: ChannelKey, of app: App, subscriptions: Int?
-    ) throws(SubscriptionRefusal) -> HomeChannel {
-        if let channel = channels[key] { return channel }
-        try metrics.channels.enter(
-            app, subscriptions: subscriptions, most: limits.channelsMax, few: limits.fewChannels)
-        let channel = HomeChannel(key, loops: loops)
-        channels[key] = channel
-        return channel
-    }
-
-    mutating func removeIfUnused(_ channel: HomeChannel) {
-        // A departure that is ended early may have been the one that was entered just now.
-        guard channel.isUnused, channels[channel.key] === channel, let app = app(of: channel) else { return }
-        channels[channel.key] = nil
-        metrics.channels.leave(app)
+        append(.broadcast(loops: channel.loops, channel.key, messages, except: except, isEvent: isEvent))
     }
 }

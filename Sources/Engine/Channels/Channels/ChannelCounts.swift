@@ -4,7 +4,50 @@ import Pusher
 
 /// How often the number of a channel's subscribers is told, and that nothing is kept of a cache channel: who comes and goes
 /// as fast as he can makes no more of it than anybody else.
-extension ChannelHome {
+struct ChannelCounts {
+    typealias Effects = ChannelHome.Effects
+
+    private let channels: HomeChannels
+    private let limits: HomeLimits
+    private let metrics: EngineMetrics
+    /// Channels with few subscribers and with many whose count was told a moment ago, and those that were missed.
+    private var prompt: Silences
+    private var long: Silences
+    private var misses: Silences
+    /// Numbers silences.
+    private var lastNumber: UInt64 = 0
+
+    init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+        self.channels = channels
+        self.limits = limits
+        self.metrics = metrics
+        prompt = Silences(of: limits.promptInterval)
+        long = Silences(of: limits.countInterval)
+        misses = Silences(of: limits.missInterval)
+    }
+
+    /// When the first silence ends, in the far future where there is none.
+    var nextDue: Instant { min(prompt.nextDue ?? .max, long.nextDue ?? .max, misses.nextDue ?? .max) }
+
+    /// Ends one silence that is over; false where none is.
+    mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
+        if let silence = prompt.popFirst(dueBy: now) ?? long.popFirst(dueBy: now) {
+            endCountSilence(silence, staysSilent: true, now: now, &effects)
+        } else if let silence = misses.popFirst(dueBy: now) {
+            endMissSilence(silence)
+        } else {
+            return false
+        }
+        return true
+    }
+
+    private mutating func nextNumber() -> UInt64 {
+        lastNumber &+= 1
+        return lastNumber
+    }
+
+    // MARK: Counts
+
     private func tellsCounts(_ channel: HomeChannel, _ app: App) -> Bool {
         app.features.subscriptionCounts && !channel.name.kind.isPresence
     }
@@ -18,12 +61,12 @@ extension ChannelHome {
     }
 
     /// Whether someone who comes now is told the count alone, since the others are not.
-    func owesNewcomerCount(_ channel: HomeChannel, _ app: App, now: Instant) -> Bool {
+    func owesNewcomer(_ channel: HomeChannel, _ app: App, now: Instant) -> Bool {
         tellsCounts(channel, app) && isSilent(channel, now: now)
     }
 
     /// Somebody has come or gone.
-    mutating func countChanged(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
+    mutating func changed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         guard tellsCounts(channel, app) else { return }
         guard isSilent(channel, now: now) else {
             return tellCount(channel, app, staysSilent: true, now: now, &effects)
@@ -41,7 +84,7 @@ extension ChannelHome {
         channel.owesCount = false
         channel.countToldAt = now
         if !channel.loops.isEmpty {
-            broadcast(.passing(.subscriptionCount(channel.name, channel.total)), channel, &effects)
+            effects.broadcast(.passing(.subscriptionCount(channel.name, channel.total)), channel)
         }
         let isHeard = !channel.loops.isEmpty || app.features.webhooks.contains(.subscriptionCount)
         if app.features.webhooks.contains(.subscriptionCount) {
@@ -51,7 +94,7 @@ extension ChannelHome {
     }
 
     private mutating func beginCountSilence(_ channel: HomeChannel, now: Instant, _ effects: inout Effects) {
-        let silences = channel.total > limits.promptCountsMax ? \ChannelHome.longSilences : \.promptSilences
+        let silences = channel.total > limits.promptCountsMax ? \Self.long : \.prompt
         channel.isSilentForLong = channel.total > limits.promptCountsMax
         channel.countSilence = nextNumber()
         self[keyPath: silences].begin(channel.key, channel.countSilence, now: now)
@@ -59,29 +102,28 @@ extension ChannelHome {
             endCountSilence(oldest, staysSilent: false, now: now, &effects)
         }
         if self[keyPath: silences].needsSweep {
-            let channels = channels
-            self[keyPath: silences].sweep { channels[$0.key]?.countSilence == $0.number }
+            self[keyPath: silences].sweep { [channels] in channels[$0.key]?.countSilence == $0.number }
         }
     }
 
     private mutating func endCountSilence(_ channel: HomeChannel) {
         guard channel.countSilence != 0 else { return }
-        if channel.isSilentForLong { longSilences.end() } else { promptSilences.end() }
+        if channel.isSilentForLong { long.end() } else { prompt.end() }
         channel.countSilence = 0
     }
 
     /// A silence is over: what has changed in it is told.
-    mutating func endCountSilence(
+    private mutating func endCountSilence(
         _ silence: Silences.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
         guard let channel = channels[silence.key], channel.countSilence == silence.number else { return }
-        if channel.owesCount, let app = app(of: channel), tellsCounts(channel, app) {
+        if channel.owesCount, let app = channels.app(of: channel), tellsCounts(channel, app) {
             tellCount(channel, app, staysSilent: staysSilent, now: now, &effects)
         } else {
             endCountSilence(channel)
             channel.owesCount = false
         }
-        removeIfUnused(channel)
+        channels.removeIfUnused(channel)
     }
 
     // MARK: Cache misses
@@ -92,11 +134,10 @@ extension ChannelHome {
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
         effects.append(.webhook(app, .cacheMiss(channel.name)))
         channel.missSilence = nextNumber()
-        missSilences.begin(channel.key, channel.missSilence, now: now)
-        while missSilences.count > limits.silencesMax, let oldest = missSilences.popFirst() { endMissSilence(oldest) }
-        if missSilences.needsSweep {
-            let channels = channels
-            missSilences.sweep { channels[$0.key]?.missSilence == $0.number }
+        misses.begin(channel.key, channel.missSilence, now: now)
+        while misses.count > limits.silencesMax, let oldest = misses.popFirst() { endMissSilence(oldest) }
+        if misses.needsSweep {
+            misses.sweep { [channels] in channels[$0.key]?.missSilence == $0.number }
         }
     }
 
@@ -104,12 +145,12 @@ extension ChannelHome {
     mutating func endMissSilence(_ channel: HomeChannel) {
         guard channel.missSilence != 0 else { return }
         channel.missSilence = 0
-        missSilences.end()
+        misses.end()
     }
 
-    mutating func endMissSilence(_ silence: Silences.Silence) {
+    private mutating func endMissSilence(_ silence: Silences.Silence) {
         guard let channel = channels[silence.key], channel.missSilence == silence.number else { return }
         endMissSilence(channel)
-        removeIfUnused(channel)
+        channels.removeIfUnused(channel)
     }
 }

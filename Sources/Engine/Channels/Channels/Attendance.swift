@@ -1,0 +1,239 @@
+import Bytes
+import Clock
+import Metrics
+import Pusher
+
+/// Who is in the ordinary channels of one home, and who has left them: users and channels that were left are gone after a
+/// grace, for they may be back in a moment.
+struct Attendance {
+    typealias Effects = ChannelHome.Effects
+
+    private let channels: HomeChannels
+    private let limits: HomeLimits
+    private let metrics: EngineMetrics
+    /// Users who are about to be gone, and channels.
+    private var userDepartures: DepartureOrder
+    private var channelDepartures: DepartureOrder
+    /// Numbers departures.
+    private var lastNumber: UInt64 = 0
+
+    init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
+        self.channels = channels
+        self.limits = limits
+        self.metrics = metrics
+        userDepartures = DepartureOrder(countMax: limits.departuresMax)
+        channelDepartures = DepartureOrder(countMax: limits.departuresMax)
+    }
+
+    /// What departures take, in entries.
+    var departureEntryCount: Int { userDepartures.entryCount + channelDepartures.entryCount }
+    /// When the next is due, in the far future where there is none.
+    var nextDue: Instant { min(userDepartures.nextDue ?? .max, channelDepartures.nextDue ?? .max) }
+
+    /// Ends one departure that is due; false where none is.
+    mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
+        guard let departure = userDepartures.popFirst(dueBy: now) ?? channelDepartures.popFirst(dueBy: now) else {
+            return false
+        }
+        end(departure, &effects)
+        return true
+    }
+
+    private mutating func nextNumber() -> UInt64 {
+        lastNumber &+= 1
+        return lastNumber
+    }
+
+    // MARK: Occupied and vacant
+
+    mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        if channel.vacating != 0 {
+            channel.vacating = 0
+            channelDepartures.end(of: channel.key.app)
+        } else if channel.owesVacated {
+            channel.owesVacated = false
+        } else if app.features.webhooks.contains(.channelExistence) {
+            effects.append(.webhook(app, .channelOccupied(channel.name)))
+        }
+    }
+
+    mutating func vacated(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.channelExistence) else { return }
+        guard limits.webhookPause > .zero else { return tellVacated(channel, app, &effects) }
+        channel.vacating = nextNumber()
+        channelDepartures.append(
+            Departure(
+                key: channel.key, user: nil, number: channel.vacating,
+                due: now.advanced(by: limits.webhookPause)))
+    }
+
+    // MARK: Members
+
+    /// Whether the newcomer would be refused for connections that the channel's members have.
+    func isFull(for entry: ChannelEntry) -> Bool {
+        guard let member = entry.member, let channel = channels[entry.key] else { return false }
+        return !channel.members.mayHaveRoom(for: member, bounds(entry.app))
+    }
+
+    func bounds(_ app: App) -> MemberBounds {
+        MemberBounds(countMax: channels.known(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
+    }
+
+    /// Whether the user may come, with this to say: who has left gives way, the first of them first, if that is enough. Only
+    /// users who are connected hold their places against a newcomer.
+    mutating func makesRoom(
+        for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+    ) -> Bool {
+        let bounds = bounds(app)
+        guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
+        while !channel.members.hasRoom(for: member, bounds) {
+            guard let user = channel.members.firstToLeave() else { return false }
+            // The user is back, and stays.
+            if user.hasSameBytes(as: member.id) { continue }
+            userDepartures.end(of: channel.key.app)
+            removed(user, channel, &effects)
+            tellRemoved(user, channel, app, &effects)
+        }
+        return true
+    }
+
+    mutating func arrived(
+        _ member: PresenceMember, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
+    ) {
+        let arrival = channel.members.arrive(member, settledAt: now.advanced(by: limits.leaveGrace))
+        switch arrival {
+        case .further(let isNews):
+            if isNews { channel.membersChanged() }
+        case .back(let isNews):
+            userDepartures.end(of: channel.key.app)
+            if isNews { channel.membersChanged() }
+        case .first, .again, .anew:
+            metrics.members.add(1)
+            channel.membersChanged()
+            if !channel.loops.isEmpty {
+                effects.broadcast(.passing(.memberAdded(channel.name, member)), channel)
+            }
+            if arrival != .first { userDepartures.end(of: channel.key.app) }
+            if arrival != .again, app.features.webhooks.contains(.presence) {
+                effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
+            }
+        }
+    }
+
+    /// The user's last session has left. Who says so itself is gone at once, but not if it had just done the same: everybody
+    /// would be told of it as often as it likes. The app's backend hears of it after a pause in any case (Pusher's
+    /// "Webhooks"), if the user is not back.
+    mutating func left(
+        _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
+    ) {
+        let number = nextNumber()
+        if limits.leaveGrace > .zero, mayReturn || channel.members.isUnsettled(user, now: now) {
+            channel.members.linger(user, until: number)
+        } else {
+            removed(user, channel, &effects)
+            channel.members.remember(user, until: number)
+        }
+        depart(user, number, channel, app, now: now, &effects)
+    }
+
+    private func removed(_ user: String, _ channel: HomeChannel, _ effects: inout Effects) {
+        channel.members.remove(user)
+        channel.membersChanged()
+        metrics.members.add(-1)
+        if !channel.loops.isEmpty {
+            effects.broadcast(.passing(.memberRemoved(channel.name, id: user)), channel)
+        }
+    }
+
+    private func tellRemoved(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.presence) else { return }
+        effects.append(.webhook(app, .memberRemoved(channel.name, userID: user)))
+    }
+
+    // MARK: Departures
+
+    /// Enters a user's departure. The grace and the webhooks' pause both begin with it: what the end of each leaves to be done
+    /// is done then.
+    private mutating func depart(
+        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
+    ) {
+        let first = min(limits.leaveGrace, limits.webhookPause)
+        let last = max(limits.leaveGrace, limits.webhookPause)
+        guard last > .zero else { return over(user, channel, app, &effects) }
+        if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
+        let isLast = first == .zero || first == last
+        let due = now.advanced(by: isLast ? last : first)
+        userDepartures.append(
+            Departure(key: channel.key, user: user, number: number, due: due, isLast: isLast))
+    }
+
+    /// Keeps departures within their bounds. Users' and channels' are apart: anybody may come to a public channel and go.
+    mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
+        while var departure = userDepartures.popExcess() {
+            departure.isLast = true
+            end(departure, &effects)
+        }
+        while let departure = channelDepartures.popExcess() { end(departure, &effects) }
+        guard userDepartures.needsSweep(of: app) || channelDepartures.needsSweep(of: app) else { return }
+        let stands = { [channels] (departure: Departure) in departure.stands(in: channels[departure.key]) }
+        if userDepartures.needsSweep(of: app) { userDepartures.sweep(of: app, keeping: stands) }
+        if channelDepartures.needsSweep(of: app) { channelDepartures.sweep(of: app, keeping: stands) }
+    }
+
+    private mutating func end(_ departure: Departure, _ effects: inout Effects) {
+        guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel)
+        else {
+            return
+        }
+        if let user = departure.user {
+            if departure.isLast {
+                userDepartures.end(of: departure.key.app)
+                over(user, channel, app, &effects)
+            } else {
+                shorterIsOver(user, departure.number, channel, app, &effects)
+                let longer = max(limits.leaveGrace, limits.webhookPause)
+                let rest = longer - min(limits.leaveGrace, limits.webhookPause)
+                userDepartures.appendAgain(departure.rest(after: rest))
+            }
+        } else {
+            channelDepartures.end(of: departure.key.app)
+            channel.vacating = 0
+            tellVacated(channel, app, &effects)
+        }
+        channels.removeIfUnused(channel)
+    }
+
+    /// The grace is over, or the webhooks' pause: the shorter of the two.
+    private mutating func shorterIsOver(
+        _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
+    ) {
+        let isMember = channel.members.contains(user)
+        if limits.leaveGrace < limits.webhookPause, isMember {
+            removed(user, channel, &effects)
+            channel.members.remember(user, until: number)
+        } else if limits.webhookPause < limits.leaveGrace, !isMember {
+            channel.members.told(user)
+            tellRemoved(user, channel, app, &effects)
+        }
+    }
+
+    /// The longer is over too: nothing of the user is to be kept or told any more.
+    private mutating func over(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        if channel.members.contains(user) { removed(user, channel, &effects) }
+        if !channel.members.forget(user) { tellRemoved(user, channel, app, &effects) }
+        if channel.owesVacated, channel.members.count == 0 {
+            channel.owesVacated = false
+            tellVacated(channel, app, &effects)
+        }
+    }
+
+    /// Has the app's backend told that nobody is in the channel: once its members are gone, too.
+    private func tellVacated(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
+        guard app.features.webhooks.contains(.channelExistence) else { return }
+        if channel.members.count > 0 {
+            channel.owesVacated = true
+        } else {
+            effects.append(.webhook(app, .channelVacated(channel.name)))
+        }
+    }
+}
