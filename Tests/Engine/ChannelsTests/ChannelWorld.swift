@@ -106,7 +106,7 @@ final class ChannelWorld {
 
     /// The sessions that get the channel's events, over all loops.
     func subscriberCount(_ name: String) -> Int {
-        loops.reduce(0) { $0 + ($1.hub.channel(key(name))?.subscribers.count ?? 0) }
+        loops.reduce(0) { $0 + ($1.hub.channels[key(name)]?.subscribers.count ?? 0) }
     }
 
     var loopCount: Int { loops.count }
@@ -114,7 +114,7 @@ final class ChannelWorld {
     func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }
 
     /// Channels that anything is known of: at homes, and on loops.
-    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channelCount(of: app) } }
+    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channels.count(of: app) } }
     /// Those that homes hold.
     var heldCount: Int { loops.reduce(0) { $0 + $1.home.channelCount } }
     var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
@@ -256,15 +256,15 @@ final class ChannelWorld {
         case .answer(.entered(let entered), let eventsBefore):
             guard let wire = wires[entered.session] else { return answeredTooLate(.entered(entered), at: loop) }
             let place = wire.heard.count
-            engage(wire) { $0.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
+            engage(wire) { $0.ordinary.entered(entered, wire.session, hasRoom: hasRoom, &$1) }
             if wire.heard.count > place { heardAnswer(wire, entered.key, place, eventsBefore) }
         case .answer(.refused(let id, let serial, let refusal), _):
             guard let wire = wires[id] else {
                 return answeredTooLate(.refused(id, serial: serial, refusal), at: loop)
             }
-            engage(wire) { $0.refused(wire.session, serial: serial, refusal, &$1) }
+            engage(wire) { $0.ordinary.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let texts, let except):
-            for id in loops[loop].hub.channel(key)?.subscribers.map(\.self) ?? [] {
+            for id in loops[loop].hub.channels[key]?.subscribers.map(\.self) ?? [] {
                 guard let wire = wires[id], except != .socket(wire.session.socketID),
                     except != .session(id, loop: loop)
                 else { continue }
@@ -274,7 +274,7 @@ final class ChannelWorld {
     }
 
     private func answeredTooLate(_ answer: ChannelAnswer, at loop: Int) {
-        guard let exit = loops[loop].hub.answeredTooLate(answer) else { return }
+        guard let exit = loops[loop].hub.ordinary.answeredTooLate(answer) else { return }
         post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
     }
 

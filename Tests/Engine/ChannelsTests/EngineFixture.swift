@@ -42,8 +42,9 @@ struct EngineFixture {
             return home.answers(to: request).flatMap { answer in
                 var effects = Hub.Effects()
                 switch answer {
-                case .entered(let entered): hub.entered(entered, session, &effects)
-                case .refused(_, let serial, let refusal): hub.refused(session, serial: serial, refusal, &effects)
+                case .entered(let entered): hub.ordinary.entered(entered, session, &effects)
+                case .refused(_, let serial, let refusal):
+                    hub.ordinary.refused(session, serial: serial, refusal, &effects)
                 }
                 return heard(effects, session)
             }
@@ -113,7 +114,7 @@ struct EngineFixture {
         var effects = Hub.Effects()
         let position = StreamPosition(epoch: "e", offset: offset)
         let joined = StreamJoined(session: join.session, serial: join.serial, position: position, outcome: outcome)
-        hub.joined(joined, session, hasRoom: hasRoom, now: time(), &effects)
+        hub.streams.joined(joined, session, hasRoom: hasRoom, now: time(), &effects)
         return heard(effects, session)
     }
 
@@ -144,7 +145,7 @@ struct EngineFixture {
     }
 
     func subscribers(_ channel: String, app: App? = nil) -> [UInt32] {
-        hub.channel(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
+        hub.channels.named(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
     }
 }
 

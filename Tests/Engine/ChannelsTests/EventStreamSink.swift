@@ -114,9 +114,9 @@ final class EventStreamSink {
         for effect in effects {
             switch effect {
             case .answer(_, .entered(let entered)):
-                line.append { self.tell(entered.session) { $0.entered(entered, $1, &$2) } }
+                line.append { self.tell(entered.session) { $0.ordinary.entered(entered, $1, &$2) } }
             case .answer(_, .refused(let id, let serial, let refusal)):
-                line.append { self.tell(id) { $0.refused($1, serial: serial, refusal, &$2) } }
+                line.append { self.tell(id) { $0.ordinary.refused($1, serial: serial, refusal, &$2) } }
             case .broadcast(_, let key, let broadcast, let except, _):
                 line.append {
                     let text =
@@ -124,8 +124,8 @@ final class EventStreamSink {
                         case .passing(let messages): Lines(messages).text
                         case .kept(let messages): self.lines(messages)
                         }
-                    for id in self.hub.channel(key)?.subscribers.map(\.self) ?? [] where except != .session(id, loop: 0)
-                    {
+                    for id in self.hub.channels[key]?.subscribers.map(\.self) ?? []
+                    where except != .session(id, loop: 0) {
                         self.sent[id, default: ""] += text
                     }
                 }
@@ -145,11 +145,11 @@ final class EventStreamSink {
                 let events = log.filter { $0.offset > read.after && $0.offset <= read.upTo }
                 line.append { self.streams { $0.page(read, events, now: 1, &$1) } }
             case .joined(_, let joined):
-                line.append { self.tell(joined.session) { $0.joined(joined, $1, hasRoom: true, now: 1, &$2) } }
+                line.append { self.tell(joined.session) { $0.streams.joined(joined, $1, hasRoom: true, now: 1, &$2) } }
             case .broadcast(_, let name, let offset, let messages):
                 let text = Lines(messages).text
                 line.append {
-                    guard let channel = self.hub.channel(name) else { return }
+                    guard let channel = self.hub.channels[name] else { return }
                     for id in channel.subscribers { self.sent[id, default: ""] += text }
                     channel.advanced(to: offset)
                 }
@@ -168,7 +168,7 @@ final class EventStreamSink {
                 case .tell(_, let news): [news]
                 }
             line.append {
-                self.hub.told(news) { sessions, messages in
+                self.hub.watchlists.told(news) { sessions, messages in
                     let text = Lines(messages).text
                     for id in sessions { self.sent[id, default: ""] += text }
                 }

@@ -85,6 +85,6 @@ import Testing
             }
         }
         for session in sessions { _ = engine.close(session) }
-        #expect(engine.hub.channelCount(of: engine.app) == 0, "seed \(seed)")
+        #expect(engine.hub.channels.count(of: engine.app) == 0, "seed \(seed)")
     }
 }

@@ -38,7 +38,7 @@ import Testing
         #expect(engine.subscribers("news") == [1])
         #expect(try engine.unsubscribe("news", from: one).isEmpty)
         #expect(engine.close(two).isEmpty)
-        #expect(engine.hub.channelCount(of: engine.app) == 0)
+        #expect(engine.hub.channels.count(of: engine.app) == 0)
     }
 
     @Test func channelsOfAppsAreApart() throws {
@@ -141,7 +141,7 @@ import Testing
         _ = try engine.subscribe("user.u1.adherence", from: session)
         #expect(try engine.subscribe("user.u1.adherence", from: session).isEmpty, "its answer is under way")
         _ = engine.joined(try joinOf("user.u1.adherence", session, serial: 1), at: 1, session)
-        engine.hub.channel("user.u1.adherence", of: engine.app)?.advanced(to: 4)
+        engine.hub.channels.named("user.u1.adherence", of: engine.app)?.advanced(to: 4)
         #expect(
             try engine.subscribe("user.u1.adherence", from: session) == [succeeded("user.u1.adherence", at: 4)])
         #expect(engine.subscribers("user.u1.adherence") == [0])

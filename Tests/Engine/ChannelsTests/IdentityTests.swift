@@ -25,7 +25,7 @@ import Testing
     /// What comes of a look, and the seconds until the next.
     private func look() -> (heard: [Heard], next: Duration?) {
         var effects = Hub.Effects()
-        let next = engine.hub.identityDue(session, &effects)
+        let next = engine.hub.identities.due(session, &effects)
         return (effects.flatMap(Heard.all), next)
     }
 
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func revokedTokensCountAsRefused() {
-        _ = engine.hub.revoked([Revocation(userID: "u1", before: 2_000_000)])
+        _ = engine.hub.identities.revoked([Revocation(userID: "u1", before: 2_000_000)])
         let old = Identity(userID: "u1", issuedAt: 1)
         for _ in 0..<9 { #expect(isError(authenticated(old), "revoked")) }
         #expect(authenticated(old).last == .close(4109))
@@ -172,14 +172,14 @@ import Testing
         #expect(heard.first == .watchIdentity(.seconds(940)))
         clock.seconds = 6_025
         var effects = Hub.Effects()
-        #expect(engine.hub.identityDue(timed, &effects) == nil)
+        #expect(engine.hub.identities.due(timed, &effects) == nil)
         #expect(effects.flatMap(Heard.all) == [.close(4109)])
     }
 
     // MARK: Revocation
 
     private func revoke(_ user: String, beforeSeconds: Int64) -> [UInt32] {
-        engine.hub.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
+        engine.hub.identities.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
     }
 
     @Test func whoWasIssuedBeforeIsClosedAndNobodyElse() throws {

@@ -218,17 +218,17 @@ final class LoopWorld {
         guard let wire = wire(joined.session, loop) else { return }
         var effects = Hub.Effects()
         let hasRoom = wire.queue.count <= Self.crowd
-        engines[loop].hub.joined(joined, wire.session, hasRoom: hasRoom, now: now, &effects)
+        engines[loop].hub.streams.joined(joined, wire.session, hasRoom: hasRoom, now: now, &effects)
         perform(effects, wire)
         pullIfDrained(wire)
     }
 
     private func deliver(_ name: StreamName, _ offset: Int64, _ texts: [String], _ loop: Int) {
-        guard let channel = engines[loop].hub.channel(name) else { return }
+        guard let channel = engines[loop].hub.channels[name] else { return }
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
             if wire.queue.count > Self.crowd {
-                if engines[loop].hub.fellBehind(id, in: channel) { fellBehind += 1 }
+                if engines[loop].hub.streams.fellBehind(id, in: channel) { fellBehind += 1 }
                 pullIfDrained(wire)
             } else {
                 queue(texts, wire)
@@ -239,8 +239,8 @@ final class LoopWorld {
 
     private func reset(_ name: StreamName, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
         let engine = engines[loop]
-        guard let channel = engine.hub.channel(name) else { return }
-        let texts = engine.hub.reset(channel, to: position, loss).texts
+        guard let channel = engine.hub.channels[name] else { return }
+        let texts = engine.hub.streams.reset(channel, to: position, loss).texts
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
             queue(texts, wire)
@@ -251,7 +251,7 @@ final class LoopWorld {
     /// The feed tells the loop that these topics are published.
     func publish(_ topics: [String], at loop: Int) {
         let engine = engines[loop]
-        for id in engine.hub.published(PublishedTopics(epoch: "e", topics: topics)) {
+        for id in engine.hub.streams.published(PublishedTopics(epoch: "e", topics: topics)) {
             if let wire = wire(id, loop) { pullIfDrained(wire) }
         }
     }

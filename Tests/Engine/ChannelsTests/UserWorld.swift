@@ -150,7 +150,7 @@ final class UserWorld {
         case .users(let requests, let from):
             atHome(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
         case .told(let news):
-            engines[loop].hub.told(news) { ids, messages in
+            engines[loop].hub.watchlists.told(news) { ids, messages in
                 for client in clients where client.loop == loop && ids.contains(client.session.id) {
                     hear(messages, client)
                 }

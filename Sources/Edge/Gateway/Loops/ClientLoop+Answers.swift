@@ -12,7 +12,7 @@ extension ClientLoop {
     func joined(_ joined: StreamJoined) {
         guard let connection = connection(joined.session), let session = connection.session else { return }
         let hasRoom = !connection.isCrowded(settings.limits)
-        engage(connection) { [now = loop.now] in $0.joined(joined, session, hasRoom: hasRoom, now: now, &$1) }
+        engage(connection) { [now = loop.now] in $0.streams.joined(joined, session, hasRoom: hasRoom, now: now, &$1) }
         if session.isBehind { slowReaders.pull(connection) }
     }
 
@@ -23,12 +23,12 @@ extension ClientLoop {
         case .userFull: metrics.reached(.streamsPerUser, connection.address)
         case .notNameable: break
         }
-        engage(connection) { $0.joinRefused(session, serial: serial, refusal, &$1) }
+        engage(connection) { $0.streams.joinRefused(session, serial: serial, refusal, &$1) }
     }
 
     /// The feed tells which topics are published: who is in a stream of a new one gets what it has, and what comes.
     func published(_ topics: PublishedTopics) {
-        for id in hub.published(topics) {
+        for id in hub.streams.published(topics) {
             if let connection = connection(id) { slowReaders.pull(connection) }
         }
     }
@@ -40,38 +40,38 @@ extension ClientLoop {
         case .entered(let entered):
             if let connection = connection(entered.session), let session = connection.session {
                 let hasRoom = !connection.isCrowded(settings.limits)
-                return engage(connection) { $0.entered(entered, session, hasRoom: hasRoom, &$1) }
+                return engage(connection) { $0.ordinary.entered(entered, session, hasRoom: hasRoom, &$1) }
             }
         case .refused(let id, let serial, let refusal):
             if let connection = connection(id), let session = connection.session {
                 if let bound = refusal.bound {
                     metrics.reached(bound == .app ? .appChannels : .channels, connection.address)
                 }
-                return engage(connection) { $0.refused(session, serial: serial, refusal, &$1) }
+                return engage(connection) { $0.ordinary.refused(session, serial: serial, refusal, &$1) }
             }
         }
-        if let exit = hub.answeredTooLate(answer) { router.ask(.channel(.exit(exit))) }
+        if let exit = hub.ordinary.answeredTooLate(answer) { router.ask(.channel(.exit(exit))) }
     }
 
     // MARK: Users
 
     /// These users' access has been revoked: their connections end.
     func revoked(_ revocations: [Revocation]) {
-        for id in hub.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
+        for id in hub.identities.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
     }
 
     /// Closes this loop's connections of the user, and those that turn out to be.
     func terminate(_ user: UserKey) {
         // Tokens are of that app's users alone, and other apps' terminations are not kept in mind beside them.
         if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
-        for id in hub.sessions(of: user) { connection(id)?.cutOff(.terminated) }
+        for id in hub.sessions.ids(of: user) { connection(id)?.cutOff(.terminated) }
     }
 
     /// Announces the end of the connection's identity, or closes it, or sees when to look again.
     func lookAtIdentity(of connection: Connection) {
         guard let session = connection.session else { return }
         var wait: Duration?
-        engage(connection) { wait = $0.identityDue(session, &$1) }
+        engage(connection) { wait = $0.identities.due(session, &$1) }
         if let wait { identities.watch(connection, after: wait) }
     }
 

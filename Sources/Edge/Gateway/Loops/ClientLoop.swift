@@ -68,7 +68,7 @@ final class ClientLoop {
         hub = Hub(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
             metrics: metrics.engine, now: UnixTime.read)
-        hub.isRevocationCurrent = !context.hasFeed
+        hub.identities.isRevocationCurrent = !context.hasFeed
         buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
         holdings = Holdings(on: loop, configuration, metrics)
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
@@ -158,7 +158,7 @@ final class ClientLoop {
         for output in outputs {
             switch output {
             case .revoked(let revocations): revoked(revocations)
-            case .revocationsCurrent(let isCurrent): hub.isRevocationCurrent = isCurrent
+            case .revocationsCurrent(let isCurrent): hub.identities.isRevocationCurrent = isCurrent
             case .topics(let topics): published(topics)
             case .degraded(let isDegraded): takers.degraded(isDegraded)
             default: streams.received(output)
@@ -234,7 +234,7 @@ final class ClientLoop {
             // It was answered before, and may be asked for any number of times.
             guard !isOverloaded(by: request.key.app) else {
                 guard let session = connection(entry.session)?.session else { return }
-                return hub.leftUnanswered(entry, session)
+                return hub.ordinary.leftUnanswered(entry, session)
             }
         case .enter, .exit:
             break

@@ -59,7 +59,7 @@ final class ConnectionTurns {
     /// Closes those that are subscribers of the channel.
     func closeDeparted(in key: ChannelKey) {
         // A copy: one that is closed leaves the channel.
-        guard let subscribers = hub.channel(key)?.subscribers else { return }
+        guard let subscribers = hub.channels[key]?.subscribers else { return }
         for id in subscribers {
             guard let connection = loop.connection(id), connection.hasEnded else { continue }
             connection.drop()

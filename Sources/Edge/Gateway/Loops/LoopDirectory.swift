@@ -102,7 +102,7 @@ struct LoopDirectory: ChannelDirectory {
                 guard !found.areTooMany else { return [:] }
                 let ordinary = loop.channels.channels(of: app, prefix: prefix, until: { found.isOneTooMany() })
                 guard !found.areTooMany else { return ordinary }
-                return ordinary.merging(loop.hub.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
+                return ordinary.merging(loop.hub.channels.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
             }, { answer(merge($0)) })
         return parts.map(merge)
     }
@@ -117,7 +117,7 @@ struct LoopDirectory: ChannelDirectory {
                 return facts
             }
             return router.gather(
-                from: router.all, for: app.index, on: own, { $0.hub.channel(stream)?.memberCount ?? 0 },
+                from: router.all, for: app.index, on: own, { $0.hub.channels[stream]?.memberCount ?? 0 },
                 { answer(sum($0)) }
             ).map(sum)
         }

@@ -34,17 +34,17 @@ final class ServedApps {
     /// - Parameter replace: gives the session the app that takes its own's place; says whether it is closed.
     func replaceNext(_ replace: (Session, _ app: App?, _ keyIsServed: Bool) -> Bool) {
         guard var slot = nextReplaced else { return }
-        let end = min(hub.slotCount, slot + Self.replacedPerTurn)
+        let end = min(hub.sessions.slotCount, slot + Self.replacedPerTurn)
         var closed = 0
         while slot < end, closed < Self.closedPerTurn {
-            if let session = hub.session(inSlot: slot) {
+            if let session = hub.sessions[slot: slot] {
                 let app = table.app(index: session.app.index)
                 let keyIsServed = app == nil && table.app(key: session.app.credentials.key) != nil
                 if replace(session, app, keyIsServed) { closed += 1 }
             }
             slot += 1
         }
-        nextReplaced = slot < hub.slotCount ? slot : nil
+        nextReplaced = slot < hub.sessions.slotCount ? slot : nil
         if nextReplaced != nil { due.setNow(.apps) }
     }
 

@@ -39,7 +39,7 @@ final class Takers {
     /// Queues the frame to every subscriber that this loop has of the stream. One that has too much queued already is fed by
     /// pages from here on. `variants`: nil where nobody needs the frame compressed.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
-        guard let channel = hub.channel(name) else { return }
+        guard let channel = hub.channels[name] else { return }
         var slow: [SessionID] = []
         // A copy: one whose socket is found broken leaves the channel.
         let subscribers = channel.subscribers
@@ -47,7 +47,7 @@ final class Takers {
         for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
         // Before the channel moves on: what they were handed last is the event before this one.
         for id in slow {
-            guard hub.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
+            guard hub.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
             metrics.pullModeEntries.add()
             slowReaders.pull(connection)
         }
@@ -94,8 +94,8 @@ final class Takers {
 
     /// Tells everybody in the stream that it goes on at `position`.
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
-        guard let channel = hub.channel(name) else { return }
-        let frame = FrameWriter.frames(of: hub.reset(channel, to: position, loss))
+        guard let channel = hub.channels[name] else { return }
+        let frame = FrameWriter.frames(of: hub.streams.reset(channel, to: position, loss))
         for id in channel.subscribers { loop.connection(id)?.queue(frame) }
     }
 
@@ -104,7 +104,7 @@ final class Takers {
     /// Queues the frame to every subscriber that this loop has of the channel, but to that one. `variants`: nil where nobody
     /// needs the frame compressed.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: Exclusion?) -> Int {
-        guard let channel = hub.channel(key) else { return 0 }
+        guard let channel = hub.channels[key] else { return 0 }
         // A copy: one that is closed leaves the channel.
         let subscribers = channel.subscribers
         let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
@@ -154,7 +154,7 @@ final class Takers {
     // MARK: Users
 
     func told(_ news: [UserNews]) {
-        hub.told(news) { sessions, messages in
+        hub.watchlists.told(news) { sessions, messages in
             let frame = FrameWriter.frames(of: messages)
             for id in sessions { loop.connection(id)?.queue(frame) }
         }

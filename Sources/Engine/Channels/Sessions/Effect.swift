@@ -1,4 +1,5 @@
 import Bytes
+import Metrics
 import Pusher
 import Sync
 
@@ -12,11 +13,11 @@ package enum Effect {
     case share(SharedMessages)
     /// The same with no work on them to make them smaller: they cost it a short message, and it may ask again and again.
     case queue(SharedMessages)
-    /// Have the token verified, the session's input paused meanwhile, and report by `Hub.tokenVerified`.
+    /// Have the token verified, the session's input paused meanwhile, and report by `Hub.authenticated` or `Hub.rejected`.
     case verify(token: String)
     /// Have the user's action applied, and report by `Hub.answered`.
     indirect case act(ActionEnvelope, user: String)
-    /// The session's identity ends: have `Hub.identityDue` called after that time.
+    /// The session's identity ends: have `Identities.due` called after that time.
     case watchIdentity(after: Duration)
     /// Tell the homes of these users, each what concerns it, in order.
     case users([UserRequest])
@@ -30,4 +31,33 @@ package enum Effect {
     case leave(StreamName)
     /// Tell the home of that ordinary channel.
     indirect case request(ChannelRequest)
+}
+
+extension ContiguousArray<Effect> {
+    /// What the client has said is of no use; the connection stays.
+    mutating func complain(_ message: StaticString) {
+        append(.send(.error(message)))
+    }
+
+    /// A subscribe is refused for good.
+    mutating func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ metrics: EngineMetrics) {
+        if let reason = refusal.authFailure { metrics.authFailures[reason].add() }
+        append(.send(.refused(name, refusal)))
+    }
+
+    /// The same of a stream; the place that the client named in it is answered, too.
+    mutating func refuse(
+        _ stream: StreamName, _ refusal: SubscriptionRefusal, owed position: StreamPosition?, _ metrics: EngineMetrics
+    ) {
+        append(.send(.refused(stream, refusal)))
+        if let position { lose(.stream(stream), at: position, .storeUnavailable, metrics) }
+    }
+
+    /// What lies behind the place that a client named cannot be had; the channel goes on at `position`.
+    mutating func lose(
+        _ channel: ChannelLabel, at position: StreamPosition, _ loss: ResumeLoss, _ metrics: EngineMetrics
+    ) {
+        metrics.lost(loss)
+        append(.send(.resumed(channel, at: position, lost: loss)))
+    }
 }

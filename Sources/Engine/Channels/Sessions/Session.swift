@@ -116,6 +116,23 @@ package final class Session {
         }
     }
 
+    /// Whether the session may come to be in the channel, as a stream of its own: a place in it is kept until then.
+    func awaits(_ stream: StreamName) -> Bool {
+        if let place = place(of: stream) {
+            guard case .joining = subscriptions[place].standing else { return false }
+            return true
+        }
+        // The app's backend may admit to a private channel of another user's.
+        guard let identity, stream.form == .user else { return true }
+        return identity.owns(stream.stream)
+    }
+
+    /// Takes out the place that the client named for a stream it was not in.
+    func takePlace(_ stream: StreamName) -> StreamPosition? {
+        guard let detail, let place = detail.places.firstIndex(where: { $0.stream == stream }) else { return nil }
+        return detail.places.remove(at: place).position
+    }
+
     /// How many channels the connection has subscribed to or awaits.
     package var subscriptionCount: Int { subscriptions.count }
 }

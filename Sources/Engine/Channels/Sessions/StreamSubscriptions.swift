@@ -4,14 +4,118 @@ import Metrics
 import Pusher
 import Sync
 
-/// The way back: sessions that name the place they have, sessions that were too slow, and what their streams' homes
-/// answer.
+/// Sessions in users' streams: how they come to be in them, and the way back of those that name the place they have, or were
+/// too slow.
 ///
-/// One mechanism. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
+/// One mechanism for both. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
 /// connection has taken the one before. A place that a client names is a cursor, too. A page that ends where the home
 /// stood when it answered makes the subscription live: the home's next event comes by the same mailbox behind that
 /// answer.
-extension Hub {
+package final class StreamSubscriptions {
+    package typealias Effects = Hub.Effects
+
+    private let sessions: SessionTable
+    private let channels: SubscribedChannels
+    package let unpublished: UnpublishedStreams
+    private let limits: ChannelLimits
+    private let metrics: EngineMetrics
+
+    init(
+        of sessions: SessionTable, in channels: SubscribedChannels, _ limits: ChannelLimits, _ metrics: EngineMetrics
+    ) {
+        self.sessions = sessions
+        self.channels = channels
+        unpublished = UnpublishedStreams(in: channels, limits, metrics)
+        self.limits = limits
+        self.metrics = metrics
+    }
+
+    // MARK: Coming and going
+
+    /// Makes the session one that awaits its stream's home.
+    func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        enter(channels[stream] ?? channels.insert(stream), of: stream, session, &effects)
+    }
+
+    /// Makes the session one that awaits the home of `stream`, whose channel this is.
+    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
+        if unpublished.contains(channel, of: stream) {
+            return unpublished.enter(channel, of: stream, session, &effects)
+        }
+        channel.joining += 1
+        session.subscribe(to: channel)
+        metrics.subscriptions(1, channel, of: session.app)
+        effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
+    }
+
+    /// Takes a subscription, already out of the session's list, out of its channel.
+    func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
+        let channel = subscription.channel
+        metrics.subscriptions(-1, channel, of: session.app)
+        var isAwaitingHome = false
+        switch subscription.standing {
+        case .joining:
+            channel.joining -= 1
+            isAwaitingHome = true
+        case .live(let index): channels.takeOut(index, of: channel)
+        case .behind(let replay):
+            isAwaitingHome = replay.isAsking
+            channel.subscribers.removeBehind(session.id)
+            session.behindCount -= 1
+        }
+        guard let name = channel.stream else { return }
+        if channel.isEmpty {
+            channels.remove(name)
+            if channel.isUnpublished { unpublished.countsOut(name) } else { effects.append(.leave(name)) }
+        } else if isAwaitingHome {
+            effects.append(.forget(name))
+        }
+    }
+
+    /// A subscribe to a stream that the session is in is answered again: it is told where it stands itself, for what it will
+    /// be sent follows from there.
+    func repeated(_ subscription: Subscription, _ effects: inout Effects) {
+        let channel = subscription.channel
+        guard let stream = channel.stream else { return }
+        switch subscription.standing {
+        case .joining: break
+        case .behind(let replay): effects.append(.send(.succeeded(stream, at: replay.cursor)))
+        case .live:
+            // Known wherever somebody is live.
+            guard let position = channel.position else { return }
+            effects.append(.send(.succeeded(stream, at: position, isPublished: !channel.isUnpublished)))
+        }
+    }
+
+    /// These topics are published. Returns the sessions that are behind now, and are to be asked whether they have room.
+    package func published(_ topics: PublishedTopics) -> [SessionID] {
+        unpublished.published(topics).flatMap { channel in
+            Array(channel.subscribers).filter { fellBehind($0, in: channel) }
+        }
+    }
+
+    /// The stream is not watched after all. A session that was let in before its topic was published is told so, too.
+    package func joinRefused(
+        _ session: Session, serial: UInt32, _ refusal: StreamRefusal, _ effects: inout Hub.Effects
+    ) {
+        guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }) else { return }
+        let reason: SubscriptionRefusal
+        switch refusal {
+        // pusher-js never asks again for a channel that was refused, but it comes back after this code.
+        case .hubFull: return effects.append(.close(.overCapacity))
+        case .userFull: reason = .tooManyStreams
+        case .notNameable: reason = .notNameable
+        }
+        let subscription = session.subscriptions.remove(at: place)
+        leave(subscription, of: session, &effects)
+        guard let stream = subscription.channel.stream else { return }
+        let position = session.takePlace(stream) ?? subscription.owed
+        effects.refuse(stream, reason, owed: position, metrics)
+        session.tidy()
+    }
+
+    // MARK: Places that clients name
+
     /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
     /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.
     func resume(_ data: [UInt8], _ session: Session, _ hasRoom: Bool, _ now: Instant, _ effects: inout Effects) {
@@ -27,19 +131,19 @@ extension Hub {
             }
             request = try result.get()
         } catch {
-            return complain(error.message, &effects)
+            return effects.complain(error.message)
         }
         var places = session.places
         for (name, position) in request.channels {
-            guard let stream = stream(name, of: session), isAwaited(stream, of: session) else { continue }
+            guard let stream = stream(name, of: session), session.awaits(stream) else { continue }
             places.removeAll { $0.stream == stream }
             places.append(NamedPlace(stream: stream, position: position))
         }
         guard places.count <= limits.placesPerSessionMax else {
-            return complain("sync:resume names more channels than may wait for their subscribes", &effects)
+            return effects.complain("sync:resume names more channels than may wait for their subscribes")
         }
         guard session.identity != nil || places.count <= limits.parkedPerSessionMax else {
-            return complain("sync:resume names too many channels before the sign-in", &effects)
+            return effects.complain("sync:resume names too many channels before the sign-in")
         }
         session.places = places
         for (name, position) in request.channels {
@@ -47,40 +151,20 @@ extension Hub {
             if let stream, let place = session.place(of: stream) {
                 let channel = session.subscriptions[place].channel
                 if channel.isUnpublished {
-                    resumeUnpublished(channel, from: position, &effects)
+                    unpublished.resume(channel, from: position, &effects)
                     continue
                 }
                 replay(place, of: session, from: position)
-            } else if stream.map({ isAwaited($0, of: session) }) != true {
-                metrics.lost(.forbidden)
-                effects.append(.send(.resumed(.plain(name), at: position, lost: .forbidden)))
+            } else if stream.map(session.awaits) != true {
+                effects.lose(.plain(name), at: position, .forbidden, metrics)
             }
         }
         if hasRoom { askResumes(of: session, now, &effects) }
     }
 
-    /// Whether the session may come to be in the channel, as a stream of its own: the place is kept until then.
-    func isAwaited(_ stream: StreamName, of session: Session) -> Bool {
-        if let place = session.place(of: stream) {
-            guard case .joining = session.subscriptions[place].standing else { return false }
-            return true
-        }
-        // The app's backend may admit to a private channel of another user's.
-        guard let identity = session.identity, stream.form == .user else { return true }
-        return identity.owns(stream.stream)
-    }
-
     /// The stream of that name, where the session's app has streams and it is one's.
     private func stream(_ name: ChannelName, of session: Session) -> StreamName? {
         session.app.ownsDatabase ? try? StreamName.parse(name.string) : nil
-    }
-
-    /// Takes out the place that the client named for a stream it was not in.
-    func takePlace(_ stream: StreamName, of session: Session) -> StreamPosition? {
-        guard let detail = session.detail, let place = detail.places.firstIndex(where: { $0.stream == stream }) else {
-            return nil
-        }
-        return detail.places.remove(at: place).position
     }
 
     /// Has what lies behind `position` sent to a subscription that the home has answered, instead of what it was being
@@ -91,7 +175,7 @@ extension Hub {
             return
         case .live(let index):
             let channel = session.subscriptions[place].channel
-            remove(index, from: channel)
+            channels.takeOut(index, of: channel)
             fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
         case .behind(let replay) where replay.isAsking:
             replay.named = position
@@ -162,7 +246,7 @@ extension Hub {
         guard let stream = channel.stream else { return }
         channel.joining -= 1
         effects.append(.send(.succeeded(stream, at: joined.position)))
-        if let position = takePlace(stream, of: session) {
+        if let position = session.takePlace(stream) {
             fallBehind(place, of: session, Replay(channel, cursor: position, isResume: true))
             if hasRoom { askResumes(of: session, now, &effects) }
         } else {
@@ -193,14 +277,13 @@ extension Hub {
         _ loss: ResumeLoss, _ place: Int, of session: Session, at position: StreamPosition, _ effects: inout Effects
     ) {
         let subscription = session.subscriptions[place]
-        metrics.lost(loss)
-        effects.append(.send(.resumed(subscription.channel.label, at: position, lost: loss)))
+        effects.lose(subscription.channel.label, at: position, loss, metrics)
         goLive(place, subscription, of: session, at: position)
     }
 
     /// The connection has little left to send: places that were named are asked about, and the next of its streams that
     /// are behind gets its next page, one such page at a time.
-    package func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
+    func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
         guard session.isBehind else { return }
         askResumes(of: session, now, &effects)
         let count = session.subscriptions.count
@@ -221,10 +304,10 @@ extension Hub {
 
     /// A live subscriber takes what it is sent too slowly: it is fed by pages from here on. False where it is gone.
     package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
-        guard channel.stream != nil, let position = channel.position, let session = session(id),
+        guard channel.stream != nil, let position = channel.position, let session = sessions[id],
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
         else { return false }
-        remove(index, from: channel)
+        channels.takeOut(index, of: channel)
         fallBehind(place, of: session, Replay(channel, cursor: position, isResume: false))
         return true
     }
@@ -233,7 +316,7 @@ extension Hub {
     /// The message tells them; answers still under way to any of them are void.
     package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
         for id in channel.subscribers.takeBehind() {
-            guard let session = session(id), let place = session.place(of: channel) else { continue }
+            guard let session = sessions[id], let place = session.place(of: channel) else { continue }
             session.subscriptions[place].serial = session.nextSerial()
             session.subscriptions[place].standing = channel.append(id)
             session.behindCount -= 1

@@ -3,16 +3,21 @@ import Pusher
 
 /// Users of apps that let users watch one another: who of this loop is signed in is told to the users' homes, and what
 /// these tell is handed to who watches.
-extension Hub {
-    /// The session has an identity, its first.
-    func mark(_ session: Session, _ identity: Identity) {
-        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
+package final class Watchlists {
+    private let sessions: SessionTable
+    /// The users whom sessions of this loop watch.
+    private var watched: [UserKey: WatchedUser] = [:]
+    /// Numbers the questions put to homes of users.
+    private var lastWatch: UInt32 = 0
+
+    init(of sessions: SessionTable) {
+        self.sessions = sessions
     }
 
     /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
     ///
     /// - Parameter data: what is said of the user; once more if it was before: the later one counts.
-    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Effects) {
+    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Hub.Effects) {
         var requests: [UserRequest] = []
         if let data, data.info != nil || data.watchlist != nil || session.detail != nil {
             signed(data, session, &requests, &effects)
@@ -26,7 +31,7 @@ extension Hub {
     }
 
     private func signed(
-        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Effects
+        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Hub.Effects
     ) {
         let detail = session.madeDetail()
         let info = data.info ?? []
@@ -48,7 +53,7 @@ extension Hub {
             effects.append(.send(.error(.watchlistLimited)))
         }
         if data.watchlist?.hasOthers == true {
-            complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out", &effects)
+            effects.complain("watchlist names users by strings of 1 to 128 bytes; what else is in it is left out")
         }
     }
 
@@ -59,7 +64,7 @@ extension Hub {
 
     private func watch(
         _ ids: [String], _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
-        _ effects: inout Effects
+        _ effects: inout Hub.Effects
     ) {
         var news = WatchlistNews()
         detail.watching.reserveCapacity(ids.count)
@@ -88,7 +93,7 @@ extension Hub {
         detail.watching = []
         for place in watching {
             let watched = place.user
-            if let moved = watched.removeWatcher(at: Int(place.index)), let other = self.session(moved.session)?.detail,
+            if let moved = watched.removeWatcher(at: Int(place.index)), let other = sessions[moved.session]?.detail,
                 Int(moved.place) < other.watching.count
             {
                 other.watching[Int(moved.place)].index = place.index
@@ -101,7 +106,7 @@ extension Hub {
     }
 
     /// The session ends, or its app lets users watch one another no more.
-    func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout Effects) {
+    func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout Hub.Effects) {
         var requests: [UserRequest] = []
         if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {
@@ -133,23 +138,6 @@ extension Hub {
             if let messages = answer.messages { send([id], messages) }
         }
     }
-
-    // MARK: All of a user's sessions
-
-    /// This loop's sessions that are signed in as the user.
-    package func sessions(of user: UserKey) -> [SessionID] {
-        let mark = Self.mark(user)
-        var found: [SessionID] = []
-        for slot in marks.indices where marks[slot] == mark {
-            guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
-            else { continue }
-            found.append(session.id)
-        }
-        return found
-    }
-
-    /// Never 0, which stands for no user.
-    private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
 }
 
 /// Who of the users watched is online, for one session.

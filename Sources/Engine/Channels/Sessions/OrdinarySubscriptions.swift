@@ -3,8 +3,21 @@ import Clock
 import Metrics
 import Pusher
 
-/// Ordinary channels: who may be in which, and how sessions come to be in them by their homes' answers.
-extension Hub {
+/// Sessions in ordinary channels: who may be in which, and how they come to be in them by the homes' answers.
+package final class OrdinarySubscriptions {
+    package typealias Effects = Hub.Effects
+
+    private let channels: SubscribedChannels
+    private let metrics: EngineMetrics
+    /// Subscribes whose answers are under way, and whose clients have said meanwhile that they leave: no more than there are
+    /// such answers.
+    private var farewells: Set<Farewell> = []
+
+    init(in channels: SubscribedChannels, _ metrics: EngineMetrics) {
+        self.channels = channels
+        self.metrics = metrics
+    }
+
     /// `pusher:subscribe` to an ordinary channel.
     ///
     /// - Parameter isSigned: whether that is the app's signature of the channel, and of `channel_data` where there is one.
@@ -16,21 +29,21 @@ extension Hub {
         case .public, .cache:
             enter(name, as: nil, session, &effects)
         case .private, .privateEncrypted, .privateCache, .privateEncryptedCache:
-            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
+            guard let auth, isSigned(auth) else { return effects.refuse(name, .badSignature, metrics) }
             enter(name, as: nil, session, &effects)
         case .presence, .presenceCache:
-            guard let auth, isSigned(auth) else { return refuse(name, .badSignature, &effects) }
+            guard let auth, isSigned(auth) else { return effects.refuse(name, .badSignature, metrics) }
             let member: PresenceMember
             do throws(SubscriptionRefusal) {
                 member = try self.member(channelData, session)
             } catch {
-                return refuse(name, error, &effects)
+                return effects.refuse(name, error, metrics)
             }
             enter(name, as: member, session, &effects)
         case .serverToUser:
             let user = name.string.utf8.dropFirst(name.kind.prefix.utf8CodeUnitCount)
-            guard let identity = session.identity else { return refuse(name, .notSignedIn, &effects) }
-            guard user.elementsEqual(identity.userID.utf8) else { return refuse(name, .otherUser, &effects) }
+            guard let identity = session.identity else { return effects.refuse(name, .notSignedIn, metrics) }
+            guard user.elementsEqual(identity.userID.utf8) else { return effects.refuse(name, .otherUser, metrics) }
             enter(name, as: nil, session, &effects)
         }
     }
@@ -65,7 +78,7 @@ extension Hub {
         _ name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
     ) {
         let key = ChannelKey(session.app.index, name)
-        let channel = channel(key) ?? insert(key)
+        let channel = channels[key] ?? channels.insert(key)
         channel.joining += 1
         session.subscribe(to: channel)
         if let member {
@@ -82,11 +95,12 @@ extension Hub {
 
     /// A subscribe to a channel that the session is in: it is answered again, of a presence channel with who is there, of a
     /// cache channel with what is kept, as the home knows it.
-    ///
-    /// - Parameter member: what it says now of its user in a presence channel; nil where that is nothing.
     func repeated(
-        _ place: Int, of name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
+        _ place: Int, of name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool,
+        _ session: Session, _ effects: inout Effects
     ) {
+        let member = newest(name, auth, channelData, isSigned, session, place)
+        if case .joining = session.subscriptions[place].standing { return }
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(.succeeded(name)))
         }
@@ -102,7 +116,7 @@ extension Hub {
 
     /// What a repeated subscribe says of the session's user in a presence channel; nil where it is not signed, or says
     /// nothing that can be used, or is of another user than the one who is in.
-    func newest(
+    private func newest(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool, _ session: Session,
         _ place: Int
     ) -> PresenceMember? {
@@ -167,21 +181,66 @@ extension Hub {
             endsFarewell(session.id, serial: serial)
             return
         }
-        leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
-        refuse(name, refusal, &effects)
+        leave(name, session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
+        effects.refuse(name, refusal, metrics)
     }
 
-    /// A session that awaited its channel's home or was let in has left. One that awaits is told of when its answer comes.
-    func left(
+    // MARK: Leaving
+
+    /// Takes a subscription, already out of the session's list, out of its channel. The home is told; of one that awaits its
+    /// answer when that comes.
+    ///
+    /// - Parameter mayReturn: as of `Hub.closed`.
+    func leave(
         _ name: ChannelName, _ subscription: Subscription, of session: Session, mayReturn: Bool,
         _ effects: inout Effects
     ) {
+        let channel = subscription.channel
+        metrics.subscriptions(-1, channel, of: session.app)
         let key = ChannelKey(session.app.index, name)
-        let userID = session.detail?.leave(subscription.channel)
-        if case .live = subscription.standing {
+        let userID = session.detail?.leave(channel)
+        switch subscription.standing {
+        case .joining: channel.joining -= 1
+        case .live(let index):
+            channels.takeOut(index, of: channel)
             effects.append(.request(.exit(ChannelExit(key: key, userID: userID, mayReturn: mayReturn))))
+        case .behind: break
         }
-        if subscription.channel.isEmpty { remove(key) }
+        if channel.isEmpty { channels.remove(key) }
+    }
+
+    /// A subscribe whose client has gone, and had said that it leaves.
+    private struct Farewell: Hashable {
+        let session: SessionID
+        let serial: UInt32
+    }
+
+    /// The client has said that it leaves a channel. Where it awaits the answer still, that is remembered until the answer
+    /// comes: the session may be gone by then.
+    func saysFarewell(_ session: Session, to subscription: Subscription) {
+        guard case .joining = subscription.standing else { return }
+        farewells.insert(Farewell(session: session.id, serial: subscription.serial))
+    }
+
+    /// Such an answer has come. Returns whether the client had said that it leaves.
+    @discardableResult
+    private func endsFarewell(_ session: SessionID, serial: UInt32) -> Bool {
+        // Nearly always there is none.
+        !farewells.isEmpty && farewells.remove(Farewell(session: session, serial: serial)) != nil
+    }
+
+    /// The home has answered a session that is gone. What the loop tells the home: that it has left, and whether the client
+    /// may be back in a moment; nil where the home knows.
+    package func answeredTooLate(_ answer: ChannelAnswer) -> ChannelExit? {
+        switch answer {
+        case .entered(let entered):
+            // A repeated subscribe has the serial of the first.
+            guard !entered.isRepeated else { return nil }
+            return entered.exit(mayReturn: !endsFarewell(entered.session, serial: entered.serial))
+        case .refused(let session, let serial, _):
+            endsFarewell(session, serial: serial)
+            return nil
+        }
     }
 
     // MARK: Client events
@@ -235,6 +294,6 @@ extension Hub {
 
     private func complain(_ message: StaticString, _ reason: String, _ effects: inout Effects) {
         metrics.refusedClientEvents[reason].add()
-        complain(message, &effects)
+        effects.complain(message)
     }
 }

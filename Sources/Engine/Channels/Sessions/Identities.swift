@@ -5,12 +5,45 @@ import Metrics
 import Pusher
 import Sync
 
-extension Hub {
+/// Who the sessions of one loop are: by whose word, until when, and unless access was revoked.
+package final class Identities {
+    package typealias Effects = Hub.Effects
+
+    /// The user of a session is known, or known for longer.
+    struct Known {
+        /// What was said of the user beside the id; nil where that is nothing.
+        let user: UserData?
+    }
+
+    private let sessions: SessionTable
+    private let limits: ChannelLimits
+    private let metrics: EngineMetrics
+    private let times: IdentityTimes
+    /// The wall clock: what a token says of its end is said by that one.
+    private let now: () -> UnixTime
+    /// Whose older identities are refused.
+    private var revocations = RevocationTable()
+    /// Whether all revocations are known. While they are not, nobody's actions are taken: access may have been revoked.
+    package var isRevocationCurrent = true
+
+    init(
+        of sessions: SessionTable, _ limits: ChannelLimits, _ metrics: EngineMetrics, _ times: IdentityTimes,
+        now: @escaping () -> UnixTime
+    ) {
+        self.sessions = sessions
+        self.limits = limits
+        self.metrics = metrics
+        self.times = times
+        self.now = now
+    }
+
     /// `pusher:signin`: the app's backend, or this hub's own user-auth endpoint, has signed who the user is.
-    func signin(_ auth: String, _ userData: String, _ session: Session, _ effects: inout Effects) {
+    ///
+    /// - Returns: nil where there is nothing to be done with it; the client has been told, or is closed.
+    func signin(_ auth: String, _ userData: String, _ session: Session, _ effects: inout Effects) -> Known? {
         var auth = auth
         var userData = userData
-        auth.withUTF8 { auth in
+        return auth.withUTF8 { auth in
             userData.withUTF8 { userData in
                 signin(UnsafeRawBufferPointer(auth), UnsafeRawBufferPointer(userData), session, &effects)
             }
@@ -21,10 +54,11 @@ extension Hub {
     func signin(
         _ auth: UnsafeRawBufferPointer, _ userData: UnsafeRawBufferPointer, _ session: Session,
         _ effects: inout Effects
-    ) {
+    ) -> Known? {
         guard session.app.credentials.verify(auth, ofUser: userData, socketID: session.socketID) else {
             metrics.authFailures["signin_signature"].add()
-            return complain("The signature of pusher:signin does not fit this socket id and user_data", &effects)
+            effects.complain("The signature of pusher:signin does not fit this socket id and user_data")
+            return nil
         }
         // Nearly always: an id and nothing else, of which nothing is kept but the identity.
         if session.detail == nil, let id = UserData.idAlone(in: userData) {
@@ -36,25 +70,26 @@ extension Hub {
             let times: UserData.Times = session.app.ownsDatabase ? .each : .both
             user = try UserData(userData, times: times, watchlistMax: watchlistMax)
         } catch {
-            return complain(error.message, &effects)
+            effects.complain(error.message)
+            return nil
         }
         let identity = Identity(userID: user.id, issuedAt: past(user.issuedAt), expiresAt: user.expiresAt)
         // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
         guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
-            return complainOfRevocation(&effects)
+            complainOfRevocation(&effects)
+            return nil
         }
-        signedIn(session, as: identity, saying: user, userData, &effects)
+        return signedIn(session, as: identity, saying: user, userData, &effects)
     }
 
     /// - Parameter user: what `userData` says; nil where that is an id alone, of a session that has no detail either.
     private func signedIn(
         _ session: Session, as identity: Identity, saying user: UserData?, _ userData: UnsafeRawBufferPointer,
         _ effects: inout Effects
-    ) {
-        guard identify(session, as: identity, &effects) else { return }
+    ) -> Known? {
+        guard identify(session, as: identity, &effects) else { return nil }
         effects.append(.send(.signinSuccess(userData: userData)))
-        welcome(session, as: user, &effects)
-        unpark(session, &effects)
+        return Known(user: user)
     }
 
     /// The time of issue, unless it has still to come: a backend that counts milliseconds would outlast all revocations.
@@ -67,10 +102,10 @@ extension Hub {
     /// `sync:auth`: a token of the app's own, verified off the loop.
     func authenticate(_ data: [UInt8], _ session: Session, _ effects: inout Effects) {
         guard session.app.ownsDatabase else {
-            return complain("sync:auth needs the app that owns the database; this app does not", &effects)
+            return effects.complain("sync:auth needs the app that owns the database; this app does not")
         }
         guard let token = data.withUnsafeBytes({ Self.token(in: $0) }) else {
-            return complain("sync:auth needs a token: {\"token\":\"...\"}", &effects)
+            return effects.complain("sync:auth needs a token: {\"token\":\"...\"}")
         }
         effects.append(.verify(token: token))
     }
@@ -85,23 +120,23 @@ extension Hub {
 
     /// The token given by `sync:auth` or on the upgrade was found good: it makes the session its user's, or lets it be
     /// that for longer.
-    package func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) {
+    func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Known? {
         // It was good when it was verified, which may have been before the revocation.
-        guard !refuses(identity, of: session.app) else {
-            complainOfRevocation(&effects)
-            return countRefusal(session, &effects)
+        let isRevoked = refuses(identity, of: session.app)
+        if isRevoked { complainOfRevocation(&effects) }
+        guard !isRevoked, identify(session, as: identity, &effects) else {
+            countRefusal(session, &effects)
+            return nil
         }
-        guard identify(session, as: identity, &effects) else { return countRefusal(session, &effects) }
         session.detail?.refusedTokens = 0
         let expiresAt = session.identity?.expiresAt ?? identity.expiresAt
         effects.append(.send(.authOK(userID: identity.userID, expiresAt: expiresAt)))
-        welcome(session, &effects)
-        unpark(session, &effects)
+        return Known(user: nil)
     }
 
     /// The token was found bad. The connection stays as it was, unless there have been too many of them.
-    package func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
-        complain(reason, &effects)
+    func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
+        effects.complain(reason)
         countRefusal(session, &effects)
     }
 
@@ -113,7 +148,7 @@ extension Hub {
     }
 
     /// Whether the identity was issued before its user's access was revoked.
-    package func refuses(_ identity: Identity, of app: App) -> Bool {
+    func refuses(_ identity: Identity, of app: App) -> Bool {
         app.ownsDatabase && revocations.refuses(identity.userID, issuedAt: identity.issuedAt)
     }
 
@@ -121,7 +156,7 @@ extension Hub {
     /// client has been told, or is closed.
     func identify(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Bool {
         if let known = session.identity, !known.owns(identity.userID) {
-            complain("This connection belongs to another user already; open a new one", &effects)
+            effects.complain("This connection belongs to another user already; open a new one")
             return false
         }
         let renewed = session.identity?.renewed(by: identity) ?? identity
@@ -133,9 +168,9 @@ extension Hub {
         if session.identity?.expiresAt != renewed.expiresAt { session.isExpiryAnnounced = false }
         let isFirst = session.identity == nil
         session.identity = renewed
-        if isFirst { mark(session, renewed) }
+        if isFirst { sessions.mark(session, renewed) }
         if let expiresAt = renewed.expiresAt {
-            let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - identityTimes.notice)
+            let announcement = UnixTime(seconds: expiresAt).advanced(by: .zero - times.notice)
             effects.append(.watchIdentity(after: now().duration(until: announcement)))
         }
         return true
@@ -143,14 +178,14 @@ extension Hub {
 
     private func complainOfRevocation(_ effects: inout Effects) {
         metrics.authFailures["revoked"].add()
-        complain("Access was revoked after this was issued; get a new token", &effects)
+        effects.complain("Access was revoked after this was issued; get a new token")
     }
 
     // MARK: The end of an identity
 
     /// The session's identity is to be looked at: near its end that is announced, and at its end, the grace over, the
     /// connection closed. Returns the time after which to look again, above zero; nil where there is no need to.
-    package func identityDue(_ session: Session, _ effects: inout Effects) -> Duration? {
+    package func due(_ session: Session, _ effects: inout Effects) -> Duration? {
         guard let identity = session.identity else {
             authorizationDue(session, &effects)
             return nil
@@ -162,13 +197,13 @@ extension Hub {
             return nil
         }
         let expiry = UnixTime(seconds: expiresAt)
-        let announcement = expiry.advanced(by: .zero - identityTimes.notice)
+        let announcement = expiry.advanced(by: .zero - times.notice)
         if !session.isExpiryAnnounced {
             guard announcement <= now else { return now.duration(until: announcement) }
             session.isExpiryAnnounced = true
             effects.append(.send(.authExpiring(expiresAt: expiresAt)))
         }
-        return now.duration(until: expiry.advanced(by: identityTimes.grace))
+        return now.duration(until: expiry.advanced(by: times.grace))
     }
 
     /// The time is over that the session's app leaves a connection to show who it is.
@@ -179,7 +214,7 @@ extension Hub {
 
     private func hasEnded(_ identity: Identity, _ now: UnixTime) -> Bool {
         guard let expiresAt = identity.expiresAt else { return false }
-        return UnixTime(seconds: expiresAt).advanced(by: identityTimes.grace) <= now
+        return UnixTime(seconds: expiresAt).advanced(by: times.grace) <= now
     }
 
     /// These users' access has been revoked. Returns the sessions to be closed: theirs, where the identity was issued
@@ -193,12 +228,12 @@ extension Hub {
         guard !news.isEmpty else { return [] }
         var table = RevocationTable(countMax: news.count)
         _ = table.insert(news)
-        return sessions.compactMap { session in
-            guard let session, session.app.ownsDatabase else { return nil }
+        return sessions.ids { session in
+            guard session.app.ownsDatabase else { return false }
             if let identity = session.identity, table.refuses(identity.userID, issuedAt: identity.issuedAt) {
-                return session.id
+                return true
             }
-            return session.isVouchedFor && isVouchedFor(session, in: table) ? session.id : nil
+            return session.isVouchedFor && isVouchedFor(session, in: table)
         }
     }
 

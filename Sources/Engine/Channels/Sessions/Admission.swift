@@ -2,7 +2,31 @@ import Metrics
 import Pusher
 import Sync
 
-extension Hub {
+/// Who of one loop's sessions may be in which channel. Those that may are handed on to where such channels are kept.
+final class Admission {
+    typealias Effects = Hub.Effects
+
+    private let channels: SubscribedChannels
+    private let streams: StreamSubscriptions
+    private let ordinary: OrdinarySubscriptions
+    private let identities: Identities
+    private let watchlists: Watchlists
+    private let limits: ChannelLimits
+    private let metrics: EngineMetrics
+
+    init(
+        _ channels: SubscribedChannels, _ streams: StreamSubscriptions, _ ordinary: OrdinarySubscriptions,
+        _ identities: Identities, _ watchlists: Watchlists, _ limits: ChannelLimits, _ metrics: EngineMetrics
+    ) {
+        self.channels = channels
+        self.streams = streams
+        self.ordinary = ordinary
+        self.identities = identities
+        self.watchlists = watchlists
+        self.limits = limits
+        self.metrics = metrics
+    }
+
     /// `pusher:subscribe`: who may join is decided by the channel's name.
     func subscribe(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ session: Session, _ effects: inout Effects
@@ -23,21 +47,21 @@ extension Hub {
             return true
         }
         if let place = stream.map(session.place(of:)) ?? session.place(of: name) {
-            let member = newest(name, auth, channelData, isSigned, session, place)
-            return repeated(place, as: member, session, &effects)
+            guard stream == nil else { return streams.repeated(session.subscriptions[place], &effects) }
+            return ordinary.repeated(place, of: name, auth, channelData, isSigned, session, &effects)
         }
         if let stream, session.parked.contains(stream), (auth ?? "").isEmpty { return }
         guard session.subscriptions.count + session.parked.count < limits.subscriptionsPerSessionMax else {
-            return refuse(name, .tooManyChannels, &effects)
+            return effects.refuse(name, .tooManyChannels, metrics)
         }
-        guard isCanonical else { return refuse(name, .notCanonical, &effects) }
+        guard isCanonical else { return effects.refuse(name, .notCanonical, metrics) }
         if let stream {
             let vouching = auth.map { auth in
                 isSigned(auth) ? Vouching.backend : grant(of: auth, name, channelData, stream, session)
             }
             return subscribe(name, stream, vouching, session, &effects)
         }
-        subscribe(name, auth, channelData, isSigned: isSigned, session, &effects)
+        ordinary.subscribe(name, auth, channelData, isSigned: isSigned, session, &effects)
     }
 
     /// `pusher:subscribe` to a user's stream, unsigned, when the session's user is known: what a signed-in client sends.
@@ -57,11 +81,11 @@ extension Hub {
         }
         let stream = StreamName(text)
         // A channel that somebody is in is in the table: where it is not, as nearly always, the session is not in it.
-        let channel = channel(stream)
+        let channel = channels[stream]
         if let channel, let place = session.place(of: channel) {
-            repeated(place, session, &effects)
+            streams.repeated(session.subscriptions[place], &effects)
         } else {
-            enter(channel ?? insert(stream), of: stream, session, &effects)
+            streams.enter(channel ?? channels.insert(stream), of: stream, session, &effects)
         }
         return true
     }
@@ -75,29 +99,29 @@ extension Hub {
         _ effects: inout Effects
     ) {
         if let identity = session.identity, identity.owns(stream.stream) {
-            return enter(stream, session, &effects)
+            return streams.enter(stream, session, &effects)
         }
         if stream.form == .privateUser, let vouching {
             switch vouching {
             case .nobody:
-                refuse(name, .badSignature, &effects)
+                effects.refuse(name, .badSignature, metrics)
                 return forbid(stream, session, &effects)
             case .backend:
                 // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
                 session.parked.removeAll { $0 == stream }
                 session.isVouchedFor = true
-                return enter(stream, session, &effects)
+                return streams.enter(stream, session, &effects)
             case .hub(let identity):
                 return subscribe(name, stream, as: identity, session, &effects)
             }
         }
         guard session.identity == nil else {
-            refuse(name, .otherUser, &effects)
+            effects.refuse(name, .otherUser, metrics)
             return forbid(stream, session, &effects)
         }
         guard !session.parked.contains(stream) else { return }
         guard session.parked.count < limits.parkedPerSessionMax else {
-            return refuse(name, .tooManyParked, &effects)
+            return effects.refuse(name, .tooManyParked, metrics)
         }
         session.parked.append(stream)
     }
@@ -129,28 +153,39 @@ extension Hub {
     ) {
         // Another user's: what it admits to would outlast the token, for a connection's identity is one.
         guard session.identity == nil else {
-            refuse(name, .otherUser, &effects)
+            effects.refuse(name, .otherUser, metrics)
             return forbid(stream, session, &effects)
         }
-        guard !refuses(identity, of: session.app) else { return refuse(name, .revoked, &effects) }
-        guard identify(session, as: identity, &effects) else { return }
+        guard !identities.refuses(identity, of: session.app) else {
+            return effects.refuse(name, .revoked, metrics)
+        }
+        guard identities.identify(session, as: identity, &effects) else { return }
         session.parked.removeAll { $0 == stream }
-        enter(stream, session, &effects)
+        streams.enter(stream, session, &effects)
         unpark(session, &effects)
-        welcome(session, &effects)
+        watchlists.welcome(session, &effects)
     }
 
     func unsubscribe(_ name: ChannelName, _ session: Session, _ effects: inout Effects) {
         var place = session.place(of: name)
         if session.app.ownsDatabase, let stream = try? StreamName.parse(name.string) {
             session.parked.removeAll { $0 == stream }
-            _ = takePlace(stream, of: session)
+            _ = session.takePlace(stream)
             place = session.place(of: stream)
         }
         guard let place else { return }
-        let subscription = session.subscriptions.remove(at: place)
-        saysFarewell(session, to: subscription)
-        leave(subscription, of: session, mayReturn: false, &effects)
+        leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
+    }
+
+    /// Takes a subscription, already out of the session's list, out of its channel.
+    ///
+    /// - Parameter mayReturn: as of `Hub.closed`.
+    func leave(_ subscription: Subscription, of session: Session, mayReturn: Bool, _ effects: inout Effects) {
+        guard case .plain(let name) = subscription.channel.label else {
+            return streams.leave(subscription, of: session, &effects)
+        }
+        if !mayReturn { ordinary.saysFarewell(session, to: subscription) }
+        ordinary.leave(name, subscription, of: session, mayReturn: mayReturn, &effects)
     }
 
     /// The identity has come: what was parked is answered, in the order it came. Then the places that were named in streams
@@ -162,54 +197,21 @@ extension Hub {
         defer { session.tidy() }
         for stream in parked {
             if identity.owns(stream.stream) {
-                enter(stream, session, &effects)
+                streams.enter(stream, session, &effects)
             } else {
-                count(.otherUser)
+                metrics.otherUsers.add()
                 effects.append(.send(.refused(stream, .otherUser)))
                 forbid(stream, session, &effects)
             }
         }
-        for named in session.places where !isAwaited(named.stream, of: session) {
+        for named in session.places where !session.awaits(named.stream) {
             forbid(named.stream, session, &effects)
         }
     }
 
     /// The session has no right to the stream: if its client named a place in it, that is answered.
     private func forbid(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
-        guard let position = takePlace(stream, of: session) else { return }
-        metrics.lost(.forbidden)
-        effects.append(.send(.resumed(.stream(stream), at: position, lost: .forbidden)))
-    }
-
-    /// A subscribe to a channel that the session is in already is answered again: clients repeat it after races of
-    /// their own. Of a stream it is told where it stands itself: what it will be sent follows from there.
-    ///
-    /// - Parameter member: what it says now of its user in a presence channel; nil where that is nothing.
-    private func repeated(
-        _ place: Int, as member: PresenceMember? = nil, _ session: Session, _ effects: inout Effects
-    ) {
-        let channel = session.subscriptions[place].channel
-        switch (channel.label, session.subscriptions[place].standing) {
-        case (_, .joining):
-            break
-        case (.plain(let name), _):
-            repeated(place, of: name, as: member, session, &effects)
-        case (_, .behind(let replay)):
-            guard let stream = channel.stream else { return }
-            effects.append(.send(.succeeded(stream, at: replay.cursor)))
-        case (_, .live):
-            // Known wherever somebody is live.
-            guard let stream = channel.stream, let position = channel.position else { return }
-            effects.append(.send(.succeeded(stream, at: position, isPublished: !channel.isUnpublished)))
-        }
-    }
-
-    func refuse(_ name: ChannelName, _ refusal: SubscriptionRefusal, _ effects: inout Effects) {
-        count(refusal)
-        effects.append(.send(.refused(name, refusal)))
-    }
-
-    private func count(_ refusal: SubscriptionRefusal) {
-        if let reason = refusal.authFailure { metrics.authFailures[reason].add() }
+        guard let position = session.takePlace(stream) else { return }
+        effects.lose(.stream(stream), at: position, .forbidden, metrics)
     }
 }

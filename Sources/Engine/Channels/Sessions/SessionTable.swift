@@ -1,0 +1,57 @@
+/// The sessions of one loop.
+package final class SessionTable {
+    /// By slot, as the loop numbers its sources.
+    private var sessions: ContiguousArray<Session?> = []
+    /// A few bits of who each session's user is, by slot; 0 where there is none. All sessions of a user are found by them
+    /// without a look at each.
+    private var marks: ContiguousArray<UInt32> = []
+
+    /// Slots that have been taken so far are below this.
+    package var slotCount: Int { sessions.count }
+
+    package subscript(slot slot: Int) -> Session? { slot < sessions.count ? sessions[slot] : nil }
+
+    /// The session of that name, if it is here still.
+    subscript(id: SessionID) -> Session? {
+        guard let session = self[slot: Int(id.slot)], session.id == id else { return nil }
+        return session
+    }
+
+    func insert(_ session: Session) {
+        let slot = Int(session.id.slot)
+        while sessions.count <= slot {
+            sessions.append(nil)
+            marks.append(0)
+        }
+        sessions[slot] = session
+    }
+
+    func remove(_ session: Session) {
+        marks[Int(session.id.slot)] = 0
+        sessions[Int(session.id.slot)] = nil
+    }
+
+    /// The session has an identity, its first.
+    func mark(_ session: Session, _ identity: Identity) {
+        marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
+    }
+
+    /// Never 0, which stands for no user.
+    private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
+
+    /// Those that are signed in as the user.
+    package func ids(of user: UserKey) -> [SessionID] {
+        let mark = Self.mark(user)
+        var found: [SessionID] = []
+        for slot in marks.indices where marks[slot] == mark {
+            guard let session = sessions[slot], session.app.index == user.app, session.identity?.owns(user.id) == true
+            else { continue }
+            found.append(session.id)
+        }
+        return found
+    }
+
+    func ids(where isMeant: (Session) -> Bool) -> [SessionID] {
+        sessions.compactMap { session in session.flatMap { isMeant($0) ? $0.id : nil } }
+    }
+}

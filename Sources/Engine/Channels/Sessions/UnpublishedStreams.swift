@@ -1,0 +1,106 @@
+import Bytes
+import Metrics
+import Pusher
+import Sync
+
+/// Streams of topics that no table is published for, and streams that are not watched.
+///
+/// Names are easily made up. So a subscribe to an unpublished topic is answered at once, with offset 0 of the epoch in
+/// which its stream will begin, and no home, feed or database hears of it. Once the topic is published, a session that is in such
+/// a stream is behind at that offset: its home is asked what follows, as for a slow client, and watches the stream.
+///
+/// Worst interleavings, each with its test in `UnpublishedTests`:
+/// - events are committed before the hub knows of the topic, or while the first position is read: they have offsets above
+///   0, so pages of the log bring them (`nothingIsMissedFromPublishingOn`);
+/// - the topic was published and withdrawn before this hub started, and its streams have events: who was told offset 0 gets
+///   all of them, or is told to fetch a snapshot where the log does not reach back (`anOldStreamIsReplayed`);
+/// - the database begins another epoch before the topic is published: the stream is of another life, and that is told as a
+///   reset (`anotherEpochIsAReset`).
+package final class UnpublishedStreams {
+    private let channels: SubscribedChannels
+    private let limits: ChannelLimits
+    private let metrics: EngineMetrics
+    /// The topics that are published, once that is known: before, all streams are watched.
+    private var topics: PublishedTopics?
+    /// How many streams of topics that are not published each user is in here, by a keyed hash of the id.
+    private var countsOfUsers: [UInt64: Int] = [:]
+
+    init(in channels: SubscribedChannels, _ limits: ChannelLimits, _ metrics: EngineMetrics) {
+        self.channels = channels
+        self.limits = limits
+        self.metrics = metrics
+    }
+
+    /// Users who are in such.
+    package var userCount: Int { countsOfUsers.count }
+
+    /// Whether the channel is a stream's of a topic that is not published. One that was entered before that was known is not.
+    func contains(_ channel: Channel, of stream: StreamName) -> Bool {
+        if channel.isUnpublished { return true }
+        guard let topics, channel.isEmpty else { return false }
+        return !topics.contains(stream.stream)
+    }
+
+    /// Makes the session one that is in a stream which is not watched.
+    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Hub.Effects) {
+        guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
+        if !channel.isUnpublished {
+            guard countsIn(stream) else {
+                channels.remove(stream)
+                metrics.refusedStreams.add()
+                let place = session.takePlace(stream)
+                return effects.refuse(stream, .tooManyStreams, owed: place, metrics)
+            }
+        }
+        channel.position = start
+        channel.isUnpublished = true
+        metrics.subscriptions(1, channel, of: session.app)
+        let serial = session.nextSerial()
+        session.subscriptions.append(Subscription(of: channel, channel.append(session.id), serial: serial))
+        effects.append(.send(.succeeded(stream, at: start, isPublished: false)))
+        if let position = session.takePlace(stream) { resume(channel, from: position, &effects) }
+    }
+
+    /// A stream that is not watched has somebody in it now. False where its user has as many such as may be.
+    private func countsIn(_ stream: StreamName) -> Bool {
+        let user = Self.code(ofUser: stream)
+        let others = countsOfUsers[user] ?? 0
+        guard others < limits.unpublishedPerUserMax else { return false }
+        countsOfUsers[user] = others + 1
+        return true
+    }
+
+    /// It has nobody in it any more, or is watched from now on.
+    func countsOut(_ stream: StreamName) {
+        let user = Self.code(ofUser: stream)
+        let left = (countsOfUsers[user] ?? 1) - 1
+        countsOfUsers[user] = left > 0 ? left : nil
+    }
+
+    private static func code(ofUser stream: StreamName) -> UInt64 { stream.stream.withUser { KeyedHash.hash($0) } }
+
+    /// A client names the place that it has in a stream that is not watched.
+    func resume(_ channel: Channel, from position: StreamPosition, _ effects: inout Hub.Effects) {
+        guard let start = channel.position else { return }
+        if position == start {
+            metrics.recovered(0)
+            effects.append(.send(.resumed(channel.label, at: start, replayed: 0)))
+        } else {
+            let loss: ResumeLoss = position.life == start.life ? .ahead : .streamReset
+            effects.lose(channel.label, at: start, loss, metrics)
+        }
+    }
+
+    /// These topics are published. Returns the channels whose streams are from here on.
+    func published(_ topics: PublishedTopics) -> [Channel] {
+        self.topics = topics
+        return channels.streams.filter { channel in
+            guard channel.isUnpublished, let stream = channel.stream, topics.contains(stream.stream) else {
+                return false
+            }
+            channel.isUnpublished = false
+            countsOut(stream)
+            return true
+        }
+    }
+}
