@@ -4,7 +4,7 @@ extension FrameWriter {
     /// A server's text frames of these messages, in one block: where they lie, if nobody else has them and each header finds room
     /// where its message's length stands, as nearly always; else copied into a block of their own.
     package static func frames(of messages: consuming Messages) -> SharedBytes {
-        if let frames = messages.rewrite(frameInPlace) { return frames }
+        if messages.rewrite(frameInPlace) { return messages.bytes() }
         return copied(messages)
     }
 
@@ -14,6 +14,10 @@ extension FrameWriter {
     private static func frameInPlace(_ block: UnsafeMutableRawBufferPointer) -> Range<Int>? {
         guard let base = block.baseAddress else { return nil }
         let bytes = UnsafeRawBufferPointer(block)
+        if let count = Messages.countOfOnly(in: bytes), count <= shortPayloadMax {
+            writeHeader(Opcode.text, count, endingAt: Messages.lengthBytes, in: block)
+            return Messages.lengthBytes - headerCount(count)..<bytes.count
+        }
         var next = 0
         var isShort = true
         var first: Range<Int>?

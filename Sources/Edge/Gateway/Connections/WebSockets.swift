@@ -62,8 +62,9 @@ final class WebSockets {
         var cursor = WebSocketMachine.Cursor(consumed: start, room: settings.limits.turnBytesMax)
         do throws(WebSocketMachine.Violation) {
             // Nearly always: nothing is held, and all that has come is texts.
-            while let range = try connection.webSocket?.nextText(
-                bytes, &cursor, at: loop.now, settings.webSockets.limits, settings.webSockets.messageRate)
+            while cursor.consumed < bytes.count,
+                let range = try connection.webSocket?.nextText(
+                    bytes, &cursor, at: loop.now, settings.webSockets.limits, settings.webSockets.messageRate)
             { text(UnsafeRawBufferPointer(bytes).part(range), connection) }
         } catch { refuse(error, connection) }
         if cursor.consumed < bytes.count || connection.webSocket?.unfinished != nil {

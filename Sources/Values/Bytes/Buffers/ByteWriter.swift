@@ -136,7 +136,7 @@ public struct ByteWriter: ~Copyable {
     // MARK: Ending
 
     /// The bytes from `start`, as an immutable block: no copy, unless most of the memory would lie idle.
-    package consuming func finish(from start: Int = 0) -> SharedBytes {
+    @usableFromInline package consuming func finish(from start: Int = 0) -> SharedBytes {
         precondition(start >= 0 && start <= used, "finished before the beginning")
         guard capacity <= 512 || capacity / 2 <= used else {
             return SharedBytes.copy(UnsafeRawBufferPointer(start: base + start, count: used - start))

@@ -3,13 +3,13 @@
 ///
 /// Small and `public` for the reason that `SharedBytes` has.
 public struct Messages: Sendable {
-    private var block: SharedBytes
+    @usableFromInline var block: SharedBytes
 
     /// Bytes of the length before each: a 32-bit number in the machine's order.
-    package static let lengthBytes = 4
+    @inlinable public static var lengthBytes: Int { 4 }
 
     /// One message, which `write` appends. `capacity`: a guess at its bytes.
-    package init(capacity: Int, _ write: (inout ByteWriter) -> Void) {
+    @inlinable public init(capacity: Int, _ write: (inout ByteWriter) -> Void) {
         var writer = ByteWriter(capacity: capacity + Self.lengthBytes)
         Self.append(to: &writer, write)
         block = writer.finish()
@@ -21,12 +21,12 @@ public struct Messages: Sendable {
     }
 
     /// Appends a message to what will be `Messages`: what `write` appends, below 4 GB.
-    package static func append(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
+    @inlinable public static func append(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
         let start = writer.count
         writer.append(capacity: lengthBytes) { _ in lengthBytes }
         write(&writer)
         let count = UInt32(truncatingIfNeeded: writer.count &- start &- lengthBytes)
-        writer.withUnsafeMutableBytes { $0.storeBytes(of: count, toByteOffset: start, as: UInt32.self) }
+        UnsafeMutableRawPointer(writer.base + start).storeBytes(of: count, as: UInt32.self)
     }
 
     /// Bytes of all, with their lengths.
@@ -48,9 +48,20 @@ public struct Messages: Sendable {
         return text
     }
 
-    /// The block, rewritten where it lies, if nobody else has it: `body` gets all of it and returns which part of it is in use
-    /// from then on. Nil where others have it, or `body` finds that it has no room; then nothing has changed.
-    package mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> SharedBytes? {
-        block.rewrite(body) ? block : nil
+    /// Bytes of the message, where it is, as nearly always, the only one; else nil.
+    @inlinable @inline(__always) public static func countOfOnly(in bytes: UnsafeRawBufferPointer) -> Int? {
+        guard bytes.count >= lengthBytes else { return nil }
+        let count = Int(bytes.loadUnaligned(as: UInt32.self))
+        return count &+ lengthBytes == bytes.count ? count : nil
     }
+
+    /// Has `body` rewrite the block where it lies, if nobody else has it: it gets all of it and returns which part of it is in use
+    /// from then on; `bytes` has that. False where others have it, or `body` finds that it has no room; then nothing has changed.
+    @inlinable @inline(__always)
+    public mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
+        block.rewrite(body)
+    }
+
+    /// The block. Moved out: a copy would have to be counted.
+    @inlinable @inline(__always) public consuming func bytes() -> SharedBytes { block }
 }

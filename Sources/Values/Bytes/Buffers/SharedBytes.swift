@@ -87,7 +87,7 @@ public struct SharedBytes: @unchecked Sendable {
 
     /// Has `body` change the bytes, where nobody else has the block, and returns whether it did: `body` returns which of them are
     /// in use from then on, or nil where it has changed none.
-    mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
+    @inlinable @inline(__always) mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
         guard isKnownUniquelyReferenced(&block) else { return false }
         let extent = block.extent
         guard let used = body(UnsafeMutableRawBufferPointer(start: block.storage + extent.start, count: extent.count))
