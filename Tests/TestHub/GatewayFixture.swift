@@ -92,12 +92,12 @@ package final class GatewayFixture {
         if !hasEnded { gateway.stop() }
     }
 
-    /// A feed that never finds its database, and does not say so.
-    package static let feedOfNothing = {
-        var configuration = FeedConfiguration(connectionString: "host=/nowhere dbname=nothing")
+    /// A feed of that database, or of one that is never found: it does not say so, for a busy machine may take seconds to connect.
+    package static func feed(of database: String = "host=/nowhere dbname=nothing") -> FeedConfiguration {
+        var configuration = FeedConfiguration(connectionString: database)
         configuration.degradedAfter = .seconds(3600)
         return configuration
-    }()
+    }
 
     /// Hands over what a feed would.
     package func feed(_ outputs: [FeedOutput]) {

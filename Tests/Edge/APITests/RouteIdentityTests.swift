@@ -94,7 +94,7 @@ import Testing
     // MARK: Revocation
 
     @Test func whatWasIssuedBeforeIsRefusedEverywhere() async throws {
-        let fixture = try await fixture(loops: 1, feed: GatewayFixture.feedOfNothing)
+        let fixture = try await fixture(loops: 1, feed: GatewayFixture.feed())
         let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
         let witness = try await opened(fixture, old)
         let (client, socketID) = try await TestClient.opened(port: fixture.port)
@@ -146,7 +146,7 @@ import Testing
     /// A hub that does not know who is revoked lets nobody read or write, and closes those who may not when it knows.
     @Test func nobodyIsServedBeforeRevocationsAreKnown() async throws {
         let fixture = try await GatewayFixture(
-            loops: 1, ownsDatabase: true, feed: GatewayFixture.feedOfNothing, knowsRevocations: false)
+            loops: 1, ownsDatabase: true, feed: GatewayFixture.feed(), knowsRevocations: false)
         let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
         let other = try await GatewayFixture.token("u2", issuedAt: 1_000)
         let revoked = try await opened(fixture, old)

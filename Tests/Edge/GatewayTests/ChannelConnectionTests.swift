@@ -301,7 +301,7 @@ import Testing
 
     /// Streams are counted, too: on every loop, by the name that was subscribed to.
     @Test func streamsAreAmongTheChannels() async throws {
-        let fixture = try await GatewayFixture(loops: 3, ownsDatabase: true, feed: GatewayFixture.feedOfNothing)
+        let fixture = try await GatewayFixture(loops: 3, ownsDatabase: true, feed: GatewayFixture.feed())
         let app = App(
             id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: true)
         let token = try await GatewayFixture.token("u1")

@@ -216,7 +216,7 @@ import WebSocket
 
         init(loops: Int) async throws {
             fixture = try await GatewayFixture(
-                loops: loops, ownsDatabase: true, feed: GatewayFixture.feedOfNothing, metrics: metrics)
+                loops: loops, ownsDatabase: true, feed: GatewayFixture.feed(), metrics: metrics)
             token = try await GatewayFixture.token("u1")
         }
 

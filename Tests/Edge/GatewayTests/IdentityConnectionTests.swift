@@ -173,7 +173,7 @@ import WebSocket
     // MARK: Revocation
 
     @Test func aRevokedUsersConnectionsAreClosedOnEveryLoop() async throws {
-        let fixture = try await fixture(loops: 2, feed: GatewayFixture.feedOfNothing)
+        let fixture = try await fixture(loops: 2, feed: GatewayFixture.feed())
         let old = try await GatewayFixture.token("u1", issuedAt: 1_000)
         let new = try await GatewayFixture.token("u1", issuedAt: 3_000)
         let undated = try await GatewayFixture.token("u1")
@@ -193,7 +193,7 @@ import WebSocket
     @Test func aRevocationInTheDatabaseClosesTheUsersConnections() async throws {
         let database = try Cluster.shared.get().database()
         let backend = try database.owner()
-        let configuration = FeedConfiguration(connectionString: database.hub)
+        let configuration = GatewayFixture.feed(of: database.hub)
         let fixture = try await fixture(feed: configuration)
         let issue = now.rounded(.down) - 10
         let witness = try await opened(fixture, try await GatewayFixture.token("witness", issuedAt: issue))

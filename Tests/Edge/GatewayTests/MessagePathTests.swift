@@ -165,7 +165,7 @@ private struct PublishedTable {
     private let database: Database
     private let writer: BlockingConnection
 
-    var feed: FeedConfiguration { FeedConfiguration(connectionString: database.hub) }
+    var feed: FeedConfiguration { GatewayFixture.feed(of: database.hub) }
 
     init() throws {
         database = try Cluster.shared.get().database()

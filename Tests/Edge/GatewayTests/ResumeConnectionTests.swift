@@ -30,7 +30,7 @@ import Testing
         _ metrics: GatewayMetrics = GatewayMetrics(), _ change: (inout GatewayConfiguration) -> Void
     ) async throws -> GatewayFixture {
         try await GatewayFixture(
-            ownsDatabase: true, feed: FeedConfiguration(connectionString: database.hub), metrics: metrics, change)
+            ownsDatabase: true, feed: GatewayFixture.feed(of: database.hub), metrics: metrics, change)
     }
 
     /// Commits `count` events at once, of so many bytes each and some.
@@ -106,7 +106,7 @@ import Testing
 
     /// One user's streams have a bound of their own, over all loops and connections, and another's subscribe is answered.
     @Test func oneUserDoesNotTakeAllStreams() async throws {
-        var configuration = FeedConfiguration(connectionString: database.hub)
+        var configuration = GatewayFixture.feed(of: database.hub)
         configuration.streamsPerUserMax = 2
         configuration.streamsMax = 3
         for topic in ["a", "b", "c"] {

@@ -14,7 +14,7 @@ import Testing
     private static let back = #"{"event":"sync:status","data":"{\"degraded\":false}"}"#
 
     @Test func everyConnectionIsToldOfAnOutageOnceAndOfItsEnd() async throws {
-        let fixture = try await GatewayFixture(loops: 2, ownsDatabase: true, feed: GatewayFixture.feedOfNothing)
+        let fixture = try await GatewayFixture(loops: 2, ownsDatabase: true, feed: GatewayFixture.feed())
         var clients: [TestClient] = []
         for _ in 0..<4 { clients.append(try await TestClient.opened(port: fixture.port).0) }
         fixture.feed([.degraded(true)])
