@@ -149,7 +149,6 @@ public struct HTTPMachine {
             cursor.requests += 1
             cursor.consumed += request.consumed
             var answering = Answering()
-            answering.keepsAlive = request.keepsAlive
             answering.omitsBody = request.method == .head
             state = .answering(answering)
             return .request(request)
@@ -184,6 +183,14 @@ public struct HTTPMachine {
     }
 
     // MARK: Answers
+
+    /// Whether the client wants another request to follow the one that is being answered (`Request.keepsAlive`). Until this is
+    /// said none may: an upgrade need not look for that.
+    package mutating func expectsMore(_ isWanted: Bool) {
+        guard case .answering(var answering) = state else { return }
+        answering.keepsAlive = isWanted
+        state = .answering(answering)
+    }
 
     /// An answer goes out; says how it is written, or nil where nobody awaits one.
     ///

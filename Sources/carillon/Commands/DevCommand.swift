@@ -19,7 +19,7 @@ struct DevCommand: SettingsReader {
 
     func run() throws {
         let hangUp = HangUp()
-        let stop = StopSignal.install(hangUp: hangUp)
+        let stop = try StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         var settings = try Settings(arguments.effective(.development))
         try Self.checkReachable(settings)

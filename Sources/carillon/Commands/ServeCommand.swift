@@ -12,7 +12,7 @@ struct ServeCommand: SettingsReader {
 
     func run() throws {
         let hangUp = HangUp()
-        let stop = StopSignal.install(hangUp: hangUp)
+        let stop = try StopSignal.install(hangUp: hangUp)
         StopSignal.ignoreBrokenPipes()
         let sources = arguments.sources
         let effective = try EffectiveSettings(sources, profile: .serve)

@@ -37,7 +37,7 @@ struct TailCommand: ParsableCommand {
 
     func run() throws {
         let target = try Target(self)
-        let stop = StopSignal.install()
+        let stop = try StopSignal.install()
         let printer = EventPrinter()
         var places = Places()
         var delay = Duration.zero

@@ -13,7 +13,7 @@ enum StoreSettings {
 
     static let deviceActionsPerSecond = Setting.count(
         "limits.deviceActionsPerSecond", "50", 0...1_000_000,
-        "The same of one device, where actions name theirs; 0 is no bound.")
+        "Actions that one device may send a second, where they name their device; 0 is no bound.")
 
     static let deviceActionsBurst = Setting.count(
         "limits.deviceActionsBurst", "500", 1...1_000_000, "Actions that one device may send at once after a silence.")

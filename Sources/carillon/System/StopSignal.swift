@@ -11,7 +11,7 @@ enum StopSignal {
     ///
     /// - Parameter hangUp: what SIGHUP does, on that thread; nil: it ends the process, as ever. Where it does nothing,
     ///   the terminal has closed, and SIGHUP is one more signal to end.
-    static func install(hangUp: HangUp? = nil) -> Latch {
+    static func install(hangUp: HangUp? = nil) throws(Failure) -> Latch {
         let stop = Latch()
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -30,7 +30,7 @@ enum StopSignal {
                 stop.set()
             }
         }
-        guard let thread else { fatalError("no thread can be started that waits for signals") }
+        guard let thread else { throw Failure("no thread can be started that waits for signals") }
         thread.detach()
         return stop
     }

@@ -35,6 +35,7 @@ private struct Transcript {
                 switch action {
                 case .request(let request):
                     said.append("\(request.method) \(request.path.string) \(request.body.string)")
+                    machine.expectsMore(request.keepsAlive)
                     if answersAtOnce { answer() }
                 case .refuse(let error): said.append("refuse \(error.status.code)")
                 case .rest: said.append("rest")

@@ -136,6 +136,7 @@ final class HTTPConversation {
             }
         }
         if isUpgrade { return upgrade(request, connection) }
+        machine.expectsMore(request.keepsAlive)
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(
             mailbox: owner.mailbox, connection: connection.sessionID, store: owner.hubContext.store)

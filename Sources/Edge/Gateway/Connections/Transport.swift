@@ -88,13 +88,13 @@ struct Transport {
     /// Whether something waits for the socket to take it, what TLS has sealed included.
     var hasUnsent: Bool { !output.isEmpty || tls?.hasUnsent == true }
 
-    /// Bytes of that. Ciphertext that the socket has not taken is this connection's alone, whoever else gets the same events.
+    /// Bytes that are unsent. Those that TLS has sealed count for this connection alone, though others get the same events.
     var unsentBytes: Int { output.byteCount &+ (tls?.unsentBytes ?? 0) }
 
     /// Forgets what is unsent, but for the rest of a frame.
     mutating func dropUnsent() { output.dropUnsent() }
 
-    /// Nobody is there to whom it could be sent.
+    /// Forgets all that is unsent: the peer has gone.
     mutating func forgetUnsent() { output = WriteQueue() }
 
     // MARK: States

@@ -254,7 +254,7 @@ final class WebSockets {
 
     // MARK: Ending
 
-    /// The hub ends. Whoever awaits answers to actions gets them first, if they come soon: a device that is told of a
+    /// The hub ends. A client that awaits answers to actions gets them first, if they come soon: a device that is told of a
     /// commit need not ask again.
     func hubEnds(_ connection: Connection) {
         guard connection.isEstablished else {

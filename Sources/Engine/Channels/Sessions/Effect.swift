@@ -45,7 +45,7 @@ extension ContiguousArray<Effect> {
         append(.send(.refused(name, refusal)))
     }
 
-    /// The same of a stream; the place that the client named in it is answered, too.
+    /// A subscribe to a stream is refused for good. A place that the client named in it is answered, too.
     mutating func refuse(
         _ stream: StreamName, _ refusal: SubscriptionRefusal, owed position: StreamPosition?, _ metrics: EngineMetrics
     ) {

@@ -20,12 +20,12 @@ package final class SubscribedChannels {
         return ChannelName(name).flatMap { self[ChannelKey(app.index, $0)] }
     }
 
-    /// The channel of that stream's name, likewise.
+    /// The channel of that stream's name, where the loop has somebody in it or awaits somebody.
     package subscript(name: StreamName) -> Channel? {
         name.form == .user ? userStreams[name.stream]?.channel : privateStreams[name.stream]?.channel
     }
 
-    /// That ordinary channel, likewise.
+    /// That ordinary channel, where the loop has somebody in it or awaits somebody.
     package subscript(key: ChannelKey) -> Channel? { ordinary[key] }
 
     package func count(of app: App) -> Int {
