@@ -125,6 +125,11 @@ public struct HTTPMachine {
         held = consumed > 0 ? Array(bytes[consumed...]) : bytes
     }
 
+    /// Keeps what of the input is left, where nothing was held before.
+    package mutating func keep(_ rest: UnsafeRawBufferPointer) {
+        if state != .over { held = Array(rest) }
+    }
+
     /// What came behind an upgrade.
     package mutating func takeHeld() -> [UInt8] { exchange(&held, with: []) }
 

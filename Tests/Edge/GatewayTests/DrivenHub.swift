@@ -144,7 +144,7 @@ final class DrivenHub {
     func users(_ channel: String) -> [String] {
         guard let name = ChannelName(channel) else { return [] }
         let key = ChannelKey(0, name)
-        return clients[key.home(of: clients.count)].channels.home.users(in: key).sorted()
+        return clients[key.home(of: clients.count)].channels.users(in: key).sorted()
     }
 }
 

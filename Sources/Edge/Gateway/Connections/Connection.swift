@@ -234,7 +234,7 @@ final class Connection: EventSource {
             // Nearly always.
             if unfinishedHeld == 0, transport.tls == nil, webSocket?.unfinished == nil { return }
         } else {
-            conversation?.read(UnsafeRawBufferPointer(rebasing: buffer[held..<held + received]), self)
+            conversation?.read(UnsafeMutableRawBufferPointer(rebasing: buffer[held..<held + received]), self)
         }
         owner.holdings.unfinishedChanged(self)
     }
@@ -242,21 +242,21 @@ final class Connection: EventSource {
     // MARK: Output
 
     /// Queues a frame, or bytes of a response; they leave at the end of the tick.
-    func queue(_ frame: SharedBytes) { queue(frame, on: owner.loop) }
+    func queue(_ frame: consuming SharedBytes) { queue(frame, on: owner.loop) }
 
     /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
     func send(_ messages: consuming Messages) {
         send(frames: FrameWriter.frames(of: messages))
     }
 
-    func send(frames: SharedBytes) {
+    func send(frames: consuming SharedBytes) {
         guard let deflateWindow, let compression = owner.compression else { return queue(frames) }
         queue(compression.compressed(frames, deflateWindow))
     }
 
     /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
     @inline(__always)
-    func queue(_ frame: SharedBytes, on loop: EventLoop) {
+    func queue(_ frame: consuming SharedBytes, on loop: EventLoop) {
         transport.queue(frame)
         loop.markDirty(self)
     }

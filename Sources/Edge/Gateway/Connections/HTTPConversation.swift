@@ -70,20 +70,30 @@ final class HTTPConversation {
 
     // MARK: Requests
 
-    /// Answers what it can in one turn of what was held and has come behind it.
-    func read(_ received: UnsafeRawBufferPointer, _ connection: Connection) {
-        var bytes = machine.input(received)
-        var cursor = HTTPMachine.Cursor()
-        bytes.withUnsafeMutableBytes { bytes in
-            take(bytes, &cursor, connection)
-            guard cursor.consumed < bytes.count, connection.webSocket != nil else { return }
-            connection.owner.webSockets.read(bytes, from: cursor.consumed, connection)
-            cursor.consumed = bytes.count
+    /// Answers what it can in one turn of what was held and has come behind it. `received` lies in the loop's buffer: nothing
+    /// that follows from a request reads from another connection.
+    func read(_ received: UnsafeMutableRawBufferPointer, _ connection: Connection) {
+        guard machine.heldCount > 0 else {
+            // Nearly always: it is looked at where it lies.
+            let consumed = take(received, connection)
+            if consumed < received.count { machine.keep(UnsafeRawBufferPointer(rebasing: received[consumed...])) }
+            return
         }
-        machine.keep(bytes, from: cursor.consumed)
+        var bytes = machine.input(UnsafeRawBufferPointer(received))
+        let consumed = bytes.withUnsafeMutableBytes { take($0, connection) }
+        machine.keep(bytes, from: consumed)
     }
 
-    private func take(
+    /// Says how far it came.
+    private func take(_ bytes: UnsafeMutableRawBufferPointer, _ connection: Connection) -> Int {
+        var cursor = HTTPMachine.Cursor()
+        takeRequests(bytes, &cursor, connection)
+        guard cursor.consumed < bytes.count, connection.webSocket != nil else { return cursor.consumed }
+        connection.owner.webSockets.read(bytes, from: cursor.consumed, connection)
+        return bytes.count
+    }
+
+    private func takeRequests(
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout HTTPMachine.Cursor, _ connection: Connection
     ) {
         let owner = connection.owner
@@ -118,7 +128,8 @@ final class HTTPConversation {
 
     private func route(_ request: Request, _ connection: Connection) {
         let owner = connection.owner
-        asked = .request(origin: request.field("origin").map { Array($0) })
+        let origin = request.field("origin")
+        asked = .request(origin: origin.map { Array($0) })
         if let refusal { return answer(refusal, connection) }
         let isUpgrade = request.path.hasPrefix("/app/")
         // Whose request a trusted peer sends, and whether that client may.
@@ -135,7 +146,7 @@ final class HTTPConversation {
                 return connection.drop()
             }
         }
-        if isUpgrade { return upgrade(request, connection) }
+        if isUpgrade { return upgrade(request, origin, connection) }
         machine.expectsMore(request.keepsAlive)
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
         let exchange = HTTPExchange(
@@ -289,7 +300,7 @@ final class HTTPConversation {
     // MARK: The upgrade
 
     /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). Origin before app: a foreign page learns nothing.
-    private func upgrade(_ request: Request, _ connection: Connection) {
+    private func upgrade(_ request: Request, _ origin: UnsafeRawBufferPointer?, _ connection: Connection) {
         let owner = connection.owner
         let handshake: Handshake
         do { handshake = try Handshake(request) } catch {
@@ -298,7 +309,7 @@ final class HTTPConversation {
             connection.queue(writer.finish())
             return connection.finish()
         }
-        guard owner.settings.configuration.origins.allows(request.field("origin")?.string) else {
+        guard owner.settings.configuration.origins.allows(origin?.string) else {
             return answer(.problem(.forbidden, "This origin may not connect here."), keepsAlive: false, connection)
         }
         var response = ByteWriter(capacity: 400)

@@ -75,8 +75,7 @@ struct Transport {
     // MARK: Out
 
     @inline(__always)
-
-    mutating func queue(_ frame: SharedBytes) { output.append(frame) }
+    mutating func queue(_ frame: consuming SharedBytes) { output.append(frame) }
 
     /// Sends as much as the socket takes; `gather` is the loop's scratch.
     @inline(__always)

@@ -35,7 +35,7 @@ struct WriteQueue {
     var frameCount: Int { first == nil ? 0 : rest.count &+ 1 }
 
     @inline(__always)
-    mutating func append(_ frame: SharedBytes) {
+    mutating func append(_ frame: consuming SharedBytes) {
         byteCount &+= frame.count
         if first == nil {
             first = frame

@@ -88,7 +88,7 @@ final class ClientLoop {
         apps = ServedApps(context.firstApps, hub, due)
         try loop.add(holdings)
         holdings.pressureChanged = { [settings] in settings.pressureChanged($0) }
-        runner.perform = { [unowned self] in perform($0) }
+        runner.perform = { [unowned self] (message: consuming OwnerMessage) in perform(message) }
         due.perform = { [unowned self] in perform($0) }
         loop.overtake = { [unowned self] in door.overtake() }
         loop.attach(router.mailbox) { [unowned self] in received($0) }
@@ -117,8 +117,8 @@ final class ClientLoop {
     }
 
     /// What an owner is asked, or what one has to say.
-    private func perform(_ message: OwnerMessage) {
-        switch message {
+    private func perform(_ message: consuming OwnerMessage) {
+        switch consume message {
         case .request(.join(let join), let from): streams.join(join, from: from)
         case .request(.forget(let session, let name), let from): streams.forget(session, name, from: from)
         case .request(.leave(let name), let from): streams.leave(name, from: from)
@@ -184,8 +184,7 @@ final class ClientLoop {
         runner.run {
             var effects = exchange(&effects, with: [])
             input(hub, &effects)
-            // Moved out from the end, not copied.
-            if effects.count > 1 { effects.reverse() }
+            effects.turnRound()
             while let effect = effects.popLast() { perform(effect, for: connection) }
             if effects.capacity <= Self.effectsKept { self.effects = effects }
         }

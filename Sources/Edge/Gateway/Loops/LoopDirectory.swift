@@ -56,7 +56,7 @@ struct LoopDirectory: ChannelDirectory {
     }
 
     private func loops(in publication: Publication, _ app: App) -> LoopSet {
-        own.channels.home.loops(in: ChannelKey(app.index, publication.channel))
+        own.channels.loops(in: ChannelKey(app.index, publication.channel))
     }
 
     /// Publishes to channels that this loop owns, and has the other loops that have subscribers say when they have
@@ -132,7 +132,7 @@ struct LoopDirectory: ChannelDirectory {
     ) -> [String]? {
         let key = ChannelKey(app.index, channel)
         return router.gather(
-            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.home.users(in: key) },
+            from: [router.owner(of: key)], for: app.index, on: own, { $0.channels.users(in: key) },
             { answer($0[0]) })?[0]
     }
 

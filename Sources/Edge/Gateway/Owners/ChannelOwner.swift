@@ -7,7 +7,7 @@ import WebSocket
 
 /// The ordinary channels that this loop owns.
 final class ChannelOwner {
-    private(set) var home: ChannelHome
+    private var home: ChannelHome
     /// Room for what the home wants done, kept from one input to the next.
     private var effects = ChannelHome.Effects()
     private let loop: EventLoop
@@ -51,10 +51,15 @@ final class ChannelOwner {
         input { home, now, effects in home.publish(publication, of: app, now: now, &effects) }
     }
 
-    func facts(of key: ChannelKey) -> ChannelFacts { home.facts(of: key, now: loop.now) }
+    func facts(of key: ChannelKey) -> ChannelFacts { ask { $0.facts(of: key, now: loop.now) } }
+
+    func users(in key: ChannelKey) -> [String] { ask { $0.users(in: key) } }
+
+    /// The loops that have subscribers to the channel.
+    func loops(in key: ChannelKey) -> LoopSet { ask { $0.loops(in: key) } }
 
     func channels(of app: App, prefix: String, until isEnough: () -> Bool) -> [String: ChannelFacts] {
-        home.channels(of: app, prefix: prefix, now: loop.now, until: isEnough)
+        ask { $0.channels(of: app, prefix: prefix, now: loop.now, until: isEnough) }
     }
 
     /// The apps that are served from here on.
@@ -74,7 +79,7 @@ final class ChannelOwner {
     /// Whether the home would refuse the newcomer for members of whom some may be gone.
     private func mayMakeRoom(for request: ChannelRequest) -> Bool {
         guard case .enter(let entry) = request, entry.member != nil else { return false }
-        return context.census.hasDepartures && home.isFull(for: entry)
+        return context.census.hasDepartures && ask { $0.isFull(for: entry) }
     }
 
     /// Has each loop close those that are marked of the channel, and then lets the home judge: their leaves stand before the
@@ -83,7 +88,7 @@ final class ChannelOwner {
         let key = request.key
         turns.closeDeparted(in: key)
         let router = runner.router
-        let others = router.others(of: home.loops(in: key))
+        let others = router.others(of: loops(in: key))
         guard !others.isEmpty else { return router.again(.channelWithRoom(request), from: loop) }
         let mailbox = router.mailbox
         let gather = Gather<Void>(others.count) { _ in
@@ -101,15 +106,17 @@ final class ChannelOwner {
     ) -> Result {
         let result = runner.run {
             let result = input(&home, loop.now, &effects)
-            // Moved out from the end, not copied.
-            if effects.count > 1 { effects.reverse() }
+            effects.turnRound()
             while let effect = effects.popLast() { perform(effect) }
             if effects.capacity > Self.effectsKept { effects = [] }
             return result
         }
-        due.set(.channels, at: home.nextDue)
+        due.set(.channels, at: ask { $0.nextDue })
         return result
     }
+
+    /// Asks the home where it lies. Its value, read as a property, would be copied first: 38 reference counts.
+    private func ask<Answer>(_ question: (inout ChannelHome) -> Answer) -> Answer { question(&home) }
 
     private func perform(_ effect: consuming ChannelHome.Effect) {
         switch consume effect {

@@ -104,8 +104,7 @@ final class StreamOwner {
         runner.run {
             var effects = exchange(&effects, with: [])
             input(&home, &effects)
-            // Moved out from the end, not copied.
-            if effects.count > 1 { effects.reverse() }
+            effects.turnRound()
             while let effect = effects.popLast() { perform(effect) }
             if effects.capacity <= Self.effectsKept { self.effects = effects }
         }

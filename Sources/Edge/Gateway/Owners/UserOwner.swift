@@ -38,6 +38,9 @@ final class UserOwner {
                 }
             }
         }
-        due.set(.users, at: home.nextDue)
+        due.set(.users, at: Self.nextDue(of: &home))
     }
+
+    /// As a parameter, for a property would be copied before it is asked.
+    private static func nextDue(of home: inout UserHome) -> Instant? { home.nextDue }
 }

@@ -68,46 +68,62 @@ final class Router {
     // MARK: To owners
 
     /// Says it to the owner that it concerns; what is of several users, to each of theirs in one message.
-    func ask(_ request: OwnerRequest) {
+    func ask(_ request: consuming OwnerRequest) {
+        guard let owner = owner(of: request) else {
+            if case .users(let requests) = request { ask(requests) }
+            return
+        }
+        send(.request(request, from: here), to: owner)
+    }
+
+    /// The loop that the request is for; nil where it may be for several.
+    private func owner(of request: OwnerRequest) -> Int? {
+        // A loop alone owns all.
+        guard loops > 1 else { return here }
         switch request {
-        case .join(let join): send(.request(request, from: here), to: owner(of: join.name.stream))
-        case .forget(_, let name), .leave(let name):
-            send(.request(request, from: here), to: owner(of: name.stream))
-        case .channel(let channel), .channelWithRoom(let channel):
-            send(.request(request, from: here), to: owner(of: channel.key))
-        case .users(let requests):
-            guard loops > 1 else { return send(.request(request, from: here), to: here) }
-            var perLoop = [[UserRequest]](repeating: [], count: loops)
-            for request in requests { perLoop[request.user.home(loops: loops)].append(request) }
-            for (loop, requests) in perLoop.enumerated() where !requests.isEmpty {
-                send(.request(.users(requests), from: here), to: loop)
-            }
+        case .join(let join): return owner(of: join.name.stream)
+        case .forget(_, let name), .leave(let name): return owner(of: name.stream)
+        case .channel(let channel), .channelWithRoom(let channel): return owner(of: channel.key)
+        case .users: return nil
+        }
+    }
+
+    private func ask(_ requests: [UserRequest]) {
+        var perLoop = [[UserRequest]](repeating: [], count: loops)
+        for request in requests { perLoop[request.user.home(loops: loops)].append(request) }
+        for (loop, requests) in perLoop.enumerated() where !requests.isEmpty {
+            send(.request(.users(requests), from: here), to: loop)
         }
     }
 
     /// Puts a request of that loop behind what waits in line, once more.
-    func again(_ request: OwnerRequest, from loop: Int) {
+    func again(_ request: consuming OwnerRequest, from loop: Int) {
         line.append(.request(request, from: loop))
     }
 
     // MARK: From owners
 
     /// Says it to that loop.
-    func tell(_ news: OwnerNews, loop: Int) {
+    func tell(_ news: consuming OwnerNews, loop: Int) {
         send(.news(news), to: loop)
     }
 
     /// Says it to each of these loops.
-    func tell(_ news: OwnerNews, loops: LoopSet) {
+    func tell(_ news: consuming OwnerNews, loops: LoopSet) {
         var rest = loops.rawValue
-        while rest != 0 {
-            send(.news(news), to: rest.trailingZeroBitCount)
+        while rest & (rest &- 1) != 0 {
+            send(.news(copy news), to: rest.trailingZeroBitCount)
             rest &= rest &- 1
         }
+        if rest != 0 { send(.news(news), to: rest.trailingZeroBitCount) }
     }
 
-    private func send(_ message: OwnerMessage, to loop: Int) {
-        guard loop != here else { return line.append(message) }
+    @inline(__always)
+    private func send(_ message: consuming OwnerMessage, to loop: Int) {
+        if loop == here { line.append(message) } else { post(message, to: loop) }
+    }
+
+    private func post(_ message: OwnerMessage, to loop: Int) {
         if let load = message.load { backlog.add(load) }
         mailboxes[loop].post(.owner(message))
     }

@@ -13,7 +13,7 @@ import Reactor
 final class Runner {
     let router: Router
     /// Carries out one message in line.
-    var perform: (OwnerMessage) -> Void = { _ in }
+    var perform: (consuming OwnerMessage) -> Void = { _ in }
     private var isRunning = false
 
     init(_ router: Router) {
@@ -34,5 +34,13 @@ final class Runner {
     private func end() {
         while !router.isIdle, let next = router.next() { perform(next) }
         isRunning = false
+    }
+}
+
+extension ContiguousArray {
+    /// Puts the last element first, for `popLast` to take all out in order: from there alone they are moved, not copied.
+    @inline(__always)
+    mutating func turnRound() {
+        if count > 1 { withUnsafeMutableBufferPointer { $0.reverse() } }
     }
 }

@@ -58,7 +58,8 @@ extension Messages {
     }
 
     static func signinSuccess(userData: UnsafeRawBufferPointer) -> Messages {
-        Messages(capacity: userData.count + 128) { ServerEvent.signinSuccess(userData: userData, to: &$0) }
+        // Each of its quotes takes three bytes more.
+        Messages(capacity: userData.count * 2 + 128) { ServerEvent.signinSuccess(userData: userData, to: &$0) }
     }
 
     /// `pusher_internal:watchlist_events`.

@@ -37,8 +37,12 @@ package final class UnpublishedStreams {
     /// Whether the channel is a stream's of a topic that is not published. One that was entered before that was known is not.
     func contains(_ channel: Channel, of stream: StreamName) -> Bool {
         if channel.isUnpublished { return true }
-        guard let topics, channel.isEmpty else { return false }
-        return !topics.contains(stream.stream)
+        return channel.isEmpty && Self.isUnpublished(stream, &topics)
+    }
+
+    /// As a parameter, for a property would be copied before it is asked.
+    private static func isUnpublished(_ stream: StreamName, _ topics: inout PublishedTopics?) -> Bool {
+        topics?.contains(stream.stream) == false
     }
 
     /// Makes the session one that is in a stream which is not watched.

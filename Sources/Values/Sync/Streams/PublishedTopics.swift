@@ -22,8 +22,7 @@ package struct PublishedTopics: Sendable, Equatable {
 
     /// Whether the stream's topic is one of them.
     package func contains(_ stream: StreamID) -> Bool {
-        guard let streams else { return true }
-        return streams.contains { $0.hasSameTopic(as: stream) }
+        streams?.contains { $0.hasSameTopic(as: stream) } ?? true
     }
 
     /// These, and those that only `others` has; the epoch is that of `others`.
