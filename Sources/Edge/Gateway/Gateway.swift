@@ -101,7 +101,7 @@ package final class Gateway: Sendable {
         // For the accepting loop to take out: a thread keeps what its body has caught until it ends, and the sockets should
         // close before.
         let waiting = Locked(sockets)
-        let handles = try (0..<configuration.loops).map { _ in try LoopHandle() }
+        let handles = try (0..<configuration.loops).map { _ in try LoopHandle(isLent: configuration.loops > 1) }
         let mailboxes = handles.map { Mailbox<LoopMessage>($0) }
         let feedWatch = FeedWatch(isDone: startFeed == nil)
         // Until the feed has read them all.

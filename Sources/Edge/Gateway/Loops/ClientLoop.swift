@@ -62,7 +62,8 @@ final class ClientLoop {
         self.metrics = metrics
         settings = ConnectionSettings(configuration)
         let router = Router(
-            here: number, context.mailboxes, LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
+            here: number, on: loop, context.mailboxes,
+            LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
         runner = Runner(router)
         due = try DueWork(on: loop) { router.mailbox.post(.due) }
         hub = Hub(

@@ -20,12 +20,14 @@ import Sync
 ///   by the same line or the same mailbox (`DepartureTests`).
 final class Router {
     let here: Int
+    private let loop: EventLoop
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backlog: LoopBacklog
     private var line = Fifo<OwnerMessage>()
 
-    init(here: Int, _ mailboxes: [Mailbox<LoopMessage>], _ backlog: LoopBacklog) {
+    init(here: Int, on loop: EventLoop, _ mailboxes: [Mailbox<LoopMessage>], _ backlog: LoopBacklog) {
         self.here = here
+        self.loop = loop
         self.mailboxes = mailboxes
         self.backlog = backlog
     }
@@ -125,7 +127,7 @@ final class Router {
 
     private func post(_ message: OwnerMessage, to loop: Int) {
         if let load = message.load { backlog.add(load) }
-        mailboxes[loop].post(.owner(message))
+        self.loop.post(.owner(message), to: mailboxes[loop])
     }
 
     /// Whether nothing waits of what this loop has said to itself.
@@ -162,13 +164,13 @@ final class Router {
     ///
     /// - Parameter app: the index of the app in whose backlog it is until then; nil for none.
     func ask(_ loop: Int, for app: Int? = nil, _ question: @escaping @Sendable (ClientLoop) -> Void) {
-        guard let app else { return mailboxes[loop].post(.ask(question)) }
+        guard let app else { return self.loop.post(.ask(question), to: mailboxes[loop]) }
         backlog.add(.app(app))
-        mailboxes[loop].post(
-            .ask { loop in
-                loop.router.backlog.subtract(.app(app))
-                question(loop)
-            })
+        let counted = LoopMessage.ask { loop in
+            loop.router.backlog.subtract(.app(app))
+            question(loop)
+        }
+        self.loop.post(counted, to: mailboxes[loop])
     }
 
     /// Has each of these loops, none twice, give its part: this one at once, the others in their turn.

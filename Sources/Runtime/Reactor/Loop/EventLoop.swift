@@ -6,7 +6,8 @@ import Synchronization
 /// One thread's epoll loop: descriptors, deadlines, mailboxes, and work at the end of the tick.
 ///
 /// A tick is: wait; take the mail; look at what is ready; run the deadlines that have passed; end the tick for every source
-/// marked dirty, which is where piled-up output is written with one call for each socket ("cork").
+/// marked dirty, which is where piled-up output is written with one call for each socket ("cork"); see to the loops that were
+/// posted to.
 ///
 /// Mail comes first. Worst interleaving: one loop posts a client's publish to another, and answers; the client then sends the next
 /// one to that other loop, on another connection. What was posted before the answer stands before what is sent after it
@@ -15,7 +16,8 @@ import Synchronization
 /// Level-triggered, but for the mailboxes' eventfd: a handler may stop reading whenever it likes, and what is left is
 /// reported again.
 ///
-/// Everything here belongs to the loop's thread; other threads hold its `LoopHandle` and `Mailbox`es.
+/// Everything here belongs to the loop's thread, or, while it waits, to the one that does its mail (`LoopLease`); other threads
+/// hold its `LoopHandle` and `Mailbox`es.
 public final class EventLoop {
     /// What other threads may hold of this loop.
     public let handle: LoopHandle
@@ -36,6 +38,12 @@ public final class EventLoop {
     private var isTicking = false
     @usableFromInline var mailboxes: ContiguousArray<() -> Void> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
+    /// The loops that have yet to be told of this tick's mail.
+    @usableFromInline var untold: ContiguousArray<LoopHandle> = []
+    /// How much this tick may post, and one more, before they are.
+    @usableFromInline var postsLeft = 0
+    /// To which deadline the loop sleeps, while it lends itself.
+    private var sleepsTo: Instant?
 
     /// The eventfd's token; no slot reaches it.
     private static let wakerToken = UInt64.max
@@ -83,6 +91,8 @@ public final class EventLoop {
 
     /// Runs until `LoopHandle.stop()`, then lets go of every source. The calling thread is the loop's from now on.
     public func run() {
+        handle.lease?.begin()
+        defer { handle.lease?.end() }
         // Taken apart once: a `Duration` costs a hundred instructions.
         let pulse = Self.pulse.wholeNanoseconds
         while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
@@ -102,9 +112,17 @@ public final class EventLoop {
     private func tick(waiting limit: UInt64) {
         let time = timeout(limit)
         let waits = time != 0 && handle.waker.mayWait()
+        if waits, let lease = handle.lease {
+            sleepsTo = deadlines.earliest
+            lease.lend(self)
+        }
         let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), waits ? time : 0)
-        if waits { handle.waker.awakes() }
+        if waits {
+            handle.lease?.takeBack()
+            handle.waker.awakes()
+        }
         now = Instant.read()
+        if handle.lease != nil { postsLeft = count <= Self.readyFew ? Self.postsFew &+ 1 : 0 }
         handle.ticks(at: now)
         isTicking = true
         if handle.waker.isPending { takeMail() }
@@ -122,9 +140,13 @@ public final class EventLoop {
             due &-= 1
             source._withUnsafeGuaranteedRef { $0.deadlineReached() }
         }
+        // Others write their share meanwhile.
+        if dirty.count > Self.dirtyFew { tellAll() }
         endTick()
         isTicking = false
         letGo()
+        postsLeft = 0
+        doOthersMail()
     }
 
     /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
@@ -252,6 +274,57 @@ public final class EventLoop {
         guard !source.isDirty, source.isAdded else { return }
         source.isDirty = true
         dirty.append(Unmanaged.passUnretained(source))
+    }
+
+    // MARK: Other loops
+
+    /// A tick that has more than this to look at, to post, or to write is no time to do other loops' work.
+    private static let readyFew = 8
+    private static let postsFew = 16
+    private static let dirtyFew = 16
+
+    /// Posts to another loop. Where this tick has little to do and that loop waits, its mail is done here when the tick ends
+    /// (`LoopLease`); else the loop is woken.
+    @inlinable
+    public func post<Message>(_ message: Message, to mailbox: Mailbox<Message>) {
+        let handle = mailbox.handle
+        let mustTell = mailbox.store(message) && handle.waker.marks()
+        guard postsLeft > 0 else {
+            if mustTell, handle.waker.mustBeTold { handle.waker.signal() }
+            return
+        }
+        postsLeft &-= 1
+        if mustTell { untold.append(handle) }
+        if postsLeft == 0 { tellAll() }
+    }
+
+    /// Wakes the loops that have mail of this tick.
+    @usableFromInline func tellAll() {
+        postsLeft = 0
+        for handle in untold where handle.waker.mustBeTold { handle.waker.signal() }
+        untold.removeAll(keepingCapacity: true)
+    }
+
+    private func doOthersMail() {
+        guard !untold.isEmpty else { return }
+        // Those that do not wait look by themselves.
+        for handle in untold where handle.waker.isPending && handle.waker.mustBeTold {
+            if handle.lease?.doMail() != true { handle.waker.signal() }
+        }
+        untold.removeAll(keepingCapacity: true)
+    }
+
+    /// The mail of a loop that waits, on another loop's thread.
+    func mailTick() {
+        now = Instant.read()
+        isTicking = true
+        if handle.waker.isPending { takeMail() }
+        let mayWrite = dirty.count <= Self.dirtyFew
+        if mayWrite { endTick() }
+        isTicking = false
+        letGo()
+        let mayOversleep = deadlines.earliest.map { $0 < sleepsTo ?? .max } ?? false
+        if !mayWrite || mayOversleep || handle.stopRequested.load(ordering: .relaxed) { handle.waker.signal() }
     }
 
     /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.

@@ -10,10 +10,10 @@ import Synchronization
 public final class Mailbox<Message: Sendable>: Sendable {
     // Public and inlinable, here and in `Locked`: other targets make code for their own messages in no other way.
     @usableFromInline let messages = Locked<ContiguousArray<Message>>([])
-    @usableFromInline let waker: Waker
+    @usableFromInline let handle: LoopHandle
 
     package init(_ handle: LoopHandle) {
-        waker = handle.waker
+        self.handle = handle
     }
 
     /// Messages that the loop has not taken out yet.
@@ -22,18 +22,23 @@ public final class Mailbox<Message: Sendable>: Sendable {
     /// Posts one message. Any thread; never waits for the loop.
     @inlinable
     public func post(_ message: Message) {
-        let wasEmpty = messages.withLock { messages in
+        if store(message) { handle.waker.wake() }
+    }
+
+    /// Whether it is the first, of which the loop has to be told.
+    @inlinable
+    func store(_ message: Message) -> Bool {
+        messages.withLock { messages in
             messages.append(message)
             return messages.count == 1
         }
-        if wasEmpty { waker.wake() }
     }
 
     /// Posts several, next to one another.
     package func post(contentsOf batch: [Message]) {
         guard !batch.isEmpty else { return }
         messages.withLock { $0.append(contentsOf: batch) }
-        waker.wake()
+        handle.waker.wake()
     }
 
     @inlinable
@@ -49,9 +54,15 @@ public final class LoopHandle: Sendable {
     /// When the loop's last tick began, in nanoseconds of the monotonic clock.
     private let ticked = Atomic<UInt64>(Instant.read().nanoseconds)
 
+    /// Nil where the loop does its own mail alone.
+    let lease: LoopLease?
+
     /// A handle for one loop, made with it or before it.
-    public init() throws(ReactorError) {
+    ///
+    /// - Parameter isLent: whether other loops may do this one's mail while it waits (`EventLoop.post`).
+    public init(isLent: Bool = false) throws(ReactorError) {
         waker = try Waker()
+        lease = isLent ? LoopLease() : nil
     }
 
     /// How long ago the loop began its last tick, or was made: for one that runs hardly more than `EventLoop.pulse`, unless

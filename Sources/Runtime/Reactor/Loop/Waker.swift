@@ -33,13 +33,19 @@ package final class Waker: Sendable {
     /// Wakes the loop. What was stored before this call is seen by the tick that follows.
     @usableFromInline
     package func wake() {
-        guard !pending.exchange(true, ordering: .sequentiallyConsistent),
-            isWaiting.load(ordering: .sequentiallyConsistent)
-        else { return }
-        signal()
+        if marks(), mustBeTold { signal() }
     }
 
+    /// Says that there is something to look at. True for the first who does: it has to see to it that the loop is told.
+    @usableFromInline
+    func marks() -> Bool { !pending.exchange(true, ordering: .sequentiallyConsistent) }
+
+    /// Whether the loop waits, and so would not look by itself.
+    @usableFromInline
+    var mustBeTold: Bool { isWaiting.load(ordering: .sequentiallyConsistent) }
+
     /// Makes the descriptor readable, whether or not a loop waits: for one that has it among its sources.
+    @usableFromInline
     package func signal() {
         var one: UInt64 = 1
         _ = write(descriptor, &one, 8)

@@ -1,0 +1,220 @@
+import Clock
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Reactor
+
+/// A source without a descriptor that says when it is called.
+private final class Sleeper: EventSource {
+    var whenDue: () -> Void = {}
+    var whenTickEnds: () -> Void = {}
+
+    override func deadlineReached() { whenDue() }
+    override func tickEnded() { whenTickEnds() }
+}
+
+/// A loop that waits has its mail done by the loop that posts it.
+@Suite(.ownThread, .timeLimit(.minutes(5))) struct LoopLeaseTests {
+    /// A loop on a thread of its own, whose mail is calls; it never wakes by its pulse.
+    private final class Other {
+        let handle: LoopHandle
+        let mailbox: Mailbox<@Sendable (EventLoop) -> Void>
+        private let thread: SystemThread
+
+        init() throws {
+            let handle = try LoopHandle(isLent: true)
+            let mailbox = Mailbox<@Sendable (EventLoop) -> Void>(handle)
+            (self.handle, self.mailbox) = (handle, mailbox)
+            let loop = Handed(try EventLoop(handle: handle))
+            thread = try SystemThread(name: "other") {
+                let loop = loop.value
+                loop.attach(mailbox) { [unowned loop] in $0(loop) }
+                handle.lease?.begin()
+                while !handle.stopRequested.load(ordering: .sequentiallyConsistent) { loop.tick(waitingAtMost: nil) }
+                handle.lease?.end()
+            }
+        }
+
+        /// Returns when the loop waits, and so can be lent.
+        func awaitSleep() {
+            while !isAsleep { sched_yield() }
+        }
+
+        private var isAsleep: Bool {
+            guard handle.waker.mustBeTold, !handle.waker.isPending, handle.lease?.doMail() == true else { return false }
+            return handle.waker.mustBeTold
+        }
+
+        func end() {
+            handle.stop()
+            thread.join()
+        }
+    }
+
+    /// Hands a value to the thread that uses it alone.
+    private struct Handed<Value>: @unchecked Sendable {
+        let value: Value
+        init(_ value: Value) { self.value = value }
+    }
+
+    /// One tick of a loop, in which it posts the call; says on which thread that is done.
+    private func post(
+        _ times: Int = 1, to other: Other, _ call: @escaping @Sendable (EventLoop) -> Void = { _ in }
+    ) throws -> [UInt] {
+        let handle = try LoopHandle(isLent: true)
+        let loop = try EventLoop(handle: handle)
+        let own = Mailbox<Int>(handle)
+        let threads = Locked<[UInt]>([])
+        loop.attach(own) { _ in
+            for _ in 0..<times {
+                loop.post(
+                    { loop in
+                        threads.withLock { $0.append(UInt(pthread_self())) }
+                        call(loop)
+                    }, to: other.mailbox)
+            }
+        }
+        own.post(1)
+        loop.tick(waitingAtMost: .zero)
+        while threads.withLock({ $0.count }) < times { sched_yield() }
+        return threads.withLock { $0 }
+    }
+
+    private var here: UInt { UInt(pthread_self()) }
+
+    @Test func aLoopThatWaitsHasItsMailDone() throws {
+        let other = try Other()
+        defer { other.end() }
+        for _ in 0..<100 {
+            other.awaitSleep()
+            #expect(try post(to: other) == [here])
+        }
+    }
+
+    /// A long batch is the other's own: both go on at once.
+    @Test func muchMailWakesTheLoop() throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        #expect(try post(17, to: other).allSatisfy { $0 != here })
+        other.awaitSleep()
+        #expect(try post(16, to: other) == Array(repeating: here, count: 16))
+    }
+
+    /// What would end its sleep is set while it sleeps: it has to be woken, or it would sleep for ever.
+    @Test func aDeadlineSetMeanwhileIsKept() throws {
+        let other = try Other()
+        defer { other.end() }
+        let due = Atomic<UInt>(0)
+        for round in 1...20 as ClosedRange<UInt> {
+            other.awaitSleep()
+            _ = try post(to: other) { loop in
+                let sleeper = Sleeper()
+                try? loop.add(sleeper)
+                sleeper.whenDue = { [unowned sleeper, unowned loop] in
+                    loop.remove(sleeper)
+                    due.add(1, ordering: .releasing)
+                }
+                loop.setDeadline(sleeper, loop.now.advanced(by: .milliseconds(1)))
+            }
+            while due.load(ordering: .acquiring) < round { sched_yield() }
+        }
+    }
+
+    /// What the mail leads to is written here where it is little, and by the loop's own thread where it is much.
+    @Test(arguments: [(1, true), (16, true), (17, false)]) func muchToWriteIsTheLoopsOwn(
+        _ sources: Int, _ isHere: Bool
+    ) throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        let threads = Locked<[UInt]>([])
+        let poster = try post(to: other) { loop in
+            for _ in 0..<sources {
+                let sleeper = Sleeper()
+                try? loop.add(sleeper)
+                sleeper.whenTickEnds = { threads.withLock { $0.append(UInt(pthread_self())) } }
+                loop.markDirty(sleeper)
+            }
+        }
+        #expect(poster == [here])
+        while threads.withLock({ $0.count }) < sources { sched_yield() }
+        #expect(threads.withLock { $0 }.allSatisfy { ($0 == here) == isHere })
+    }
+
+    /// A loop whose lease is another's is woken: what that one has taken out may be older than this message.
+    @Test func aLoopThatIsLentAlreadyIsWoken() throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        let holds = Atomic<Bool>(false)
+        let mayEnd = Atomic<Bool>(false)
+        let holder = try SystemThread(name: "holder") {
+            // As while it does the mail, all of which it has taken.
+            other.handle.lease?.begin()
+            holds.store(true, ordering: .releasing)
+            while !mayEnd.load(ordering: .acquiring) { sched_yield() }
+            other.handle.lease?.end()
+        }
+        while !holds.load(ordering: .acquiring) { sched_yield() }
+        let done = Atomic<Bool>(false)
+        let handle = try LoopHandle(isLent: true)
+        let loop = try EventLoop(handle: handle)
+        let own = Mailbox<Int>(handle)
+        loop.attach(own) { _ in
+            loop.post({ _ in done.store(true, ordering: .releasing) }, to: other.mailbox)
+        }
+        own.post(1)
+        loop.tick(waitingAtMost: .zero)
+        let wasDone = done.load(ordering: .acquiring)
+        #expect(!wasDone)
+        mayEnd.store(true, ordering: .releasing)
+        while !done.load(ordering: .acquiring) { sched_yield() }
+        holder.join()
+    }
+
+    /// Loops that post to one another all the time: every message is done once, those of one sender in their order, and a loop's
+    /// messages never two at a time.
+    @Test(arguments: [2, 3, 4]) func everyMessageIsDoneOnceAndInOrder(_ count: Int) throws {
+        let rounds = 3_000
+        let handles = try (0..<count).map { _ in try LoopHandle(isLent: true) }
+        let mailboxes = handles.map { Mailbox<(from: Int, number: Int)>($0) }
+        let faults = Atomic<Int>(0)
+        let ended = Atomic<Int>(0)
+        let threads = try (0..<count).map { here in
+            try LoopThread(name: "loop-\(here)", handle: handles[here]) { loop in
+                var next = [Int](repeating: 0, count: count)
+                var isBusy = false
+                var sent = 0
+                let sleeper = Sleeper()
+                try? loop.add(sleeper)
+                loop.attach(mailboxes[here]) { [unowned loop] message in
+                    if isBusy || message.number != next[message.from] { faults.add(1, ordering: .relaxed) }
+                    isBusy = true
+                    next[message.from] += 1
+                    // Now and then by a deadline, so that loops sleep and are woken in all ways.
+                    if message.number % 7 == 0 { loop.setDeadline(sleeper, loop.now.advanced(by: .microseconds(200))) }
+                    if message.number % 5 == 0 { loop.markDirty(sleeper) }
+                    isBusy = false
+                    if next.reduce(0, +) == rounds * (count - 1) { ended.add(1, ordering: .releasing) }
+                }
+                let sendOne = { [unowned loop] in
+                    guard sent < rounds else { return }
+                    for other in 0..<count where other != here { loop.post((here, sent), to: mailboxes[other]) }
+                    sent += 1
+                    loop.setDeadline(sleeper, loop.now.advanced(by: .microseconds(sent % 50)))
+                }
+                sleeper.whenDue = sendOne
+                sleeper.whenTickEnds = sendOne
+                loop.setDeadline(sleeper, loop.now)
+                return sleeper
+            }
+        }
+        while ended.load(ordering: .acquiring) < count { sched_yield() }
+        for thread in threads { thread.stopAndJoin() }
+        let found = faults.load(ordering: .relaxed)
+        #expect(found == 0)
+    }
+}
