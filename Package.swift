@@ -49,7 +49,6 @@ let package = Package(
     // No Package.resolved is committed, so the next minor version of any comes by our choice alone.
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", .upToNextMinor(from: "1.8.0")),
-        .package(url: "https://github.com/apple/swift-configuration", .upToNextMinor(from: "1.4.0"), traits: []),
         .package(url: "https://github.com/apple/swift-log", .upToNextMinor(from: "1.16.0")),
         .package(url: "https://github.com/vapor/jwt-kit", .upToNextMinor(from: "5.7.1")),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", .upToNextMinor(from: "0.2.0")),
@@ -148,7 +147,6 @@ let package = Package(
                 "SQLFiles", "Bytes", "CLinux", "Clock", "Digests", "HTTP", "JSON", "Metrics", "Pusher", "Sync",
                 "WebSocket",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "JWTKit", package: "jwt-kit"),
             ],

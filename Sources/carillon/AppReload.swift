@@ -76,9 +76,9 @@ final class AppReload: Sendable {
     private func take(_ new: Settings) throws {
         var settings = new
         // Whether there is a database takes a restart.
-        settings.databaseURL = started.entries[SettingsTable.databaseURL.row.key]?.text
+        settings.databaseURL = started.values.databaseURL
         // So does a longer body.
-        if let running = try started.value(MessageSettings.bodyBytesMax) { try settings.checkBodies(running) }
+        try settings.checkBodies(started.values.gateway.httpLimits.bodyBytes)
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
         _ = try gateway.apps.replaced(by: apps)
         // Before the loops, which tell of events that only the new webhooks want.
@@ -88,9 +88,9 @@ final class AppReload: Sendable {
 
     /// What gives the apps in place of the file, and stays as it was when the hub was started; nil where the file does.
     static func otherSource(of effective: EffectiveSettings) -> String? {
-        let row = SettingsTable.apps.row
-        guard let entry = effective.entries[row.key], entry.file == nil else { return nil }
-        return entry.source.hasSuffix(row.option) ? row.option : row.environment
+        let apps = SettingsTable[\.apps]
+        guard let entry = effective.entries[apps.key], entry.file == nil else { return nil }
+        return entry.source.hasSuffix(apps.option) ? apps.option : apps.environment
     }
 
     private func tell(of settings: Settings) {
@@ -105,8 +105,8 @@ final class AppReload: Sendable {
 
     /// Keys of settings whose text is another, but for those that are read anew.
     static func changed(from started: EffectiveSettings, to effective: EffectiveSettings) -> [String] {
-        SettingsTable.rows.map(\.key).filter { key in
-            key != SettingsTable.apps.row.key && started.entries[key]?.text != effective.entries[key]?.text
+        SettingsTable.all.map(\.key).filter { key in
+            key != SettingsTable[\.apps].key && started.entries[key]?.text != effective.entries[key]?.text
         }
     }
 }

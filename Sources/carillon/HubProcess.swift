@@ -42,7 +42,7 @@ enum HubProcess {
         let operations = try OperationsServer(settings.operations, health, metrics)
         // Until everything else has ended, so that a hub which takes its time to end is seen to live.
         defer { operations?.stop() }
-        let tls = try settings.tls?.server()
+        let tls = try settings.tls.server()
         let courier = try startCourier(settings, metrics.courier, logger)
         var endsSince: Instant?
         // After the gateway, whose last events it sends.
@@ -68,7 +68,7 @@ enum HubProcess {
         }
         let addresses = HubAddresses(
             clients: zip(gateway.places, settings.listen).map { ($0, $1.usesTLS) },
-            operations: settings.operations.address.flatMap { address in
+            operations: settings.operations.flatMap { address in
                 operations.map { ListenAddress(host: address.host, port: $0.port) }
             })
         try onListening(addresses)
@@ -79,7 +79,7 @@ enum HubProcess {
         while !stop.wait(timeout: LimitLog.interval) { limits.look() }
         health.drains()
         if wasReady, settings.drainPause > .zero {
-            logger.info("draining", metadata: ["pause": "\(SettingValues.brief(settings.drainPause))"])
+            logger.info("draining", metadata: ["pause": "\(Form.brief(settings.drainPause))"])
             // A second signal ends the process.
             _ = Latch().wait(timeout: settings.drainPause)
         }
@@ -157,7 +157,7 @@ enum HubProcess {
         } catch let failure as Failure {
             throw failure
         } catch let error as ListenError {
-            throw Failure(error, from: SettingsTable.listen.row)
+            throw Failure(error, from: SettingsTable[\.listen])
         } catch {
             throw Failure("\(error)")
         }
@@ -168,11 +168,11 @@ enum HubProcess {
     ///
     /// - Throws: a `Failure` of the configuration.
     static func failpoints(_ environment: [String: String]) throws(Failure) -> Failpoints? {
-        guard let text = environment[SettingsTable.failpointEnvironment] else { return nil }
+        guard let text = environment[SettingsSources.failpointEnvironment] else { return nil }
         guard let failpoints = Failpoints(text) else {
             let places = Failpoint.allCases.map(\.rawValue).joined(separator: ", ")
             throw Failure(
-                "environment \(SettingsTable.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(places)",
+                "environment \(SettingsSources.failpointEnvironment): \"\(text)\" is not PLACE:NUMBER, with a place of \(places)",
                 status: .configuration)
         }
         return failpoints
@@ -204,7 +204,7 @@ enum HubProcess {
         do {
             return try result.get()
         } catch let error as TokenPolicyError {
-            throw Failure("\(TokenSettings.keysFile.row.key): \(error)", status: .configuration)
+            throw Failure("jwt.keysFile: \(error)", status: .configuration)
         }
     }
 }
@@ -270,29 +270,18 @@ extension OperationsServer {
     ///
     /// - Throws: a `Failure` of one clear line.
     fileprivate convenience init?(
-        _ setting: OperationsAddress, _ health: Health, _ metrics: HubMetrics
+        _ address: ListenAddress?, _ health: Health, _ metrics: HubMetrics
     ) throws {
-        guard let address = setting.address else { return nil }
+        guard let address else { return nil }
         do {
             try self.init(
                 host: address.host, port: address.port, health: health, sources: metrics.sources)
         } catch let error as ListenError {
-            let setting = SettingsTable.operationsListen.row
+            let setting = SettingsTable[\.operations]
             let failure = Failure(error, from: setting)
             throw Failure("\(setting.key): \(failure)", status: failure.status)
         } catch {
             throw Failure("\(error)")
-        }
-    }
-}
-
-extension Settings {
-    /// The applications as the gateway serves them, each with its index.
-    func apps(indices: [Int]) -> [App] {
-        zip(apps, indices).map { app, index in
-            App(
-                id: app.id, credentials: app.credentials, index: index,
-                ownsDatabase: databaseURL != nil && app.id == databaseApp, features: app.features, limits: app.limits)
         }
     }
 }

@@ -12,7 +12,7 @@ struct AppReloadTests {
     /// A configuration of these apps, the first as it is at the start.
     private func configuration(_ apps: String, loops: Int = 2) -> String {
         #"{"listen": "127.0.0.1:0", "operations": {"listen": "off"}, "loops": \#(loops), "#
-            + #""webhooks": {"allowPrivate": true, "leaveGrace": "0s"}, "apps": [\#(apps)]}"#
+            + #""webhooks": {"allowPrivate": true}, "presence": {"leaveGrace": "0s"}, "apps": [\#(apps)]}"#
     }
 
     private func device(_ port: Substring, _ key: String) throws -> Device {

@@ -30,34 +30,34 @@ struct SettingValuesTests {
             ("2m", .seconds(120)), ("1h", .seconds(3600)), ("0", .zero),
         ] as [(String, Duration)])
     func readsDurations(_ text: String, _ duration: Duration) {
-        #expect(SettingValues.duration(of: text) == duration)
+        #expect(Form.duration(text) == duration)
     }
 
     @Test(arguments: ["", "s", "-1s", "nan", "inf", "0x10", "1e9", "1d", "9999999999999999999h", "1..5s", "٣s"])
     func refusesDurations(_ text: String) {
-        #expect(SettingValues.duration(of: text) == nil)
+        #expect(Form.duration(text) == nil)
     }
 
     @Test func printsDurationsAsTheyAreRead() {
         for text in ["30s", "1500ms", "500ms", "2m", "61s", "0s"] {
-            let duration = SettingValues.duration(of: text)
-            #expect(duration.map(SettingValues.brief) == text)
+            let duration = Form.duration(text)
+            #expect(duration.map { Form.brief($0) } == text)
         }
     }
 
     @Test func boundsAreTheLargestAllowed() throws {
-        let count = SettingValues.count(1...10)
-        #expect(try count("1") == 1)
-        #expect(try count("10") == 10)
+        let count = Form<Int>.count(1...10)
+        #expect(try count.parse("1") == 1)
+        #expect(try count.parse("10") == 10)
         for text in ["0", "11", "1.0", "", "99999999999999999999"] {
-            #expect(throws: BadValue.self) { try count(text) }
+            #expect(throws: BadValue.self) { try count.parse(text) }
         }
-        let bytes = SettingValues.bytes(1024...(1 << 20))
-        #expect(try bytes("1024") == 1024)
-        #expect(try bytes("1MiB") == 1 << 20)
-        #expect(try bytes("64KiB") == 65_536)
+        let bytes = Form<Int>.bytes(1024...(1 << 20))
+        #expect(try bytes.parse("1024") == 1024)
+        #expect(try bytes.parse("1MiB") == 1 << 20)
+        #expect(try bytes.parse("64KiB") == 65_536)
         for text in ["1023", "1048577", "2MiB", "MiB", "1GiB", "9223372036854775807KiB"] {
-            #expect(throws: BadValue.self) { try bytes(text) }
+            #expect(throws: BadValue.self) { try bytes.parse(text) }
         }
     }
 
@@ -88,14 +88,13 @@ struct SettingValuesTests {
         ("postgresql:///d?host=/run/socket", "postgresql:///d?host=/run/socket"),
     ])
     func masksPasswords(_ text: String, _ shown: String) {
-        #expect(SettingMask.shown(text, of: SettingsTable.databaseURL.row) == shown)
+        #expect(SettingsTable[\.databaseURL].shown(text) == shown)
     }
 
     @Test func masksSecretsOfApplications() {
-        let shown = SettingMask.shown(
-            #"[{"id":"1","key":"k","secret":"hunter2"}]"#, of: SettingsTable.apps.row)
+        let shown = SettingsTable[\.apps].shown(#"[{"id":"1","key":"k","secret":"hunter2"}]"#)
         #expect(shown == #"[{"id": "1", "key": "k", "secret": "****"}]"#)
-        #expect(SettingMask.shown("hunter2", of: SettingsTable.apps.row) == "****")
-        #expect(SettingMask.shown("hunter2", of: TokenSettings.secret.row) == "****")
+        #expect(SettingsTable[\.apps].shown("hunter2") == "****")
+        #expect(SettingsTable[\.jwt.secret].shown("hunter2") == "****")
     }
 }

@@ -6,21 +6,58 @@ import Testing
 @Suite(.timeLimit(.minutes(15)))
 struct SettingsTableTests {
     @Test func namesAreDerivedAndUnique() {
-        let rows = SettingsTable.rows
+        let rows = SettingsTable.all
         #expect(Set(rows.map(\.key)).count == rows.count)
         #expect(Set(rows.map(\.environment)).count == rows.count)
         #expect(Set(rows.map(\.option)).count == rows.count)
-        #expect(SettingRow.environmentName(of: "jwt.keysFile") == "CARILLON_JWT_KEYS_FILE")
-        #expect(SettingRow.optionName(of: "databaseURL") == "--database-url")
-        #expect(SettingsTable.databaseURL.row.environment == "DATABASE_URL")
+        #expect(Setting.environmentName(of: "jwt.keysFile") == "CARILLON_JWT_KEYS_FILE")
+        #expect(Setting.optionName(of: "databaseURL") == "--database-url")
+        #expect(SettingsTable[\.databaseURL].environment == "DATABASE_URL")
     }
 
     @Test func everyDefaultIsAValue() throws {
-        for row in SettingsTable.rows {
+        for row in SettingsTable.all {
             for text in [row.fallback, row.developmentFallback].compactMap({ $0 }) {
-                #expect(throws: Never.self, "\(row.key)") { try row.check(text) }
+                var settings = Settings()
+                #expect(throws: Never.self, "\(row.key)") { try row.read(text, &settings) }
             }
         }
+    }
+
+    /// What nobody sets is a constant: a new setting says who needs it, and which other one may go.
+    @Test func thereAreFew() {
+        #expect(SettingsTable.all.count <= 55)
+    }
+
+    /// By its place each setting is found in errors that concern several.
+    @Test func everyPlaceIsItsOwn() throws {
+        for row in SettingsTable.all { #expect(SettingsTable[row.place].key == row.key) }
+    }
+
+    @Test(arguments: GoneSettings.advice.keys.sorted())
+    func whatHasGoneIsAnErrorThatSaysWhatToDo(_ key: String) throws {
+        let advice = try #require(GoneSettings.advice[key])
+        #expect(!SettingsTable.all.contains { $0.key == key })
+        // What it says to set is there to be set.
+        let words = advice.split(whereSeparator: { " ,:;".contains($0) })
+        for word in words where word.contains(".") || word.contains("Timeout") {
+            #expect(SettingsTable.all.contains { $0.key == word }, "\(word)")
+        }
+        func refusal(_ sources: SettingsSources) throws -> String {
+            let failure = #expect(throws: Failure.self) { try EffectiveSettings(sources, profile: .serve) }
+            #expect(failure?.status == .configuration && failure?.lines.count == 1)
+            return failure?.description ?? ""
+        }
+        let (option, variable) = (Setting.optionName(of: key), Setting.environmentName(of: key))
+        let says = " is no longer a setting: \(advice)"
+        #expect(try refusal(SettingsSources(arguments: [option, "5"])) == "command line: \(option)\(says)")
+        #expect(try refusal(SettingsSources(arguments: [option + "=5"])) == "command line: \(option)\(says)")
+        #expect(try refusal(SettingsSources(environment: [variable: "5"])) == "environment: \(variable)\(says)")
+        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let text = key.split(separator: ".").reversed().reduce("5") { "{\"\($1)\": \($0)}" }
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        #expect(try refusal(SettingsSources(arguments: ["--config", path])) == "file \(path) line 1: \(key)\(says)")
     }
 
     @Test func everyRowCanBeSetFromEachPlace() throws {
@@ -31,7 +68,7 @@ struct SettingsTableTests {
             "jwt.issuer": "i", "jwt.audience": "a", "tls.certificateFiles": "/a.pem,/b.pem",
             "tls.keyFiles": "/a.key,/b.key", "tls.ticketKeysFile": "/tickets", "webhooks.caFile": "/ca.pem",
         ]
-        for row in SettingsTable.rows {
+        for row in SettingsTable.all {
             let text = try #require(values[row.key] ?? row.fallback)
             let line = SettingsSources(arguments: [row.option, text])
             #expect(try EffectiveSettings(line, profile: .serve).entries[row.key]?.text == text)
@@ -41,9 +78,7 @@ struct SettingsTableTests {
     }
 
     @Test func operatorsPageHoldsTheTable() throws {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let readme = try String(contentsOf: root.appendingPathComponent("deploy/README.md"), encoding: .utf8)
+        let readme = try Page("deploy/README.md").text
         let table = CheckConfigCommand.markdownTable.joined(separator: "\n")
         #expect(readme.contains(table), "paste the output of: carillon check-config --markdown")
     }
@@ -53,7 +88,7 @@ struct SettingsTableTests {
         let help = SettingsHelp.all(profile).text
         #expect(help.split(separator: "\n").allSatisfy { $0.count <= 80 })
         let words = help.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        for row in SettingsTable.rows {
+        for row in SettingsTable.all {
             let own = profile == .development ? row.developmentFallback ?? row.fallback : row.fallback
             let fallback =
                 switch own {
@@ -71,7 +106,7 @@ struct SettingsTableTests {
             arguments: ["--jwt-secret", secret],
             environment: ["DATABASE_URL": "postgresql://u:\(secret)@h/d"])
         let lines = CheckConfigCommand.lines(try EffectiveSettings(sources, profile: .development))
-        #expect(lines.count == SettingsTable.rows.count)
+        #expect(lines.count == SettingsTable.all.count)
         #expect(!lines.joined().contains(secret))
         #expect(lines.contains { $0.hasPrefix("jwt.secret ") && $0.hasSuffix("command line --jwt-secret") })
         #expect(lines.contains { $0.hasPrefix("databaseURL ") && $0.hasSuffix("environment DATABASE_URL") })

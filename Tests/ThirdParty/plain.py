@@ -52,7 +52,7 @@ APP = Application(**EVERYTHING)
 class PlainHub(Server):
     """`carillon serve` without a database, configured by a file; `settings` are dotted names with `_` for each dot."""
 
-    _ROOM = {"CARILLON_LIMITS_CONNECTS_BURST": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
+    _ROOM = {"CARILLON_LIMITS_CONNECTS_PER_SECOND": "100000", "CARILLON_LIMITS_CONNECTIONS_PER_ADDRESS": "100000"}
 
     def __init__(self, *apps, loops=3, environment=None, **settings):
         self._folder = tempfile.TemporaryDirectory(prefix="judge-")

@@ -23,7 +23,7 @@ from wire import resident
 #: Small bounds, so that each is met: a slow line is soon behind, a window soon outrun, and a backup soon too old.
 SETTINGS = {
     "CARILLON_LIMITS_PULL_QUEUE_BYTES": "16KiB", "CARILLON_LIMITS_REPLAY_EVENTS": "300",
-    "CARILLON_LIMITS_WINDOW_EVENTS": "64", "CARILLON_ACTIVITY_TIMEOUT": "10s", "CARILLON_PONG_TIMEOUT": "5s",
+    "CARILLON_LIMITS_WINDOW_TOTAL_BYTES": "64KiB", "CARILLON_ACTIVITY_TIMEOUT": "10s", "CARILLON_PONG_TIMEOUT": "5s",
 }
 
 #: Doses of each person that one transaction changes all together, of a day on which nothing else happens.

@@ -164,7 +164,7 @@ def test_a_stranger_cannot_touch_a_dose(hub, user):
 
 
 def test_rates(user):
-    with Hub("--limits-actions-per-second", "1", "--limits-actions-burst", "3") as hub:
+    with Hub("--limits-actions-per-second", "1") as hub:
         hub.wait_until_listening()
         dose = add_dose(hub, user)
         caller = Caller(hub, user)

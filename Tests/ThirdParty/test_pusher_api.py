@@ -13,7 +13,7 @@ from plain import APP, EVERYTHING, Application, Caller, Member, PlainHub, facts,
 from waiting import eventually
 from wire import Wire
 
-SLOW = Application("2", "key-2", "secret-2", limits={"publishesPerSecond": 5, "publishesBurst": 10})
+SLOW = Application("2", "key-2", "secret-2", limits={"publishesPerSecond": 5})
 DISABLED = Application("3", "key-3", "secret-3", enabled=False)
 
 

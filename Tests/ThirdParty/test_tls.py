@@ -167,8 +167,7 @@ def test_plain_http_is_told(secured):
 
 def test_slow_handshakes_hold_up_nobody(pair):
     """Who says nothing, or not enough, is closed in time; who is there is served meanwhile."""
-    with Hub(*certificates.settings(pair), "--tls-handshake-timeout", "2s", "--limits-tls-handshakes", "20",
-             listen=LISTEN) as hub:
+    with Hub(*certificates.settings(pair), "--handshake-timeout", "2s", listen=LISTEN) as hub:
         with connected(hub.secure_port, context(pair)) as healthy:
             upgraded(healthy)
             slow = [socket.create_connection(("127.0.0.1", hub.secure_port), timeout=PATIENCE) for _ in range(150)]

@@ -23,7 +23,7 @@ def hooked(events=ALL, receivers=1, answer=lambda hook: 200, hook=None, **settin
         taking = [stack.enter_context(Receiver(FIRST, answer=answer)) for _ in range(receivers)]
         app = Application(**EVERYTHING, webhooks=[
             {"url": receiver.url(), "events": events, **(hook or {})} for receiver in taking])
-        settings = {"webhooks_allowPrivate": True, "webhooks_leaveGrace": "300ms", "presence_leaveGrace": "300ms", **settings}
+        settings = {"webhooks_allowPrivate": True, "presence_leaveGrace": "300ms", **settings}
         hub = stack.enter_context(PlainHub(app, **settings))
         yield (hub, *taking)
 
@@ -72,7 +72,7 @@ def test_each_endpoint_gets_its_kinds_alone():
         app = Application(**EVERYTHING, webhooks=[
             {"url": rooms.url("/rooms"), "events": ["channel_existence"], "headers": {"X-Team": "blue"}},
             {"url": presence.url("/presence"), "events": ["presence"]}])
-        with PlainHub(app, webhooks_allowPrivate=True, webhooks_leaveGrace="300ms") as hub:
+        with PlainHub(app, webhooks_allowPrivate=True, presence_leaveGrace="300ms") as hub:
             with Member(hub) as member:
                 member.join("presence-room", "ada")
                 member.join("private-room")
@@ -86,7 +86,7 @@ def test_each_endpoint_gets_its_kinds_alone():
 
 def test_who_comes_back_within_the_grace_was_never_away():
     """Of the backend, however they went: for the members who closes cleanly is gone at once."""
-    with hooked(["channel_existence", "presence"], presence_leaveGrace="1s", webhooks_leaveGrace="3s") as (hub, receiver):
+    with hooked(["channel_existence", "presence"], presence_leaveGrace="3s") as (hub, receiver):
         for turn in range(6):
             with Member(hub) as member:
                 member.join("presence-room", "ada")
@@ -100,8 +100,7 @@ def test_who_comes_back_within_the_grace_was_never_away():
 def test_order_and_number_are_right_under_churn():
     """Of one channel: occupied and vacated take turns, whatever is joined and left how fast."""
     kinds = ["channel_existence", "presence"]
-    graces = {"presence_leaveGrace": "50ms", "webhooks_leaveGrace": "50ms"}
-    with hooked(kinds, **graces) as (hub, receiver), members(hub, 6) as crowd:
+    with hooked(kinds, presence_leaveGrace="50ms") as (hub, receiver), members(hub, 6) as crowd:
         for turn in range(40):
             for number, member in enumerate(crowd):
                 if (turn + number) % 3:
@@ -183,7 +182,7 @@ def test_strangers_on_public_channels_delay_no_presence():
         return 200
 
     kinds = ["channel_existence", "presence"]
-    with hooked(kinds, answer=answer, webhooks_leaveGrace="100ms") as (hub, receiver), \
+    with hooked(kinds, answer=answer, presence_leaveGrace="100ms") as (hub, receiver), \
             members(hub, 2) as (stranger, ada):
         for number in range(400):
             stranger.subscribe(f"news-{number}")

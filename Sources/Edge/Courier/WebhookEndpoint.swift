@@ -5,12 +5,12 @@ import Reactor
 /// Where an app's backend wants to be told, and of what.
 package struct WebhookEndpoint: Sendable, Equatable {
     /// An `http` or `https` URL; what it is known by among its app's.
-    package let url: String
-    package let kinds: WebhookKinds
+    package var url: String
+    package var kinds: WebhookKinds
     /// Several events in one request, as many as come within `CourierLimits.batchWindow`.
-    package let isBatched: Bool
+    package var isBatched: Bool
     /// Further header fields. The names are tokens, the values without line ends (RFC 9110 §5).
-    package let headers: [Header]
+    package var headers: [Header]
 
     /// A header field.
     package struct Header: Sendable, Equatable {

@@ -29,7 +29,7 @@ struct CheckConfigCommand: SettingsReader {
         for warning in settings.warnings { complain("warning: \(warning)") }
         for notice in settings.notices { complain("notice: \(notice)") }
         try settings.webhooks.checkFile()
-        if let tls = try settings.tls?.server() {
+        if let tls = try settings.tls.server() {
             for warning in tls.warnings() { complain("warning: \(warning)") }
         }
         _ = try HubProcess.tokenVerifier(settings.jwt, logger)
@@ -37,10 +37,10 @@ struct CheckConfigCommand: SettingsReader {
 
     /// One line for each setting: key, value, source.
     static func lines(_ effective: EffectiveSettings) -> [String] {
-        let cells = SettingsTable.rows.map { row in
-            let entry = effective.inEffect(row)
-            let value = entry.map { SettingMask.shown($0.text, of: row) }
-            return (row.key, value.map { $0.isEmpty ? "(none)" : $0 } ?? "(not set)", entry?.source ?? "default")
+        let cells = SettingsTable.all.map { setting in
+            let entry = effective.inEffect(setting)
+            let value = entry.map { setting.shown($0.text) }
+            return (setting.key, value.map { $0.isEmpty ? "(none)" : $0 } ?? "(not set)", entry?.source ?? "default")
         }
         let keyWidth = cells.map(\.0.count).max() ?? 0
         let valueWidth = min(40, cells.map(\.1.count).max() ?? 0)
@@ -54,10 +54,10 @@ struct CheckConfigCommand: SettingsReader {
     static let markdownTable: [String] = {
         let head = ["| key in the file | environment | default | meaning |", "|---|---|---|---|"]
         return head
-            + SettingsTable.rows.map { row in
-                var fallback = row.fallback.map { $0.isEmpty ? "none" : "`\($0)`" } ?? "–"
-                if let own = row.developmentFallback { fallback += "; dev: `\(own)`" }
-                return "| `\(row.key)` | `\(row.environment)` | \(fallback) | \(row.help) |"
+            + SettingsTable.all.map { setting in
+                var fallback = setting.fallback.map { $0.isEmpty ? "none" : "`\($0)`" } ?? "–"
+                if let own = setting.developmentFallback { fallback += "; dev: `\(own)`" }
+                return "| `\(setting.key)` | `\(setting.environment)` | \(fallback) | \(setting.help) |"
             }
     }()
 }

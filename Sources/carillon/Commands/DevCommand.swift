@@ -63,7 +63,7 @@ struct DevCommand: SettingsReader {
         throw Failure(
             """
             listen: carillon dev needs a place of TCP without TLS beside \(given), for clients of this machine such as carillon \
-            tail: \(SettingsTable.listen.row.option) \(given),127.0.0.1:6001 (carillon serve needs none)
+            tail: \(SettingsTable[\.listen].option) \(given),127.0.0.1:6001 (carillon serve needs none)
             """, status: .configuration)
     }
 

@@ -12,7 +12,7 @@ struct MigrateCommand: SettingsReader {
             """)
 
     static let settingsHelp = SettingsHelp(
-        rows: [SettingsTable.databaseURL.row], profile: .serve,
+        settings: [SettingsTable[\.databaseURL]], profile: .serve,
         pointer: "The hub's other settings may stand beside it: carillon check-config --help")
 
     @Flag(help: "Print what would be done, and change nothing.")
@@ -38,7 +38,7 @@ struct MigrateCommand: SettingsReader {
 
     func run() throws {
         let effective = try arguments.effective(.serve)
-        let url = try effective.required(SettingsTable.databaseURL)
+        guard let url = effective.values.databaseURL else { throw effective.missing(SettingsTable[\.databaseURL]) }
         let migrator = try Migrator(url: url, files: try SQLFileSet.embedded())
         if status {
             let status = try migrator.status()

@@ -8,7 +8,7 @@ protocol SettingsReader: ParsableCommand {
 
 /// The part of a command's `--help` that lists settings. It stands below the command's own options.
 struct SettingsHelp: Sendable {
-    let rows: [SettingRow]
+    let settings: [Setting]
     /// Whose defaults are told.
     let profile: SettingsProfile
     /// Stands below the list.
@@ -16,7 +16,7 @@ struct SettingsHelp: Sendable {
 
     /// Every setting there is.
     static func all(_ profile: SettingsProfile) -> SettingsHelp {
-        SettingsHelp(rows: SettingsTable.rows, profile: profile)
+        SettingsHelp(settings: SettingsTable.all, profile: profile)
     }
 
     /// What belongs below a text that the command prints; nil where that is no help of a command that takes settings.
@@ -31,19 +31,19 @@ struct SettingsHelp: Sendable {
     /// The option on a line of its own, since help is 80 columns wide.
     var text: String {
         var lines = ["SETTINGS (command line over environment over file):"]
-        lines.append("  \(SettingsTable.fileOption) <path>")
-        lines += Self.indented("Configuration file (JSON). (environment: \(SettingsTable.fileEnvironment))")
-        for row in rows {
-            lines.append("  \(row.option) <\(row.takes)>")
-            lines += Self.indented("\(row.help) (default: \(fallback(row)); environment: \(row.environment))")
+        lines.append("  \(SettingsSources.fileOption) <path>")
+        lines += Self.indented("Configuration file (JSON). (environment: \(SettingsSources.fileEnvironment))")
+        for setting in settings {
+            lines.append("  \(setting.option) <\(setting.takes)>")
+            lines += Self.indented(
+                "\(setting.help) (default: \(fallback(setting)); environment: \(setting.environment))")
         }
         if let pointer { lines += ["", pointer] }
         return lines.joined(separator: "\n")
     }
 
-    private func fallback(_ row: SettingRow) -> String {
-        let own = profile == .development ? row.developmentFallback : nil
-        guard let text = own ?? row.fallback, !text.isEmpty else { return "none" }
+    private func fallback(_ setting: Setting) -> String {
+        guard let text = setting.fallback(in: profile), !text.isEmpty else { return "none" }
         // The demonstration's app is one long word.
         return text.count <= 60 ? text : "see carillon check-config --dev"
     }

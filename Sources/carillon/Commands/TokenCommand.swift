@@ -18,7 +18,7 @@ struct TokenCommand: ParsableCommand {
     var expiresIn = "12h"
 
     func run() throws {
-        guard let lifetime = SettingValues.duration(of: expiresIn), lifetime > .zero else {
+        guard let lifetime = Form.duration(expiresIn), lifetime > .zero else {
             throw Failure("--expires-in \(expiresIn): a time such as 90s, 15m or 12h is needed")
         }
         let hub = try DevelopmentFolder.find(dir).hub()

@@ -5,9 +5,9 @@ extension Settings {
     ///
     /// - Throws: a failure that says what is in the way.
     func checkFree() throws(Failure) {
-        for place in listenPlaces { try place.checkFree(for: SettingsTable.listen.row) }
-        if let pages = operations.address {
-            try ListenPlace.tcp(host: pages.host, port: pages.port).checkFree(for: SettingsTable.operationsListen.row)
+        for place in listenPlaces { try place.checkFree(for: SettingsTable[\.listen]) }
+        if let pages = operations {
+            try ListenPlace.tcp(host: pages.host, port: pages.port).checkFree(for: SettingsTable[\.operations])
         }
     }
 }
@@ -17,7 +17,7 @@ extension ListenPlace {
     ///
     /// - Parameter setting: where the place is from.
     /// - Throws: a failure that says what is in the way.
-    func checkFree(for setting: SettingRow) throws(Failure) {
+    func checkFree(for setting: Setting) throws(Failure) {
         do throws(ListenError) {
             _ = try ListeningSocket(self)
         } catch {
@@ -29,7 +29,7 @@ extension ListenPlace {
 extension Failure {
     /// Of the configuration where nothing but another value would do: an address that is none of this machine's, a folder
     /// that is not there.
-    init(_ error: ListenError, from setting: SettingRow) {
+    init(_ error: ListenError, from setting: Setting) {
         let isGood: Bool
         switch error.place {
         case .tcp(let host, _, _): isGood = (try? ListeningSocket(host: host, port: 0)) != nil

@@ -7,13 +7,13 @@ import Pusher
 /// One application as Pusher knows it: its clients name the key, its backend signs with the secret.
 struct ApplicationSettings: Sendable, Equatable {
     /// Number or short name in the paths of the HTTP API.
-    let id: String
-    let key: String
-    let secret: String
+    var id: String
+    var key: String
+    var secret: String
     /// What the secret takes the place of; good until it is left out.
     var previousSecret: String?
     /// For people; the id where none was given.
-    let name: String
+    var name: String
     /// With the kinds that its webhooks want.
     var features = AppFeatures()
     var limits = AppLimits()
@@ -23,26 +23,112 @@ struct ApplicationSettings: Sendable, Equatable {
     var credentials: AppCredentials {
         AppCredentials(key: key, secret: secret, previousSecret: previousSecret)
     }
+
+    /// Applications one hub serves at most.
+    static let countMax = 1000
+
+    private static let members: [JSONMember<ApplicationSettings>] = [
+        JSONMember("id", \.id, isRequired: true, .name("name or number")),
+        JSONMember("key", \.key, isRequired: true, .name("text")),
+        JSONMember("secret", \.secret, isRequired: true, .text(bytes: 1...1024)),
+        JSONMember("previousSecret", \.previousSecret, .optional(.text(bytes: 1...1024))),
+        JSONMember("name", \.name, .text(bytes: 1...200)),
+        JSONMember("enabled", \.features.isEnabled, .flag),
+        JSONMember("clientEvents", \.features.clientEvents, .flag),
+        JSONMember("subscriptionCounts", \.features.subscriptionCounts, .flag),
+        JSONMember("watchlists", \.features.watchlists, .flag),
+        JSONMember(
+            "authorizationTimeout", \.features.authorizationDeadline, .optional(.time(.seconds(1) ... .seconds(3600)))),
+        JSONMember("limits") { value, app, root throws(BadValue) in
+            try value?.read(AppLimits.members, "\(app), limits", into: &root.limits)
+        },
+        JSONMember("webhooks") { value, app, root throws(BadValue) in
+            guard case .array(let array) = value, array.count <= 20 else {
+                throw BadValue("an array of at most 20 objects")
+            }
+            for (index, value) in array.enumerated() {
+                var webhook = WebhookEndpoint(url: "", kinds: [])
+                try value.read(WebhookEndpoint.members, "\(app), webhooks \(index + 1)", into: &webhook)
+                root.webhooks.append(webhook)
+            }
+        },
+    ]
+}
+
+extension AppLimits {
+    fileprivate static let members: [JSONMember<AppLimits>] = [
+        JSONMember("connections", \.connectionsMax, .optional(.count(1...10_000_000))),
+        JSONMember("channels", \.channelsMax, .optional(.count(1...10_000_000))),
+        JSONMember("eventBytes", \.eventBytesMax, .bytes(1...(1 << 20))),
+        JSONMember("channelsPerPublish", \.channelsPerPublishMax, .count(1...1_000)),
+        JSONMember("batchEvents", \.batchEventsMax, .count(1...1_000)),
+        JSONMember("publishesPerSecond", \.publishesPerSecond, .count(0...1_000_000)),
+        JSONMember("presenceMembers", \.presenceMembersMax, .count(1...100_000)),
+        // Beside the user's id it stands in `channel_data` or `user_data`, and whom a user watches in `user_data`: longer ones
+        // of these are not read (`PusherLimits`).
+        JSONMember("presenceMemberBytes", \.presenceMemberBytesMax, .bytes(1...(15 << 10))),
+        JSONMember("clientEventsPerSecond", \.clientEventsPerSecond, .count(1...10_000)),
+        JSONMember("watchlist", \.watchlistMax, .count(0...1_000)),
+    ]
+}
+
+extension Form<String> {
+    /// What stands in paths and before the colon of a signature.
+    fileprivate static func name(_ takes: String) -> Form {
+        let form = text(takes, bytes: 1...64)
+        return Form(takes) { text throws(BadValue) in
+            let isName = try form.parse(text).allSatisfy {
+                $0.isASCII && ($0.isLetter || $0.isNumber || "-_".contains($0))
+            }
+            guard isName else { throw BadValue("letters, digits, - and _") }
+            return text
+        }
+    }
+}
+
+extension Form<[ApplicationSettings]> {
+    /// `[{"id":"1","key":"…","secret":"…", …}]`.
+    static var applications: Form {
+        Form("JSON array") { text throws(BadValue) in try ApplicationSettings.list(text) }.written { _ in nil }
+    }
 }
 
 extension ApplicationSettings {
-    /// Applications one hub serves at most.
-    static let countMax = 1000
-    /// Bytes of a secret at most.
-    private static let secretBytesMax = 1024
-
-    /// Reads `[{"id":"1","key":"…","secret":"…", …}]`; `members` are all that an application may have. An id may be a number.
-    static let list: @Sendable (String) throws(BadValue) -> [ApplicationSettings] = { text throws(BadValue) in
+    static func list(_ text: String) throws(BadValue) -> [ApplicationSettings] {
         let form = #"a JSON array such as [{"id":"1","key":"app-key","secret":"app-secret"}]"#
-        if let fault = JSONFault(in: Data(text.utf8)) { throw BadValue("\(form) (not JSON: \(fault))") }
-        guard let tree = try? JSONTree(text), case .array(let array) = tree else { throw BadValue(form) }
+        let tree: JSONTree
+        do throws(JSONFault) {
+            tree = try JSONFault.tree(of: Data(text.utf8))
+        } catch {
+            throw BadValue("\(form) (\(error))")
+        }
+        guard case .array(let array) = tree else { throw BadValue(form) }
         guard array.count <= countMax else { throw BadValue("at most \(countMax) applications") }
         var apps: [ApplicationSettings] = []
         for (index, value) in array.enumerated() {
-            apps.append(try ApplicationSettings(JSONMembers(value, "application \(index + 1)", allowed: members)))
+            var app = ApplicationSettings(id: "", key: "", secret: "", name: "")
+            try value.read(members, "application \(index + 1)", into: &app) { $0.place }
+            try app.complete()
+            apps.append(app)
         }
         try checkNames(of: apps)
         return apps
+    }
+
+    private var place: String { "application \"\(id)\"" }
+
+    /// What follows from several members.
+    private mutating func complete() throws(BadValue) {
+        if name.isEmpty { name = id }
+        // What a second allows may come at once; a batch is all or nothing.
+        if limits.publishesPerSecond > 0 {
+            limits.publishesBurst = max(limits.publishesPerSecond, limits.batchEventsMax)
+        }
+        guard Set(webhooks.map(\.url)).count == webhooks.count else {
+            throw BadValue(
+                "objects whose URLs differ; name the events of a URL in one", of: "\(place), \"webhooks\"")
+        }
+        features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
     }
 
     private static func checkNames(of apps: [ApplicationSettings]) throws(BadValue) {
@@ -60,68 +146,8 @@ extension ApplicationSettings {
         }
     }
 
-    private static let members = [
-        "id", "key", "secret", "previousSecret", "name", "enabled", "clientEvents", "subscriptionCounts", "watchlists",
-        "authorizationTimeout", "limits", "webhooks",
-    ]
-
-    private init(_ object: JSONMembers) throws(BadValue) {
-        id = try object.name("id", orNumber: true)
-        let object = object.called("application \"\(id)\"")
-        key = try object.name("key")
-        secret = try object.required("secret", Self.secretBytesMax)
-        previousSecret = try object.text("previousSecret", 1...Self.secretBytesMax)
-        name = try object.text("name", 1...200) ?? id
-        if let given = try object.flag("enabled") { features.isEnabled = given }
-        if let given = try object.flag("clientEvents") { features.clientEvents = given }
-        if let given = try object.flag("subscriptionCounts") { features.subscriptionCounts = given }
-        if let given = try object.flag("watchlists") { features.watchlists = given }
-        features.authorizationDeadline = try object.duration("authorizationTimeout", .seconds(1) ... .seconds(3600))
-        if let given = try object.object("limits", allowed: AppLimits.members) { limits = try AppLimits(given) }
-        for webhook in try object.objects(
-            "webhooks", atMost: WebhookEndpoint.countMax, allowed: WebhookEndpoint.members)
-        {
-            webhooks.append(try WebhookEndpoint(webhook))
-        }
-        guard Set(webhooks.map(\.url)).count == webhooks.count else {
-            throw object.bad("webhooks", "objects whose URLs differ; name the events of a URL in one")
-        }
-        features.webhooks = webhooks.reduce([]) { $0.union($1.kinds) }
-    }
-}
-
-extension AppLimits {
-    fileprivate static let members = [
-        "connections", "channels", "eventBytes", "channelsPerPublish", "batchEvents", "publishesPerSecond",
-        "publishesBurst",
-        "presenceMembers", "presenceMemberBytes", "clientEventsPerSecond", "watchlist",
-    ]
-
-    fileprivate init(_ object: JSONMembers) throws(BadValue) {
-        self.init()
-        connectionsMax = try object.count("connections", 1...10_000_000)
-        channelsMax = try object.count("channels", 1...10_000_000)
-        if let given = try object.bytes("eventBytes", 1...(1 << 20)) { eventBytesMax = given }
-        if let given = try object.count("channelsPerPublish", 1...1_000) { channelsPerPublishMax = given }
-        if let given = try object.count("batchEvents", 1...1_000) { batchEventsMax = given }
-        if let given = try object.count("publishesPerSecond", 0...1_000_000) { publishesPerSecond = given }
-        // Without a burst of its own, what a second allows may come at once; a batch is all or nothing.
-        publishesBurst = try object.count("publishesBurst", 1...1_000_000) ?? max(publishesPerSecond, batchEventsMax)
-        guard publishesBurst >= batchEventsMax else {
-            throw object.bad("publishesBurst", "\(batchEventsMax) at least, that one batch passes (batchEvents)")
-        }
-        if let given = try object.count("presenceMembers", 1...100_000) { presenceMembersMax = given }
-        // Beside the user's id it stands in `channel_data` or `user_data`, and whom a user watches in `user_data`: longer ones
-        // of these are not read (`PusherLimits`).
-        if let given = try object.bytes("presenceMemberBytes", 1...(15 << 10)) { presenceMemberBytesMax = given }
-        if let given = try object.count("clientEventsPerSecond", 1...10_000) { clientEventsPerSecond = given }
-        if let given = try object.count("watchlist", 0...1_000) { watchlistMax = given }
-    }
-}
-
-extension ApplicationSettings {
     /// The list as JSON for people: without secrets, without the values of header fields, and of URLs without user and query.
-    static func masked(_ text: String) -> String {
+    @Sendable static func masked(_ text: String) -> String {
         guard (try? list(text)) != nil, let value = try? JSONTree(text) else { return SettingMask.hidden }
         return masked(value, under: "").canonicalText
     }

@@ -2,39 +2,32 @@ import FoundationEssentials
 import JSON
 
 /// What is wrong with a JSON text that a person has written, and where.
-///
-/// Stricter than Foundation's reader, which takes a comma too many and lets the last of two members of one name win.
-struct JSONFault: CustomStringConvertible {
-    /// From 1.
-    let line: Int
-    /// From 1, in characters.
-    let column: Int
-    let words: String
+struct JSONFault: Error, CustomStringConvertible {
+    let description: String
 
-    var description: String { "line \(line), column \(column): \(words)" }
+    init(_ words: String) { description = words }
 
-    /// Nil where the text is JSON, and no object in it has two members of one name.
-    init?(in text: Data) {
+    /// The value that the text is, where no object in it has two members of one name.
+    static func tree(of text: Data) throws(JSONFault) -> JSONTree {
+        let result = text.withUnsafeBytes { bytes in
+            Result { () throws(JSONError) in
+                try check(JSONValue.parse(bytes), at: 0)
+                return try JSONTree(String(decoding: bytes, as: UTF8.self))
+            }
+        }
         do throws(JSONError) {
-            try Self.check(text)
-            return nil
+            return try result.get()
         } catch {
             let before = text.prefix(error.offset)
-            line = before.count { $0 == UInt8(ascii: "\n") } + 1
+            let line = before.count { $0 == UInt8(ascii: "\n") } + 1
             let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? before.startIndex
-            column = String(decoding: before[start...], as: UTF8.self).count + 1
+            let column = String(decoding: before[start...], as: UTF8.self).count + 1
             let last = before.last { !" \t\r\n".utf8.contains($0) }
-            words =
+            let words =
                 error.kind == .unexpectedByte && last == UInt8(ascii: ",")
                 ? "a comma that no member or value follows" : error.kind.words.description
+            throw JSONFault("not JSON: line \(line), column \(column): \(words)")
         }
-    }
-
-    private static func check(_ text: Data) throws(JSONError) {
-        let result = text.withUnsafeBytes { text in
-            Result { () throws(JSONError) in try check(JSONValue.parse(text), at: 0) }
-        }
-        try result.get()
     }
 
     /// - Parameter start: where the text begins that the value's offset counts from.

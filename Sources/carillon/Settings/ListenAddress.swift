@@ -7,30 +7,6 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     /// 0 asks the kernel for a free one.
     let port: UInt16
 
-    init(host: String, port: UInt16) {
-        self.host = host
-        self.port = port
-    }
-
-    /// Reads `127.0.0.1:6001`, `[::1]:6001`, `localhost:6001` or `*:6001` (all IPv4 addresses).
-    init(_ text: String) throws(BadValue) {
-        let mustBe = BadValue("HOST:PORT, such as 127.0.0.1:6001, 0.0.0.0:6001 or [::1]:6001")
-        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
-            throw mustBe
-        }
-        var host = String(text[..<colon])
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = String(host.dropFirst().dropLast())
-            guard host.contains(":") else { throw mustBe }
-        } else if host.contains(":") {
-            throw mustBe
-        }
-        if host == "*" { host = "0.0.0.0" }
-        guard !host.isEmpty, host.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || ".:-%".contains($0)) })
-        else { throw mustBe }
-        self.init(host: host, port: port)
-    }
-
     var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
     /// Where a client on this machine finds a hub that listens here: a wildcard address is no place to connect to.
@@ -54,6 +30,27 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Of numeric addresses; `localhost` is taken for IPv4.
     var isIPv6: Bool { host.contains(":") }
+}
+
+extension ListenAddress {
+    /// Reads `127.0.0.1:6001`, `[::1]:6001`, `localhost:6001` or `*:6001` (all IPv4 addresses).
+    init(_ text: String) throws(BadValue) {
+        let mustBe = BadValue("HOST:PORT, such as 127.0.0.1:6001, 0.0.0.0:6001 or [::1]:6001")
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
+            throw mustBe
+        }
+        var host = String(text[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = String(host.dropFirst().dropLast())
+            guard host.contains(":") else { throw mustBe }
+        } else if host.contains(":") {
+            throw mustBe
+        }
+        if host == "*" { host = "0.0.0.0" }
+        guard !host.isEmpty, host.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || ".:-%".contains($0)) })
+        else { throw mustBe }
+        self.init(host: host, port: port)
+    }
 }
 
 /// One of the places of `listen`.
@@ -88,16 +85,6 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
         self = .socket(path: path)
     }
 
-    /// Reads a list, separated by commas.
-    static let list: @Sendable (String) throws(BadValue) -> [Listener] = { text throws(BadValue) in
-        var listeners: [Listener] = []
-        for word in text.split(separator: ",", omittingEmptySubsequences: false) {
-            listeners.append(try Listener(word.trimmed))
-        }
-        guard listeners.count <= countMax else { throw BadValue("at most \(countMax) places") }
-        return listeners
-    }
-
     var description: String {
         switch self {
         case .address(let address): address.description
@@ -126,26 +113,30 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Where the operations listener is, if anywhere.
-enum OperationsAddress: Sendable, Hashable {
-    case off
-    case at(ListenAddress)
-
-    /// Reads `off` or an address.
-    init(_ text: String) throws(BadValue) {
-        guard text != "off" else {
-            self = .off
-            return
-        }
-        do throws(BadValue) {
-            self = .at(try ListenAddress(text))
-        } catch {
-            throw BadValue("off, or \(error.mustBe)")
-        }
+extension Form<[Listener]> {
+    /// A list, separated by commas.
+    static var listeners: Form {
+        Form("HOST:PORT,…") { text throws(BadValue) in
+            var listeners: [Listener] = []
+            for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+                listeners.append(try Listener(word.trimmed))
+            }
+            guard listeners.count <= Listener.countMax else { throw BadValue("at most \(Listener.countMax) places") }
+            return listeners
+        }.written { $0.map(\.description).joined(separator: ",") }
     }
+}
 
-    var address: ListenAddress? {
-        guard case .at(let address) = self else { return nil }
-        return address
+extension Form<ListenAddress?> {
+    /// An address or `off`.
+    static var addressOrOff: Form {
+        Form("HOST:PORT or off") { text throws(BadValue) in
+            guard text != "off" else { return nil }
+            do throws(BadValue) {
+                return try ListenAddress(text)
+            } catch {
+                throw BadValue("off, or \(error.mustBe)")
+            }
+        }.written { $0?.description ?? "off" }
     }
 }

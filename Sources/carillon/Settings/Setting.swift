@@ -1,91 +1,51 @@
-/// One setting: its names in the three places it can come from, what it takes, and what it means.
+/// One setting: its names in the three places that it can come from, what it takes, what it means, and where its value goes.
 ///
-/// `SettingsTable` holds all of them, and is the one place from which the parsing, `--help`, `check-config` and the
-/// table in deploy/README.md are made.
-struct Setting<Value: Sendable>: Sendable {
-    let row: SettingRow
-    /// Reads the text of the value. The error says what would be accepted.
-    let parse: @Sendable (String) throws(BadValue) -> Value
-
-    /// - Parameters:
-    ///   - key: dotted path in the file.
-    ///   - environment: the variable; derived from the key where nil.
-    ///   - takes: what the value looks like, for people.
-    ///   - fallback: the text of the default; nil where there is none.
-    ///   - developmentFallback: the default under `carillon dev`, where it differs.
-    init(
-        _ key: String, environment: String? = nil, takes: String, fallback: String?,
-        developmentFallback: String? = nil, mask: SettingRow.Mask = .none, _ help: String,
-        parse: @escaping @Sendable (String) throws(BadValue) -> Value
-    ) {
-        self.row = SettingRow(
-            key: key, environment: environment ?? SettingRow.environmentName(of: key),
-            option: SettingRow.optionName(of: key), takes: takes, fallback: fallback,
-            developmentFallback: developmentFallback, mask: mask, help: help,
-            check: { text throws(BadValue) in _ = try parse(text) })
-        self.parse = parse
-    }
-}
-
-extension Setting<Int> {
-    static func count(_ key: String, _ fallback: String, _ range: ClosedRange<Int>, _ help: String) -> Setting {
-        Setting(key, takes: "count", fallback: fallback, help, parse: SettingValues.count(range))
-    }
-
-    static func bytes(_ key: String, _ fallback: String, _ range: ClosedRange<Int>, _ help: String) -> Setting {
-        Setting(key, takes: "bytes", fallback: fallback, help, parse: SettingValues.bytes(range))
-    }
-}
-
-extension Setting<Duration> {
-    static func time(_ key: String, _ fallback: String, _ range: ClosedRange<Duration>, _ help: String) -> Setting {
-        Setting(key, takes: "time", fallback: fallback, help, parse: SettingValues.duration(range))
-    }
-}
-
-extension Setting<Bool> {
-    static func flag(_ key: String, _ fallback: String, _ help: String) -> Setting {
-        Setting(key, takes: "true or false", fallback: fallback, help, parse: SettingValues.flag)
-    }
-}
-
-/// Why a text is no value of a setting: what would be one.
-struct BadValue: Error {
-    /// Completes the sentence "… must be".
-    let mustBe: String
-    /// Which part of the value it is; nil for the whole.
-    let part: String?
-
-    /// - Parameter part: which part of the value is meant, for people; nil: all of it.
-    init(_ mustBe: String, of part: String? = nil) {
-        self.mustBe = mustBe
-        self.part = part
-    }
-}
-
-/// A setting without the type of its value: a row of the table.
-struct SettingRow: Sendable {
-    /// How much of a value may be shown.
-    enum Mask: Sendable {
-        case none
-        /// Nothing of it.
-        case whole
-        /// All but the password inside a PostgreSQL connection string.
-        case password
-        /// All but each application's secrets, header fields of webhooks, and users and queries of their URLs.
-        case applicationSecrets
-    }
-
+/// `SettingsTable` holds all of them. The parsing, `--help`, `check-config` and the table in deploy/README.md are made of
+/// that, and the defaults are those of `Settings`.
+struct Setting: Sendable {
+    /// Dotted path in the file.
     let key: String
     let environment: String
     /// The command line option, with its two hyphens.
     let option: String
+    /// What a value looks like, for people.
     let takes: String
+    /// The text of the default; nil where there is none.
     let fallback: String?
+    /// The default under `carillon dev`, where it differs.
     let developmentFallback: String?
-    let mask: Mask
+    /// What may be shown of a value; nil: all of it.
+    let mask: (@Sendable (String) -> String)?
     let help: String
-    let check: @Sendable (String) throws(BadValue) -> Void
+    /// Where the value goes.
+    let place: any PartialKeyPath<Settings> & Sendable
+    /// Reads the text of a value. The error says what would be accepted.
+    let read: @Sendable (String, inout Settings) throws(BadValue) -> Void
+
+    /// - Parameters:
+    ///   - environment: the variable; derived from the key where nil.
+    ///   - development: the default under `carillon dev`, where it differs.
+    init<Value>(
+        _ key: String, _ place: any WritableKeyPath<Settings, Value> & Sendable, _ form: Form<Value>,
+        environment: String? = nil, development: String? = nil, mask: (@Sendable (String) -> String)? = nil,
+        _ help: String
+    ) {
+        self.key = key
+        self.environment = environment ?? Self.environmentName(of: key)
+        option = Self.optionName(of: key)
+        takes = form.takes
+        fallback = form.text(Settings()[keyPath: place])
+        developmentFallback = development
+        self.mask = mask
+        self.help = help
+        self.place = place
+        read = { text, settings throws(BadValue) in settings[keyPath: place] = try form.parse(text) }
+    }
+
+    /// The default under a profile.
+    func fallback(in profile: SettingsProfile) -> String? {
+        profile == .development ? developmentFallback ?? fallback : fallback
+    }
 
     /// `jwt.keysFile` is `CARILLON_JWT_KEYS_FILE`.
     static func environmentName(of key: String) -> String {
@@ -99,18 +59,26 @@ struct SettingRow: Sendable {
 
     /// Splits at dots and before a capital that follows a small letter, so that `databaseURL` is two words.
     private static func words(of key: String) -> [String] {
-        var words: [String] = []
-        var word = ""
+        var words = [""]
         var previous: Character = "."
         for character in key {
-            if character == "." || (character.isUppercase && previous.isLowercase) {
-                words.append(word)
-                word = ""
-            }
-            if character != "." { word.append(character) }
+            if character == "." || (character.isUppercase && previous.isLowercase) { words.append("") }
+            if character != "." { words[words.count - 1].append(character) }
             previous = character
         }
-        words.append(word)
         return words
+    }
+}
+
+/// Why a text is no value of a setting: what would be one.
+struct BadValue: Error {
+    /// Completes the sentence "… must be".
+    let mustBe: String
+    /// Which part of the value is meant, for people; nil: all of it.
+    let part: String?
+
+    init(_ mustBe: String, of part: String? = nil) {
+        self.mustBe = mustBe
+        self.part = part
     }
 }

@@ -5,20 +5,10 @@ enum SettingMask {
     /// Stands for what is not shown.
     static let hidden = "****"
 
-    /// The value as it may be printed. Of a value that cannot be read nothing is known, so nothing is shown.
-    static func shown(_ text: String, of row: SettingRow) -> String {
-        switch row.mask {
-        case .none: text
-        case .whole: text.isEmpty ? "" : hidden
-        case .applicationSecrets: ApplicationSettings.masked(text)
-        case .password: withoutPassword(text)
-        }
-    }
-
     /// A value that is none of the setting's, as it may be printed: what is no plain text may be something else misplaced,
     /// secrets and all.
-    static func shown(bad text: String, of row: SettingRow) -> String {
-        guard row.mask == .none, !text.contains(where: { "[{".contains($0) }) else { return hidden }
+    static func shown(bad text: String, of setting: Setting) -> String {
+        guard setting.mask == nil, !text.contains(where: { "[{".contains($0) }) else { return hidden }
         return "\"\(text.prefix(200))\""
     }
 
@@ -41,8 +31,11 @@ enum SettingMask {
         return rest.isEmpty || rest == "/" ? origin + rest : origin + "/" + hidden
     }
 
+    /// Nothing of a secret.
+    static let nothing: @Sendable (String) -> String = { $0.isEmpty ? "" : hidden }
+
     /// A connection string whose password is replaced, in the userinfo or query of a URI and in `keyword=value` pairs.
-    private static func withoutPassword(_ text: String) -> String {
+    @Sendable static func withoutPassword(_ text: String) -> String {
         guard let schemeEnd = text.firstRange(of: "://") else {
             // Quoting rules of keyword=value strings allow spaces inside a value, so show the plainest form only.
             return text.contains("password") || text.contains("'") ? hidden : text
@@ -57,4 +50,9 @@ enum SettingMask {
         guard let colon = authority[..<at].firstIndex(of: ":") else { return text }
         return text[..<schemeEnd.upperBound] + authority[..<colon] + ":" + hidden + rest[at...]
     }
+}
+
+extension Setting {
+    /// A value as it may be printed. Of a value that cannot be read nothing is known, so nothing is shown.
+    func shown(_ text: String) -> String { mask?(text) ?? text }
 }

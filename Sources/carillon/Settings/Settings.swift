@@ -1,92 +1,129 @@
 import API
+import Channels
+import Clock
 import Courier
 import Feed
+import FoundationEssentials
 import Gateway
 import Identity
 import Reactor
 import Store
 
-/// Everything the hub is told, as plain values. See `SettingsTable` for what each means.
+/// Everything the hub is told, as plain values. `SettingsTable` says what each means; what stands here is the default.
 struct Settings: Sendable {
     /// Where clients connect; never empty.
-    var listen: [Listener]
+    var listen = [Listener.address(ListenAddress(host: "127.0.0.1", port: 6001))]
     /// Permissions of the unix-domain sockets among them.
-    var unixSocketMode: UInt32
-    /// Never empty.
-    var apps: [ApplicationSettings]
+    var unixSocketMode: UInt32 = 0o660
+    /// 0: one for each core.
+    var loops = 0
+    /// Never empty once they are checked.
+    var apps: [ApplicationSettings] = []
     /// Connection string of the hub's role; nil makes it a plain Pusher server.
     var databaseURL: String?
     /// Id of the application whose users the database belongs to; set whenever `databaseURL` is.
     var databaseApp: String?
-    /// Nil where no certificate is named.
-    var tls: TLSSettings?
-    var jwt: TokenPolicy
+    var tls = TLSSettings()
+    var jwt = TokenPolicy()
     /// Of the gateway, all but what is above.
-    var gateway: GatewayConfiguration
-    var webhooks: CourierConfiguration
+    var gateway = GatewayConfiguration()
+    /// Of one user; half as many of one device. 0: no bound.
+    var actionsPerSecond = 100
+    var webhooks = CourierConfiguration()
     /// What is the same for all apps in Pusher's HTTP API.
-    var api: PusherRoutes.Settings
-    /// Of both, all but where the database is.
-    var store: StoreConfiguration
-    var feed: FeedConfiguration
-    /// Where `/livez`, `/readyz` and `/metrics` are.
-    var operations: OperationsAddress
+    var api = PusherRoutes.Settings()
+    /// Of both, all but where the database is, and what this program knows of it.
+    var store = StoreConfiguration(connectionString: "")
+    var feed = FeedConfiguration(connectionString: "")
+    /// Where `/livez`, `/readyz` and `/metrics` are; nil: nowhere.
+    var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
     /// From SIGTERM to the end of the first connection.
-    var drainPause: Duration
-    var logLevel: LogLevelName
-    var logFormat: LogFormat
+    var drainPause = Duration.zero
+    var logLevel = LogLevelName.info
+    var logFormat = LogFormat.auto
     /// What the hub starts with, though somebody may be surprised by it.
     private(set) var warnings: [String] = []
     /// What may well be meant, but is not seen by itself.
     private(set) var notices: [String] = []
+
+    /// The defaults.
+    init() {
+        webhooks.userAgent = "Carillon/\(Carillon.version)"
+        // A proxy on this machine speaks for everybody.
+        gateway.limits.exemptsLoopback = true
+    }
 }
 
+// MARK: Settings together
+
 extension Settings {
-    /// Reads the values and checks what concerns several settings at once.
+    /// Takes the values and checks what concerns several settings at once.
     ///
     /// - Throws: a failure that names the settings concerned.
     init(_ effective: EffectiveSettings) throws(Failure) {
-        listen = try effective.required(SettingsTable.listen)
-        unixSocketMode = try effective.required(SettingsTable.unixSocketMode)
-        apps = try effective.required(SettingsTable.apps)
-        databaseURL = try effective.value(SettingsTable.databaseURL)
-        databaseApp = try effective.value(SettingsTable.databaseApp)
-        tls = try TLSSettings(effective)
-        jwt = try TokenPolicy(effective)
-        gateway = try GatewayConfiguration(effective)
-        webhooks = try CourierConfiguration(effective)
-        api = try PusherRoutes.Settings(effective)
-        store = try StoreConfiguration(effective)
-        feed = try FeedConfiguration(effective)
-        operations = try effective.required(SettingsTable.operationsListen)
-        drainPause = try effective.required(SettingsTable.drainPause)
-        logLevel = try effective.required(SettingsTable.logLevel)
-        logFormat = try effective.required(SettingsTable.logFormat)
+        self = effective.values
         try checkApps(effective)
+        derive()
         try checkBodies(gateway.httpLimits.bodyBytes)
         try checkListeners(effective)
-        if tls == nil, let secured = listen.first(where: \.usesTLS) {
-            throw Failure(
-                """
-                \(effective.source(of: SettingsTable.listen)): listen names \(secured), and no tls.certificateFiles are \
-                given; name certificates and their tls.keyFiles, or leave tls: out
-                """, status: .configuration)
-        }
-        if tls != nil, !listen.contains(where: \.usesTLS) {
-            throw Failure(
-                """
-                \(effective.source(of: TLSSettings.certificateFiles)): tls.certificateFiles are given, and no address \
-                of listen uses them; write it as tls:ADDRESS
-                """, status: .configuration)
-        }
+        try tls.check(effective, listen)
         warnings = effective.warnings + apps.flatMap { $0.warnings(webhooks) } + raisedBounds(effective)
         if databaseApp != nil, databaseURL == nil, effective.profile == .serve {
             warnings.append(
-                "\(effective.source(of: SettingsTable.databaseApp)): databaseApp has no effect without a database (DATABASE_URL)"
+                "\(effective.source(of: SettingsTable[\.databaseApp])): databaseApp has no effect without a database (DATABASE_URL)"
             )
         }
         if databaseURL != nil, jwt.keySetFile == nil, jwt.secret == nil {
             notices.append("no jwt.keysFile: tokens are refused; users sign in by your backend's signature alone")
+        }
+    }
+
+    /// What follows from a setting, or from several.
+    private mutating func derive() {
+        gateway.loops = loops > 0 ? loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
+        // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
+        // again and again.
+        gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
+        // A page comes on top of it, and must not be what closes the connection.
+        gateway.limits.pullQueueBytesMax = min(gateway.limits.pullQueueBytesMax, gateway.limits.sendQueueBytesMax / 2)
+        gateway.limits.messagesBurst = Self.burstSeconds * gateway.limits.messagesPerSecond
+        gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
+        gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
+        gateway.timeouts.stalled = gateway.timeouts.unacked
+        gateway.channelLimits.homes.webhookPause = gateway.channelLimits.homes.leaveGrace
+        gateway.channelLimits.unpublishedPerUserMax = max(
+            gateway.channelLimits.unpublishedPerUserMax, feed.streamsPerUserMax)
+        feed.heartbeatTimeout = feed.heartbeatInterval / 2
+        store.queryConnections = min(16, max(1, store.connections / 2))
+        let ofDevice = (actionsPerSecond + 1) / 2
+        store.userRate = Rate(perSecond: actionsPerSecond, burst: Self.burstSeconds * actionsPerSecond)
+        store.deviceRate = Rate(perSecond: ofDevice, burst: Self.burstSeconds * ofDevice)
+    }
+
+    /// For so many seconds' worth of messages or actions that a client was silent, it may send them at once.
+    private static let burstSeconds = 10
+    /// The same of an address's connections: a whole office comes back at once.
+    private static let connectsBurstSeconds = 20
+
+    private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
+        let setting = SettingsTable[\.apps]
+        guard effective.entries[setting.key] != nil else { throw effective.missing(setting) }
+        guard !apps.isEmpty else {
+            throw effective.failure(setting, "apps is empty; a hub serves at least one application")
+        }
+        let owner = SettingsTable[\.databaseApp]
+        if let id = databaseApp {
+            guard apps.contains(where: { $0.id == id }) else {
+                throw effective.failure(
+                    owner, "databaseApp \"\(id)\" is no id in apps (\(apps.map(\.id).joined(separator: ", ")))")
+            }
+        } else if databaseURL != nil || effective.profile == .development {
+            guard apps.count == 1 else {
+                throw Failure(
+                    "databaseApp is not set: with several apps, say to whose users the database belongs "
+                        + "(\(owner.option), \(owner.environment))", status: .configuration)
+            }
+            databaseApp = apps[0].id
         }
     }
 
@@ -96,7 +133,7 @@ extension Settings {
     func checkBodies(_ bodyBytesMax: Int) throws(Failure) {
         let problems = apps.filter { $0.limits.bodyBytes > bodyBytesMax }.map { app in
             """
-            \(MessageSettings.bodyBytesMax.row.key): \(bodyBytesMax) bytes do not hold what application "\(app.id)" may publish, \
+            limits.bodyBytes: \(bodyBytesMax) bytes do not hold what application "\(app.id)" may publish, \
             up to \(app.limits.bodyBytes) bytes where its text is escaped; set it to that (at most 16MiB), which takes a \
             restart, or lower the application's limits: eventBytes (\(app.limits.eventBytesMax)), batchEvents (\(app.limits.batchEventsMax)), \
             channelsPerPublish (\(app.limits.channelsPerPublishMax))
@@ -109,44 +146,45 @@ extension Settings {
     /// told where nobody has given any of the numbers that this comes of.
     private func raisedBounds(_ effective: EffectiveSettings) -> [String] {
         let gateway = GatewayConfiguration(self)
-        func warning(_ bound: Setting<Int>, _ given: Int, ofLoop share: Int, of one: Setting<Int>...) -> String? {
-            let givers = (one + [bound, SettingsTable.loops]).map { effective.source(of: $0) }
-            guard share > given / gateway.loops, givers.contains(where: { $0 != "default" }) else { return nil }
-            let reasons = one.map(\.row.key).joined(separator: ", ")
+        func warning(_ bound: Setting, _ given: Int, ofLoop share: Int, of one: Setting...) -> String? {
+            let sources = (one + [bound, SettingsTable[\.loops]]).map { effective.source(of: $0) }
+            guard share > given / gateway.loops, sources.contains(where: { $0 != "default" }) else { return nil }
             return """
-                \(effective.source(of: bound)): \(bound.row.key) of \(SettingValues.brief(bytes: given)) is raised to \
-                \(SettingValues.brief(bytes: share * gateway.loops)): each of \(gateway.loops) loops has room for what one \
-                connection may hold (\(reasons)), \(SettingValues.brief(bytes: share))
+                \(effective.source(of: bound)): \(bound.key) of \(Form.brief(given)) is raised to \
+                \(Form.brief(share * gateway.loops)): each of \(gateway.loops) loops has room for what one connection may \
+                hold (\(one.map(\.key).joined(separator: ", "))), \(Form.brief(share))
                 """
         }
+        let limits = gateway.limits
         return [
             warning(
-                QueueSettings.sendQueuesBytesMax, gateway.limits.sendQueuesBytesMax, ofLoop: gateway.queuedBytesOfLoop,
-                of: QueueSettings.sendQueueBytesMax),
+                SettingsTable[\.gateway.limits.sendQueuesBytesMax], limits.sendQueuesBytesMax,
+                ofLoop: gateway.queuedBytesOfLoop, of: SettingsTable[\.gateway.limits.sendQueueBytesMax]),
             warning(
-                QueueSettings.unfinishedBytesMax, gateway.limits.unfinishedBytesMax,
-                ofLoop: gateway.unfinishedBytesOfLoop,
-                of: MessageSettings.bodyBytesMax, MessageSettings.headBytesMax, MessageSettings.messageBytesMax),
+                SettingsTable[\.gateway.limits.unfinishedBytesMax], limits.unfinishedBytesMax,
+                ofLoop: gateway.unfinishedBytesOfLoop, of: SettingsTable[\.gateway.httpLimits.bodyBytes],
+                SettingsTable[\.gateway.httpLimits.headBytes], SettingsTable[\.gateway.limits.messageBytesMax]),
         ].compactMap { $0 }
     }
 
     private func checkListeners(_ effective: EffectiveSettings) throws(Failure) {
         for (index, one) in listen.enumerated() {
             if let other = listen[..<index].first(where: { $0.collides(with: one) }) {
-                throw Failure(
-                    "\(effective.source(of: SettingsTable.listen)): listen names \(other) and \(one), which are one place",
-                    status: .configuration)
+                throw effective.failure(
+                    SettingsTable[\.listen], "listen names \(other) and \(one), which are one place")
             }
-            if let pages = operations.address, let address = one.address, pages.collides(with: address) {
-                throw Failure(
-                    """
-                    \(effective.source(of: SettingsTable.operationsListen)): operations.listen \(pages) and listen \(one) \
-                    are one port; each needs its own
-                    """, status: .configuration)
+            if let pages = operations, let address = one.address, pages.collides(with: address) {
+                throw effective.failure(
+                    SettingsTable[\.operations],
+                    "operations.listen \(pages) and listen \(one) are one port; each needs its own")
             }
         }
     }
+}
 
+// MARK: What the hub's parts are told
+
+extension Settings {
     /// `listen` as the reactor takes it. `[::]` takes IPv4 clients too, unless an address of IPv4 with its port is in the
     /// list.
     var listenPlaces: [ListenPlace] {
@@ -162,26 +200,37 @@ extension Settings {
         }
     }
 
-    private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
-        guard !apps.isEmpty else {
-            throw Failure(
-                "\(effective.source(of: SettingsTable.apps)): apps is empty; a hub serves at least one application",
-                status: .configuration)
+    /// The applications as the gateway serves them, each with its index.
+    func apps(indices: [Int]) -> [App] {
+        zip(apps, indices).map { app, index in
+            App(
+                id: app.id, credentials: app.credentials, index: index,
+                ownsDatabase: databaseURL != nil && app.id == databaseApp, features: app.features, limits: app.limits)
         }
-        if let id = databaseApp {
-            guard apps.contains(where: { $0.id == id }) else {
-                throw Failure(
-                    "\(effective.source(of: SettingsTable.databaseApp)): databaseApp \"\(id)\" is no id in apps "
-                        + "(\(apps.map(\.id).joined(separator: ", ")))", status: .configuration)
-            }
-        } else if databaseURL != nil || effective.profile == .development {
-            guard apps.count == 1 else {
-                throw Failure(
-                    "databaseApp is not set: with several apps, say to whose users the database belongs "
-                        + "(\(SettingsTable.databaseApp.row.option), \(SettingsTable.databaseApp.row.environment))",
-                    status: .configuration)
-            }
-            databaseApp = apps[0].id
+    }
+}
+
+extension GatewayConfiguration {
+    init(_ settings: Settings) {
+        self = settings.gateway
+        listeners = zip(settings.listenPlaces, settings.listen).map { place, listener in
+            ListenerConfiguration(place, usesTLS: listener.usesTLS)
         }
+        apps = settings.apps(indices: Array(settings.apps.indices))
+    }
+}
+
+extension StoreConfiguration {
+    init(_ settings: Settings, _ url: String) {
+        self = settings.store
+        connectionString = url
+    }
+}
+
+extension FeedConfiguration {
+    init(_ settings: Settings, _ url: String, _ newestSchema: Int) {
+        self = settings.feed
+        connectionString = url
+        schemaVersionKnown = max(Self.schemaVersionNeeded, Int64(newestSchema))
     }
 }

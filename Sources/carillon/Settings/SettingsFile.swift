@@ -7,9 +7,9 @@ struct SettingsFile {
     static let bytesMax = 1 << 20
 
     let path: String
-    /// Dotted key to the text of the value; JSON values other than texts in their JSON form.
-    let values: [String: String]
-    private let text: String
+    /// The text of each value by its dotted key; JSON values other than texts in their JSON form.
+    private(set) var texts: [String: String] = [:]
+    private let content: String
 
     /// - Throws: a failure that names the file, and the line, where it cannot be read, is no JSON object, or has a name twice.
     init(path: String) throws(Failure) {
@@ -19,24 +19,25 @@ struct SettingsFile {
         guard data.count <= Self.bytesMax else {
             throw Failure("configuration file \(path): larger than \(Self.bytesMax) bytes")
         }
-        if let fault = JSONFault(in: data) { throw Failure("configuration file \(path): not JSON: \(fault)") }
-        let text = String(decoding: data, as: UTF8.self)
-        guard let tree = try? JSONTree(text), case .object(let members) = tree else {
-            throw Failure("configuration file \(path): not a JSON object, such as {\"listen\": \"127.0.0.1:6001\"}")
-        }
         self.path = path
-        self.text = text
-        var values: [String: String] = [:]
-        Self.flatten(members, under: "", into: &values)
-        self.values = values
+        content = String(decoding: data, as: UTF8.self)
+        do throws(JSONFault) {
+            guard case .object(let members) = try JSONFault.tree(of: data) else {
+                throw JSONFault("not a JSON object, such as {\"listen\": \"127.0.0.1:6001\"}")
+            }
+            add(members, under: "")
+        } catch {
+            throw Failure("configuration file \(path): \(error)")
+        }
     }
 
     /// A line for each key that is none of a setting.
-    func problems(rows: [SettingRow]) -> [String] {
-        let known = Set(rows.map(\.key))
-        return values.keys.filter { !known.contains($0) }.sorted().map { key in
-            let shown = SettingMask.shown(ofUnknown: key, values[key] ?? "")
-            return "file \(place(of: key)): unknown key \(key) (value \(shown))\(nearest(to: key, among: Array(known)))"
+    func problems() -> [String] {
+        let known = SettingsTable.all.map(\.key)
+        return texts.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { key, text in
+            let shown = SettingMask.shown(ofUnknown: key, text)
+            let unknown = "unknown key \(key) (value \(shown))\(nearest(to: key, among: known))"
+            return "file \(path)\(line(of: key).map { " line \($0)" } ?? ""): \(GoneSettings.problem(key) ?? unknown)"
         }
     }
 
@@ -45,31 +46,21 @@ struct SettingsFile {
         line(of: key).map { "line \($0) \(key)" } ?? key
     }
 
-    private func place(of key: String) -> String {
-        line(of: key).map { "\(path) line \($0)" } ?? path
-    }
-
     /// The line of a key, from 1, where it is found exactly once.
     private func line(of key: String) -> Int? {
         let leaf = "\"\(key.split(separator: ".").last ?? "")\""
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = content.split(separator: "\n", omittingEmptySubsequences: false)
         let hits = lines.indices.filter { lines[$0].contains(leaf) }
         return hits.count == 1 ? hits[0] + 1 : nil
     }
 
-    private static func flatten(
-        _ object: [JSONTree.Member], under prefix: String, into values: inout [String: String]
-    ) {
+    private mutating func add(_ object: [JSONTree.Member], under prefix: String) {
         for member in object {
-            let key = prefix + member.name
             switch member.value {
-            case .object(let members): flatten(members, under: key + ".", into: &values)
-            case .string(let text): values[key] = text
-            case .array(let elements):
-                let texts = elements.compactMap(\.string)
-                values[key] =
-                    texts.count == elements.count ? texts.joined(separator: ",") : member.value.canonicalText
-            default: values[key] = member.value.canonicalText
+            case .object(let members): add(members, under: prefix + member.name + ".")
+            case .array(let elements) where elements.allSatisfy({ $0.string != nil }):
+                texts[prefix + member.name] = elements.compactMap(\.string).joined(separator: ",")
+            case let value: texts[prefix + member.name] = value.string ?? value.canonicalText
             }
         }
     }

@@ -1,43 +1,45 @@
-import Configuration
-import FoundationEssentials
-
 /// Where settings come from, strongest first: command line, environment, file. Defaults stand behind them.
 struct SettingsSources {
     /// Arguments that are settings, as `--name value` or `--name=value`.
     var arguments: [String] = []
     var environment: [String: String] = [:]
 
-    /// What one source says, as swift-configuration looks it up.
+    /// Names the configuration file; not itself a key of it.
+    static let fileOption = "--config"
+    /// The variable that names the configuration file.
+    static let fileEnvironment = "CARILLON_CONFIG"
+    #if DEBUG
+    /// The variable that ends the hub in the middle of an action, for tests of crashes: `after-commit:3`.
+    static let failpointEnvironment = "CARILLON_FAILPOINT"
+    #endif
+
+    /// What one source says.
     struct Source {
-        /// For people: "the command line", "the environment", or the path of the file.
+        /// For people: "command line", "environment", or the file.
         let place: String
         /// The path of the file; nil where it is none.
         var file: String?
-        let provider: any ConfigProvider
-        /// What the source calls a row, to name it in errors.
-        let name: @Sendable (SettingRow) -> String
+        /// By key.
+        let texts: [String: String]
+        /// What the source calls a setting, to name it in errors.
+        let name: (Setting) -> String
     }
 
     /// Reads all sources, and reports every name that is none of a setting.
     ///
     /// - Parameter problems: gains a line for each unknown name, with its value and place.
-    func read(rows: [SettingRow], problems: inout [String]) -> [Source] {
-        let commandLine = options(rows: rows, problems: &problems)
+    func read(problems: inout [String]) -> [Source] {
+        let (options, path) = options(problems: &problems)
         var sources = [
-            Source(
-                place: "command line", provider: provider("command line", commandLine.values), name: { $0.option }),
-            Source(
-                place: "environment", provider: environmentProvider(rows: rows, problems: &problems),
-                name: { $0.environment }),
+            Source(place: "command line", texts: options, name: \.option),
+            Source(place: "environment", texts: variables(problems: &problems), name: \.environment),
         ]
-        if let path = commandLine.file ?? environment[SettingsTable.fileEnvironment], !path.isEmpty {
-            do {
+        if let path = path ?? environment[Self.fileEnvironment], !path.isEmpty {
+            do throws(Failure) {
                 let file = try SettingsFile(path: path)
-                problems += file.problems(rows: rows)
+                problems += file.problems()
                 sources.append(
-                    Source(
-                        place: "file \(path)", file: path, provider: provider(path, file.values),
-                        name: { file.name(of: $0.key) }))
+                    Source(place: "file \(path)", file: path, texts: file.texts) { file.name(of: $0.key) })
             } catch {
                 problems.append(error.description)
             }
@@ -45,69 +47,61 @@ struct SettingsSources {
         return sources
     }
 
-    private func options(rows: [SettingRow], problems: inout [String]) -> (values: [String: String], file: String?) {
-        var values: [String: String] = [:]
+    private func options(problems: inout [String]) -> (texts: [String: String], file: String?) {
+        var texts: [String: String] = [:]
         var file: String?
         var rest = arguments[...]
         while let argument = rest.popFirst() {
-            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = String(parts[0])
-            let row = rows.first { $0.option == name }
-            guard row != nil || name == SettingsTable.fileOption else {
-                let near = nearest(to: name, among: rows.map(\.option) + [SettingsTable.fileOption])
-                problems.append("command line: unknown option \(name)\(near)")
+            let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            let name = parts[0]
+            let setting = SettingsTable.all.first { $0.option == name }
+            guard setting != nil || name == Self.fileOption else {
+                let near = nearest(to: name, among: SettingsTable.all.map(\.option) + [Self.fileOption])
+                let problem = GoneSettings.problem(name, Setting.optionName) ?? "unknown option \(name)\(near)"
+                problems.append("command line: \(problem)")
                 // Its value, if it has one, is not a mistake of its own.
                 if parts.count == 1, let next = rest.first, !next.hasPrefix("-") { rest.removeFirst() }
                 continue
             }
-            let value: String
+            let text: String
             if parts.count == 2 {
-                value = String(parts[1])
+                text = parts[1]
             } else if let next = rest.first, !next.hasPrefix("--") {
-                value = next
+                text = next
                 rest.removeFirst()
-            } else if row?.takes == SettingsTable.strictProtocol.row.takes {
-                value = "true"
+            } else if setting?.takes == Form<Bool>.flag.takes {
+                text = "true"
             } else {
-                problems.append("command line: \(name) needs a value (\(row?.takes ?? "path"))")
+                problems.append("command line: \(name) needs a value (\(setting?.takes ?? "path"))")
                 continue
             }
-            if let row { values[row.key] = value } else { file = value }
+            if let setting { texts[setting.key] = text } else { file = text }
         }
-        return (values, file)
+        return (texts, file)
     }
 
-    private func environmentProvider(rows: [SettingRow], problems: inout [String]) -> any ConfigProvider {
-        var known = Set(rows.map(\.environment) + [SettingsTable.fileEnvironment])
-        #if DEBUG
-        known.insert(SettingsTable.failpointEnvironment)
-        #endif
-        for (name, value) in environment.sorted(by: { $0.key < $1.key })
-        where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
-            let shown = SettingMask.shown(ofUnknown: name, value)
-            problems.append("environment: unknown variable \(name)=\(shown)\(nearest(to: name, among: Array(known)))")
-        }
-        let names = Dictionary(uniqueKeysWithValues: rows.map { ($0.key, $0.environment) })
+    private func variables(problems: inout [String]) -> [String: String] {
+        var texts: [String: String] = [:]
+        for setting in SettingsTable.all { texts[setting.key] = environment[setting.environment] }
         // Where a database may be, scripts write `DATABASE_URL=` for none.
-        let database = SettingsTable.databaseURL.row.environment
-        let given = environment.filter { known.contains($0.key) && !($0.key == database && $0.value.isEmpty) }
-        return EnvironmentVariablesProvider(environmentVariables: given).mapKeys { key in
-            AbsoluteConfigKey([names[key.components.joined(separator: ".")] ?? ""])
+        let database = SettingsTable[\.databaseURL].key
+        if texts[database] == "" { texts[database] = nil }
+        var known = SettingsTable.all.map(\.environment) + [Self.fileEnvironment]
+        #if DEBUG
+        known.append(Self.failpointEnvironment)
+        #endif
+        for (name, text) in environment.sorted(by: { $0.key < $1.key })
+        where name.hasPrefix("CARILLON_") && !known.contains(name) && !Self.isServiceLink(name) {
+            let unknown =
+                "unknown variable \(name)=\(SettingMask.shown(ofUnknown: name, text))\(nearest(to: name, among: known))"
+            problems.append("environment: \(GoneSettings.problem(name, Setting.environmentName) ?? unknown)")
         }
+        return texts
     }
 
     /// Whether the variable is one that Kubernetes sets for a service named carillon in all pods beside it.
     private static func isServiceLink(_ name: String) -> Bool {
         name.hasPrefix("CARILLON_SERVICE_") || name == "CARILLON_PORT" || name.hasPrefix("CARILLON_PORT_")
-    }
-
-    private func provider(_ name: String, _ values: [String: String]) -> any ConfigProvider {
-        InMemoryProvider(
-            name: name,
-            values: Dictionary(
-                uniqueKeysWithValues: values.map { key, text in
-                    (AbsoluteConfigKey(ConfigKey(key)), ConfigValue(.string(text), isSecret: false))
-                }))
     }
 }
 

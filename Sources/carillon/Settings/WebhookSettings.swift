@@ -1,45 +1,9 @@
 import Channels
 import Courier
 import FoundationEssentials
-
-/// How webhooks are sent.
-enum WebhookSettings {
-    static let allowsPrivate = Setting(
-        "webhooks.allowPrivate", takes: "true or false", fallback: "false", developmentFallback: "true",
-        "Send webhooks to addresses that are not of the public internet too: this machine's, private networks'.",
-        parse: SettingValues.flag)
-
-    static let caFile = Setting(
-        "webhooks.caFile", takes: "path", fallback: nil,
-        "PEM file of the certificates that webhooks' receivers are judged by, in place of the system's.",
-        parse: SettingValues.text)
-
-    static let leaveGrace = Setting.time(
-        "webhooks.leaveGrace", "3s", .zero ... .seconds(300),
-        "Time after which webhooks tell that a user has left, or everybody, if nobody is back by then.")
-
-    static let queueEventsMax = Setting.count(
-        "webhooks.queueEvents", "10000", 1...1_000_000,
-        "Events of one kind that may wait for one webhook; further ones are dropped, and counted.")
-
-    static let queueBytesMax = Setting.bytes(
-        "webhooks.queueBytes", "64MiB", (1 << 20)...(1 << 40),
-        "Bytes of the events that may wait for all webhooks; beyond, the webhook that holds most of one kind loses its last."
-    )
-
-    static let rows = [allowsPrivate.row, caFile.row, leaveGrace.row, queueEventsMax.row, queueBytesMax.row]
-}
+import JSON
 
 extension CourierConfiguration {
-    init(_ effective: EffectiveSettings) throws(Failure) {
-        self.init()
-        allowsPrivate = try effective.required(WebhookSettings.allowsPrivate)
-        caFile = try effective.value(WebhookSettings.caFile)
-        userAgent = "Carillon/\(Carillon.version)"
-        limits.queueEventsMax = try effective.required(WebhookSettings.queueEventsMax)
-        limits.queueBytesMax = try effective.required(WebhookSettings.queueBytesMax)
-    }
-
     /// Looks into the file of certificates: without them no webhook would ever be delivered.
     ///
     /// - Throws: a failure that names it.
@@ -49,7 +13,7 @@ extension CourierConfiguration {
         guard text?.contains("-----BEGIN CERTIFICATE-----") == true else {
             throw Failure(
                 """
-                \(WebhookSettings.caFile.row.key): \(caFile) \(text == nil ? "cannot be read" : "holds no certificate"); \
+                webhooks.caFile: \(caFile) \(text == nil ? "cannot be read" : "holds no certificate"); \
                 name a PEM file of certificates, or leave it out for the system's
                 """, status: .configuration)
         }
@@ -79,7 +43,7 @@ extension ApplicationSettings {
             warnings.append(
                 """
                 apps: application "\(id)" has a webhook at \(webhook.origin), which is not of the public internet, so that \
-                nothing is sent there: set \(WebhookSettings.allowsPrivate.row.key)
+                nothing is sent there: set webhooks.allowPrivate
                 """)
         }
         return warnings
@@ -93,65 +57,66 @@ extension WebhookApp {
 }
 
 extension WebhookEndpoint {
-    /// Webhooks of one application at most.
-    static let countMax = 20
-    /// Bytes of a URL at most.
-    private static let urlBytesMax = 2048
     /// Further header fields at most, and the bytes of each one's value.
     private static let headersMax = 20
     private static let headerBytesMax = 4096
 
-    static let members = ["url", "events", "batch", "headers"]
-
     /// Fields that are the hub's to write.
     private static let ownFields = [
         "host", "content-type", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te",
-        "trailer",
-        "user-agent", "x-pusher-key", "x-pusher-signature",
+        "trailer", "user-agent", "x-pusher-key", "x-pusher-signature",
     ]
 
-    init(_ object: JSONMembers) throws(BadValue) {
-        let url = try object.required("url", Self.urlBytesMax)
-        guard Self.isURL(url) else {
-            throw object.bad("url", "such as https://backend.example.org/hooks")
-        }
-        let events = try object.words("events", of: WebhookKinds.names.map(\.name))
-        let kinds = WebhookKinds.names.filter { events.contains($0.name) }
-        var headers: [Header] = []
-        for (name, text) in try object.texts("headers", atMost: Self.headersMax) {
-            guard Self.isFieldName(name), Self.isFieldValue(text) else {
-                throw object.bad("headers", "fields of HTTP, values of \(Self.headerBytesMax) bytes at most")
+    static let members: [JSONMember<WebhookEndpoint>] = [
+        JSONMember("url", \.url, isRequired: true, .url),
+        JSONMember("events", isRequired: true) { value, _, endpoint throws(BadValue) in
+            let names = WebhookKinds.names.map(\.name)
+            guard case .array(let array) = value, !array.isEmpty, Set(array.compactMap(\.string)).count == array.count,
+                array.compactMap(\.string).allSatisfy(names.contains)
+            else { throw BadValue("an array of some of \(names.joined(separator: ", "))") }
+            for kind in WebhookKinds.names where array.contains(where: { $0.string == kind.name }) {
+                endpoint.kinds.formUnion(kind.kind)
             }
-            guard !Self.ownFields.contains(name.lowercased()) else {
-                throw object.bad("headers", "fields without \(name), which is the hub's to write")
+        },
+        JSONMember("batch", \.isBatched, .flag),
+        JSONMember("headers") { value, _, endpoint throws(BadValue) in
+            guard case .object(let fields) = value, fields.count <= headersMax,
+                fields.allSatisfy({ $0.value.string != nil })
+            else { throw BadValue("an object of at most \(headersMax) texts") }
+            for field in fields.sorted(by: { $0.name < $1.name }) {
+                let text = field.value.string ?? ""
+                guard isFieldName(field.name), isFieldValue(text) else {
+                    throw BadValue("fields of HTTP, values of \(headerBytesMax) bytes at most")
+                }
+                guard !ownFields.contains(field.name.lowercased()) else {
+                    throw BadValue("fields without \(field.name), which is the hub's to write")
+                }
+                endpoint.headers.append(Header(field.name, text))
             }
-            headers.append(Header(name, text))
-        }
-        self.init(
-            url: url, kinds: kinds.reduce([]) { $0.union($1.kind) }, isBatched: try object.flag("batch") ?? false,
-            headers: headers)
-    }
-
-    private static func isURL(_ text: String) -> Bool {
-        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), let parts = URLComponents(string: text),
-            let scheme = parts.scheme?.lowercased(), let host = parts.host
-        else { return false }
-        return ["http", "https"].contains(scheme) && !host.isEmpty
-            && (parts.port.map { (1...65_535).contains($0) } ?? true)
-    }
+        },
+    ]
 
     /// A token (RFC 9110 §5.6.2).
     private static func isFieldName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 100
-            && name.unicodeScalars.allSatisfy {
-                $0.isASCII
-                    && ($0.properties.isAlphabetic || ("0"..."9").contains($0)
-                        || "!#$%&'*+-.^_`|~".unicodeScalars.contains($0))
-            }
+            && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "!#$%&'*+-.^_`|~".contains($0)) }
     }
 
     /// Visible characters, blanks and bytes beyond ASCII (RFC 9110 §5.5).
     private static func isFieldValue(_ text: String) -> Bool {
         text.utf8.count <= headerBytesMax && text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+    }
+}
+
+extension Form<String> {
+    /// A URL of HTTP.
+    fileprivate static var url: Form {
+        Form("text") { text throws(BadValue) in
+            guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+                let parts = URLComponents(string: text), ["http", "https"].contains(parts.scheme?.lowercased()),
+                parts.host?.isEmpty == false, parts.port.map({ (1...65_535).contains($0) }) ?? true
+            else { throw BadValue("such as https://backend.example.org/hooks, of at most 2048 bytes") }
+            return text
+        }
     }
 }

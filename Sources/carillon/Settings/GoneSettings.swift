@@ -1,0 +1,56 @@
+import API
+import Channels
+import Courier
+import Gateway
+import HTTP
+import Identity
+
+/// Settings of earlier versions, by their keys, and what to do where one is still given.
+enum GoneSettings {
+    static let advice: [String: String] = [
+        "tls.handshakeTimeout": now("handshakeTimeout"),
+        "jwt.leeway": fixed(TokenPolicy().leeway),
+        "messageTimeout": fixed(GatewayTimeouts().message),
+        "limits.messageFragments": fixed(GatewayLimits().messageFragmentsMax),
+        "limits.messagesBurst": burst(of: "limits.messagesPerSecond"),
+        "limits.controlFramesPerSecond": fixed(GatewayLimits().controlFramesPerSecond),
+        "limits.controlFramesBurst": fixed(GatewayLimits().controlFramesBurst),
+        "limits.requestBytesPerSecond": fixed(GatewayLimits().requestBytesPerSecondMin),
+        "limits.parkedSubscribes": fixed(ChannelLimits().parkedPerSessionMax),
+        "limits.connectsBurst": "it is twenty times limits.connectsPerSecond: set that",
+        "limits.tlsHandshakes": fixed(GatewayLimits().tlsHandshakesMax),
+        "limits.tlsHandshakesWaiting": fixed(GatewayLimits().tlsHandshakesWaitingMax),
+        "limits.stalledTimeout": now("unackedTimeout"),
+        "limits.windowEvents": "\(fixed(StreamLimits().windowEvents)), or set limits.windowTotalBytes for all channels",
+        "limits.windowBytes":
+            "\(fixed(bytes: StreamLimits().windowBytes)), or set limits.windowTotalBytes for all channels",
+        "limits.linger": fixed(StreamLimits().linger),
+        "limits.actionsBurst": burst(of: "limits.actionsPerSecond"),
+        "limits.deviceActionsPerSecond": "it is half of limits.actionsPerSecond: set that",
+        "limits.deviceActionsBurst": "it is ten times half of limits.actionsPerSecond: set that",
+        "webhooks.leaveGrace": now("presence.leaveGrace"),
+        "webhooks.queueEvents": "\(fixed(CourierLimits().queueEventsMax)), or set webhooks.queueBytes for all webhooks",
+        "api.idempotencyKeys": fixed(PusherRoutes.Settings().idempotencyKeysMax),
+        "api.idempotencyTime": fixed(PusherRoutes.Settings().idempotencyTime),
+        "websocket.compressionThreshold": fixed(CompressionSettings().threshold),
+        "websocket.compressionLevel": fixed(CompressionSettings().level),
+        "store.queryConnections": "it is half of store.connections: set that",
+        "feed.heartbeatTimeout": "it is half of feed.heartbeatInterval: set that",
+    ]
+
+    /// The same of members of `apps`.
+    static let memberAdvice = ["publishesBurst": "it is a second's worth of publishesPerSecond, and one batch at least"]
+
+    /// What is wrong with the name of a setting that has gone; nil where it is none.
+    ///
+    /// - Parameter form: how a key is written where the name stands.
+    static func problem(_ name: String, _ form: (String) -> String = { $0 }) -> String? {
+        advice.first { form($0.key) == name }.map { "\(name) is no longer a setting: \($0.value)" }
+    }
+
+    private static func fixed(_ number: Int) -> String { "it is fixed at \(number); leave it out" }
+    private static func fixed(bytes: Int) -> String { "it is fixed at \(Form.brief(bytes)); leave it out" }
+    private static func fixed(_ time: Duration) -> String { "it is fixed at \(Form.brief(time)); leave it out" }
+    private static func now(_ key: String) -> String { "\(key) stands for it too: set that" }
+    private static func burst(of key: String) -> String { "it is ten times \(key): set that" }
+}

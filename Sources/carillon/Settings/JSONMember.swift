@@ -1,0 +1,75 @@
+import JSON
+
+/// One member of a JSON object in a setting: its name, what it takes, and where its value goes in a `Root`. Errors say where
+/// and what.
+struct JSONMember<Root>: Sendable {
+    let name: String
+    /// Reads the value; nil is a member that is missing, of those that there must be.
+    ///
+    /// - Parameter place: which object it is, for people.
+    let read: @Sendable (_ value: JSONTree?, _ place: String, inout Root) throws(BadValue) -> Void
+    let isRequired: Bool
+
+    /// - Parameter read: throws an error without a part, of which this member is made one.
+    init(
+        _ name: String, isRequired: Bool = false,
+        read: @escaping @Sendable (JSONTree?, String, inout Root) throws(BadValue) -> Void
+    ) {
+        (self.name, self.isRequired) = (name, isRequired)
+        self.read = { value, place, root throws(BadValue) in
+            do throws(BadValue) {
+                try read(value, place, &root)
+            } catch {
+                throw error.part == nil ? BadValue(error.mustBe, of: "\(place), \"\(name)\"") : error
+            }
+        }
+    }
+
+    /// A value as settings are written. Numbers and flags may stand for themselves, but where a text is needed.
+    init<Value>(
+        _ name: String, _ place: any WritableKeyPath<Root, Value> & Sendable, isRequired: Bool = false,
+        _ form: Form<Value>
+    ) {
+        self.init(name, isRequired: isRequired) { value, _, root throws(BadValue) in
+            do throws(BadValue) {
+                root[keyPath: place] = try form.parse(value?.plainText(orScalar: form.takes != "text") ?? "")
+            } catch {
+                throw value == nil ? BadValue("there: \(error.mustBe)") : error
+            }
+        }
+    }
+}
+
+extension JSONTree {
+    /// Reads an object.
+    ///
+    /// - Parameters:
+    ///   - place: which it is, for people.
+    ///   - better: what it is called, once its first member is known.
+    func read<Root>(
+        _ members: [JSONMember<Root>], _ place: String, into root: inout Root, better: (Root) -> String? = { _ in nil }
+    ) throws(BadValue) {
+        guard case .object(let given) = self else { throw BadValue("a JSON object", of: place) }
+        let names = members.map(\.name)
+        if let unknown = given.map(\.name).sorted().first(where: { !names.contains($0) }) {
+            let known = "one of the members \(names.joined(separator: ", "))\(nearest(to: unknown, among: names))"
+            throw BadValue(
+                GoneSettings.memberAdvice[unknown].map { "left out: \($0)" } ?? known,
+                of: "\(place), \"\(unknown.prefix(40))\",")
+        }
+        for (index, member) in members.enumerated() {
+            let value = given.first { $0.name == member.name }?.value
+            guard value != nil || member.isRequired else { continue }
+            try member.read(value, (index > 0 ? better(root) : nil) ?? place, &root)
+        }
+    }
+
+    /// A text, or else the form of a number or flag.
+    fileprivate func plainText(orScalar: Bool) -> String? {
+        switch self {
+        case .string(let text): text
+        case .bool, .number: orScalar ? integer.map { String($0) } ?? canonicalText : nil
+        case .null, .array, .object: nil
+        }
+    }
+}
