@@ -238,7 +238,7 @@ final class HubMetrics: MetricSource {
     let gateway: GatewayMetrics
     let api = APIMetrics()
     let feed = FeedMetrics()
-    let store = StoreMetrics()
+    let store = StoreMetrics(snapshots: SnapshotRoutes.names)
     let postgres = PostgresMetrics()
     let courier = CourierMetrics()
     /// Times that the apps were read anew.

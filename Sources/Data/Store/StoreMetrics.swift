@@ -26,16 +26,19 @@ package final class StoreMetrics: MetricSource {
     private let retries = CounterTable("reason", RetryReason.allCases.map(\.label))
     private let conflicts = CounterTable("code", ["state", "late", "gone", "field", "superseded"])
     private let resolutions = CounterTable("choice", ["keep_local", "accept_server", "merge"])
-    private let snapshots = CounterTable(
-        "type", ["day", "month", "occurrence", "reminders"], by: "result",
-        ["found", "missing", "too_large", "unavailable"])
+    private let snapshots: CounterTable
     private let snapshotSeconds = Histogram.times()
     /// Commits that one wake-up of the other hubs told of.
     let announced = Histogram(.count, bounds: [1, 2, 5, 10, 20, 50, 100, 500])
     let deletedRows = Counter()
 
     /// Metrics of a store that has not started.
-    package init() {}
+    ///
+    /// - Parameter snapshots: the names of the functions that it will be asked for.
+    package init(snapshots: [String] = []) {
+        self.snapshots = CounterTable(
+            "type", snapshots, by: "result", ["found", "missing", "too_large", "unavailable"])
+    }
 
     /// The request with its answer counted, wherever it is given.
     func counted(_ request: ActionRequest) -> ActionRequest {
@@ -68,9 +71,9 @@ package final class StoreMetrics: MetricSource {
     /// The question with its answer counted.
     func counted(_ request: SnapshotRequest) -> SnapshotRequest {
         let start = Instant.read()
-        return SnapshotRequest(user: request.user, subject: request.subject) { [self] answer in
+        return SnapshotRequest(user: request.user, request.function, request.arguments) { [self] answer in
             snapshotSeconds.record(Instant.read().duration(since: start))
-            snapshots[request.subject.label, answer.label].add()
+            snapshots[request.function.name, answer.label].add()
             request.answer(answer)
         }
     }
@@ -134,17 +137,6 @@ extension RetryReason {
     static var allCases: [RetryReason] { [.rateLimited, .busy, .unavailable, .outOfOrder] }
 
     var label: String { self == .rateLimited ? "rate_limited" : "\(code)" }
-}
-
-extension SnapshotSubject {
-    fileprivate var label: String {
-        switch self {
-        case .day: "day"
-        case .month: "month"
-        case .occurrence: "occurrence"
-        case .reminders: "reminders"
-        }
-    }
 }
 
 extension SnapshotAnswer {

@@ -6,6 +6,26 @@ import Synchronization
 import TestDatabase
 import Testing
 
+/// What the hub's routes ask for.
+enum SnapshotSubject: Equatable {
+    case day(String?), month(firstDay: String), occurrence(String), reminders
+
+    private static let dayRead = SnapshotFunction("day", "sync.adherence_day", "date")
+    private static let monthRead = SnapshotFunction("month", "sync.adherence_month", "date")
+    private static let occurrenceRead = SnapshotFunction("occurrence", "sync.adherence_occurrence", "text")
+    private static let remindersRead = SnapshotFunction("reminders", "sync.reminders")
+
+    /// The question of a user's for it.
+    func asked(by user: String, _ answer: @escaping @Sendable (SnapshotAnswer) -> Void) -> SnapshotRequest {
+        switch self {
+        case .day(let day): SnapshotRequest(user: user, Self.dayRead, [day], answer: answer)
+        case .month(let day): SnapshotRequest(user: user, Self.monthRead, [day], answer: answer)
+        case .occurrence(let id): SnapshotRequest(user: user, Self.occurrenceRead, [id], answer: answer)
+        case .reminders: SnapshotRequest(user: user, Self.remindersRead, [], answer: answer)
+        }
+    }
+}
+
 /// A running store, asked for snapshots by tests that wait for the answers.
 final class Kiosk: Sendable {
     private struct Failure: Error {
@@ -28,7 +48,7 @@ final class Kiosk: Sendable {
     /// Asks, and hands the answer to whoever takes it.
     func ask(_ user: String, _ subject: SnapshotSubject) -> Pending {
         let pending = Pending()
-        store.ask(SnapshotRequest(user: user, subject: subject) { pending.put($0) })
+        store.ask(subject.asked(by: user) { pending.put($0) })
         return pending
     }
 

@@ -11,7 +11,7 @@ import Testing
     private let start = Instant(nanoseconds: 1_000_000_000)
 
     private func read(_ user: String, at now: Instant? = nil) throws -> SnapshotRead {
-        let request = SnapshotRequest(user: user, subject: .reminders) { _ in }
+        let request = SnapshotSubject.reminders.asked(by: user) { _ in }
         return try #require(SnapshotRead(request, now: now ?? start, timeout: .seconds(10)))
     }
 

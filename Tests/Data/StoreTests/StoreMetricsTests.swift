@@ -82,8 +82,8 @@ import Testing
     }
 
     @Test func snapshotsCountByWhatCameOfThem() {
-        let metrics = StoreMetrics()
-        metrics.counted(SnapshotRequest(user: "u", subject: .reminders) { _ in }).answer(.missing)
+        let metrics = StoreMetrics(snapshots: ["reminders"])
+        metrics.counted(SnapshotSubject.reminders.asked(by: "u") { _ in }).answer(.missing)
         #expect(text(metrics).contains("carillon_snapshots_total{type=\"reminders\",result=\"missing\"} 1\n"))
     }
 }

@@ -1,15 +1,24 @@
 import Postgres
 
-/// What a device may fetch when events cannot tell it everything.
-package enum SnapshotSubject: Sendable, Equatable {
-    /// The doses of a day, `YYYY-MM-DD` and in the calendar; of today in the user's zone where none is named.
-    case day(String?)
-    /// The summaries of the days of a month, by its first day.
-    case month(firstDay: String)
-    /// One dose with its notes, by its id.
-    case occurrence(String)
-    /// The reminder rules.
-    case reminders
+/// A function of the database that reads a snapshot of a user's: `(who text, …)` gives one row `(epoch text, top bigint,
+/// body text)`, whose body is NULL where the user has no such thing. Make one for each, and keep it: connections prepare it
+/// when it is first asked.
+package final class SnapshotFunction: Sendable {
+    /// What metrics call it.
+    package let name: String
+    /// How many arguments it takes beside the user.
+    let argumentCount: Int
+    let statement: PreparedStatement
+
+    /// - Parameters:
+    ///   - function: its name with the schema, as SQL has it.
+    ///   - types: the types of its arguments beside the user, as SQL has them.
+    package init(_ name: String, _ function: StaticString, _ types: StaticString...) {
+        self.name = name
+        argumentCount = types.count
+        let arguments = (["text"] + types.map { "\($0)" }).enumerated().map { "$\($0 + 1)::\($1)" }
+        statement = PreparedStatement("SELECT epoch, top, body FROM \(function)(\(arguments.joined(separator: ", ")))")
+    }
 }
 
 /// A body and where the user's stream stood when it was read, both of one database snapshot: all events above the offset
@@ -43,15 +52,19 @@ package enum SnapshotAnswer: Sendable, Equatable {
 package struct SnapshotRequest: Sendable {
     /// Who asks, as the hub has verified, and about whom.
     package let user: String
-    package let subject: SnapshotSubject
+    package let function: SnapshotFunction
+    /// As many as the function takes, as PostgreSQL reads texts of the function's types; nil is NULL.
+    package let arguments: [String?]
     /// Called exactly once, on the store's thread or on the caller's; must not wait.
     package let answer: @Sendable (SnapshotAnswer) -> Void
 
     package init(
-        user: String, subject: SnapshotSubject, answer: @escaping @Sendable (SnapshotAnswer) -> Void
+        user: String, _ function: SnapshotFunction, _ arguments: [String?],
+        answer: @escaping @Sendable (SnapshotAnswer) -> Void
     ) {
         self.user = user
-        self.subject = subject
+        self.function = function
+        self.arguments = arguments
         self.answer = answer
     }
 }

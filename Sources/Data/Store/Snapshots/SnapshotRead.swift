@@ -5,14 +5,6 @@ import Reactor
 
 /// A question for a snapshot, from `ask` to its answer.
 final class SnapshotRead {
-    /// All of them, for a connection to prepare.
-    static let statements = [day, month, occurrence, reminders]
-
-    private static let day = call("sync.adherence_day($1::text, $2::date)")
-    private static let month = call("sync.adherence_month($1::text, $2::date)")
-    private static let occurrence = call("sync.adherence_occurrence($1::text, $2::text)")
-    private static let reminders = call("sync.reminders($1::text)")
-
     /// Who asks.
     let user: TextKey
     let statement: PreparedStatement
@@ -29,25 +21,13 @@ final class SnapshotRead {
     private(set) var isAnswered = false
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
-    /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such dose.
+    /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such thing.
     init?(_ request: SnapshotRequest, now: Instant, timeout: Duration) {
-        let list: CStringList?
-        switch request.subject {
-        case .day(let day):
-            statement = Self.day
-            list = CStringList([request.user, day])
-        case .month(let firstDay):
-            statement = Self.month
-            list = CStringList([request.user, firstDay])
-        case .occurrence(let id):
-            statement = Self.occurrence
-            list = CStringList([request.user, id])
-        case .reminders:
-            statement = Self.reminders
-            list = CStringList([request.user])
-        }
-        guard let list else { return nil }
-        parameters = list
+        guard request.arguments.count == request.function.argumentCount,
+            let parameters = CStringList([request.user] + request.arguments)
+        else { return nil }
+        self.parameters = parameters
+        statement = request.function.statement
         user = TextKey(request.user)
         deadline = now.advanced(by: timeout)
         sentAt = now
@@ -59,9 +39,5 @@ final class SnapshotRead {
         guard !isAnswered else { return }
         isAnswered = true
         self.answer(answer)
-    }
-
-    private static func call(_ function: String) -> PreparedStatement {
-        PreparedStatement("SELECT epoch, top, body FROM \(function)")
     }
 }

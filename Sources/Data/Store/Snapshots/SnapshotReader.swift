@@ -34,7 +34,7 @@ final class SnapshotReader {
             connectTimeout: configuration.connectTimeout, depth: StoreLimits.snapshotDepth, logger: logger,
             meter: meter,
             handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
+                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.wasLost() }))
     }
 
     /// Questions under way.
@@ -61,7 +61,7 @@ final class SnapshotReader {
     // MARK: Calls of the slot
 
     /// REPEATABLE READ, so that whatever a statement calls sees one snapshot.
-    private func opened(_ connection: Connection) {
+    private func opened() {
         slot?.need(
             """
             SELECT set_config('default_transaction_isolation', 'repeatable read', false),
@@ -69,15 +69,8 @@ final class SnapshotReader {
                 set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false),
                 set_config('sync.lineage', '', false)
             """,
-            ["\(max(1, statementTimeout.wholeMilliseconds))ms"], timeout: timeout)
-        for statement in SnapshotRead.statements {
-            connection.prepare(statement, timeout: timeout) { [weak self] in
-                switch $0 {
-                case .failure(let error): self?.slot?.drop(error)
-                case .success: if statement === SnapshotRead.statements.last { self?.established() }
-                }
-            }
-        }
+            ["\(max(1, statementTimeout.wholeMilliseconds))ms"], timeout: timeout,
+            done: { [weak self] _ in self?.established() })
     }
 
     private func established() {

@@ -10,6 +10,13 @@ import Store
 /// `X-Sync-Position: {epoch}:{offset}` is where the stream stood in the same database snapshot (of the reminders theirs,
 /// else that of the adherence): events up to it are in the body, those above it follow. An epoch has no colon.
 package struct SnapshotRoutes: Sendable {
+    private static let day = SnapshotFunction("day", "sync.adherence_day", "date")
+    private static let month = SnapshotFunction("month", "sync.adherence_month", "date")
+    private static let occurrence = SnapshotFunction("occurrence", "sync.adherence_occurrence", "text")
+    private static let reminders = SnapshotFunction("reminders", "sync.reminders")
+    /// What metrics call the snapshots.
+    package static let names = [day, month, occurrence, reminders].map(\.name)
+
     private let bearer: BearerUser
 
     package init(verifier: TokenVerifier) {
@@ -51,8 +58,8 @@ package struct SnapshotRoutes: Sendable {
                 return answer(.problem(.forbidden, "The path names another user than the token."))
             }
             do throws(QueryProblem) {
-                let subject = try Self.subject(target, request.query)
-                exchange.query(subject, of: user) { answer(.snapshot($0, unless: request.ifNoneMatch)) }
+                let (function, arguments) = try Self.question(target, request.query)
+                exchange.query(function, arguments, of: user) { answer(.snapshot($0, unless: request.ifNoneMatch)) }
             } catch {
                 answer(.problem(.badRequest, error.message))
             }
@@ -64,16 +71,18 @@ package struct SnapshotRoutes: Sendable {
         let message: StaticString
     }
 
-    private static func subject(_ target: Target, _ query: [UInt8]) throws(QueryProblem) -> SnapshotSubject {
+    private static func question(
+        _ target: Target, _ query: [UInt8]
+    ) throws(QueryProblem) -> (SnapshotFunction, [String?]) {
         switch target {
-        case .occurrence(let id): return .occurrence(id)
-        case .reminders: return .reminders
+        case .occurrence(let id): return (occurrence, [id])
+        case .reminders: return (reminders, [])
         case .today:
-            guard let text = parameter("date", query) else { return .day(nil) }
-            guard let day = CalendarDay(text) else {
+            guard let text = parameter("date", query) else { return (day, [nil]) }
+            guard let date = CalendarDay(text) else {
                 throw QueryProblem(message: "date must be a day of the calendar such as 2025-11-14.")
             }
-            return .day(day.description)
+            return (day, [date.description])
         case .month:
             let firstDay =
                 if let month = parameter("month", query), month.utf8.count > 2 {
@@ -84,7 +93,7 @@ package struct SnapshotRoutes: Sendable {
             guard let firstDay else {
                 throw QueryProblem(message: "Name a month, such as month=2025-11, or year=2025&month=11.")
             }
-            return .month(firstDay: firstDay.description)
+            return (month, [firstDay.description])
         }
     }
 

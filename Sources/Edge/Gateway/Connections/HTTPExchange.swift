@@ -71,10 +71,11 @@ package struct HTTPExchange: Sendable {
 
     /// Has a snapshot of the user's read. Any thread; `answer` is called once, on any thread.
     package func query(
-        _ subject: SnapshotSubject, of user: String, _ answer: @escaping @Sendable (SnapshotAnswer) -> Void
+        _ function: SnapshotFunction, _ arguments: [String?], of user: String,
+        _ answer: @escaping @Sendable (SnapshotAnswer) -> Void
     ) {
         guard let store else { return answer(.unavailable(after: .seconds(60))) }
-        store.ask(SnapshotRequest(user: user, subject: subject, answer: answer))
+        store.ask(SnapshotRequest(user: user, function, arguments, answer: answer))
     }
 
     /// Answers. Any thread, once.
