@@ -75,6 +75,32 @@ struct ReadmeTests {
         #expect(events == [["demo", "weight", "weight.created"]])
     }
 
+    @Test func takesAnActionTypeOfItsOwn() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
+        try cluster.widenOwner()
+        for statement in try statements(of: "## Publish a table of your own", in: "sql/README.md") {
+            try place.query(statement, as: DevelopmentCluster.owner)
+        }
+        let code = try #require(blocks(of: "## An action type of your own", in: "sql/README.md").first)
+        let script = code.joined(separator: "\n").components(separatedBy: "$$;\n")
+        try #require(script.count == 2)
+        try place.query(script[0] + "$$", as: DevelopmentCluster.owner)
+        try place.query(script[1], as: DevelopmentCluster.owner)
+        func send(_ payload: String) throws -> [String?] {
+            let call = "sync.apply('demo', '\(payload)', null, null, 'logWeight', '\(payload)', null, null, null)"
+            return try place.query(
+                "select status, a #> '{positions,user.demo.weight,offset}' from (select status, answer::jsonb as a from \(call)) as t",
+                as: DevelopmentCluster.hub
+            ).first ?? []
+        }
+        #expect(try send(#"{"grams": 71500}"#) == ["applied", "2"], "behind that of the first section")
+        for wrong in ["{}", #"{"grams": "a"}"#, #"{"grams": 1e300}"#, #"{"grams": 0}"#, #"{"grams": "\u0000"}"#] {
+            #expect(try send(wrong) == ["rejected", nil], "\(wrong)")
+        }
+    }
+
     @Test func letsABackendRevoke() throws {
         let place = try PrivateCluster()
         let cluster = try place.start()

@@ -28,6 +28,9 @@ static const char migrations_0005_publish[] = {
 static const char migrations_0006_lineage[] = {
 #embed "../migrations/0006_lineage.sql" suffix(, )
     0};
+static const char migrations_0007_action_types[] = {
+#embed "../migrations/0007_action_types.sql" suffix(, )
+    0};
 static const char functions_10_sync_camel[] = {
 #embed "../functions/10_sync_camel.sql" suffix(, )
     0};
@@ -202,6 +205,9 @@ static const char functions_77_sync_adherence_occurrence[] = {
 static const char functions_78_sync_reminders[] = {
 #embed "../functions/78_sync_reminders.sql" suffix(, )
     0};
+static const char functions_79_sync_dispatch[] = {
+#embed "../functions/79_sync_dispatch.sql" suffix(, )
+    0};
 static const char functions_80_publish_care[] = {
 #embed "../functions/80_publish_care.sql" suffix(, )
     0};
@@ -223,6 +229,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_migration, 4, "0004_resume.sql", migrations_0004_resume, sizeof migrations_0004_resume - 1},
     {carillon_sql_migration, 5, "0005_publish.sql", migrations_0005_publish, sizeof migrations_0005_publish - 1},
     {carillon_sql_migration, 6, "0006_lineage.sql", migrations_0006_lineage, sizeof migrations_0006_lineage - 1},
+    {carillon_sql_migration, 7, "0007_action_types.sql", migrations_0007_action_types, sizeof migrations_0007_action_types - 1},
     {carillon_sql_function, 0, "10_sync_camel.sql", functions_10_sync_camel, sizeof functions_10_sync_camel - 1},
     {carillon_sql_function, 0, "11_sync_clock.sql", functions_11_sync_clock, sizeof functions_11_sync_clock - 1},
     {carillon_sql_function, 0, "12_sync_change.sql", functions_12_sync_change, sizeof functions_12_sync_change - 1},
@@ -281,6 +288,7 @@ static const struct carillon_sql_file carillon_sql_files[] = {
     {carillon_sql_function, 0, "76_sync_adherence_month.sql", functions_76_sync_adherence_month, sizeof functions_76_sync_adherence_month - 1},
     {carillon_sql_function, 0, "77_sync_adherence_occurrence.sql", functions_77_sync_adherence_occurrence, sizeof functions_77_sync_adherence_occurrence - 1},
     {carillon_sql_function, 0, "78_sync_reminders.sql", functions_78_sync_reminders, sizeof functions_78_sync_reminders - 1},
+    {carillon_sql_function, 0, "79_sync_dispatch.sql", functions_79_sync_dispatch, sizeof functions_79_sync_dispatch - 1},
     {carillon_sql_function, 0, "80_publish_care.sql", functions_80_publish_care, sizeof functions_80_publish_care - 1},
     {carillon_sql_function, 0, "90_grants.sql", functions_90_grants, sizeof functions_90_grants - 1},
     {carillon_sql_demo, 0, "demo.sql", demo, sizeof demo - 1},

@@ -173,10 +173,7 @@ declare
     verdict sync.verdict;
     problem text;
 begin
-    if type is null or type not in ('markTaken', 'markMissed', 'makeUp', 'skip', 'addNote', 'undo', 'bulkMarkAll',
-                                    'resolve') then
-        return care.invalid('type', 'is no type of action');
-    elsif doc is null then
+    if doc is null then
         return care.invalid('payload', 'cannot be read');
     elsif jsonb_typeof(doc) <> 'object' then
         return care.invalid('payload', 'must be an object');

@@ -1,4 +1,4 @@
--- care.act: the domain's part of sync.apply: judges an action and carries it out. `base` and `client_time` null where they
+-- care.act: what sync.settle hands the types of care to: judges an action and carries it out. `base` and `client_time` null where they
 -- are absent. Lock order: the doses by id.
 create or replace function care.act(who text, key text, type text, doc jsonb, base jsonb, client_time jsonb, tz text)
 returns sync.verdict

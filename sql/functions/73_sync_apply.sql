@@ -39,6 +39,8 @@ declare
     known sync.action;
     last bigint;
     verdict sync.verdict;
+    topic text;
+    positions jsonb := '{}';
     whole jsonb;
     outer_key text := coalesce(current_setting('sync.key', true), '');
     outer_device text := coalesce(current_setting('sync.device', true), '');
@@ -87,17 +89,25 @@ begin
         -- A text in their place is as wrong as what cannot be read.
         base_doc := case when base is not null and base_doc is null then '""' else nullif(base_doc, 'null') end;
         client := case when client_time is not null and client is null then '""' else nullif(client, 'null') end;
-        verdict := care.act(who, key, type, doc, base_doc, client, tz);
+        verdict := sync.act(who, key, type, doc, base_doc, client, tz);
+        if (verdict.status in ('applied', 'noop', 'partial', 'conflict', 'rejected')
+                and jsonb_typeof(verdict.answer) = 'object') is not true then
+            raise exception 'the function of % returned no verdict', type
+                using errcode = 'data_exception', detail = 'Its status must be one of five, its answer a JSON object.';
+        end if;
     end if;
     if verdict.status in ('applied', 'partial') then
         set constraints sync.flush immediate;
         set constraints sync.flush deferred;
     end if;
     perform set_config('sync.key', outer_key, true), set_config('sync.device', outer_device, true);
-    whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
-    if verdict.status <> 'rejected' then
-        whole := whole || jsonb_build_object('positions', jsonb_build_object(
-            sync.channel(who, 'adherence'), sync.position(who, 'adherence')));
+    if verdict.status = 'rejected' then
+        whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status);
+    else
+        foreach topic in array sync.topics_of(type) loop
+            positions := positions || jsonb_build_object(sync.channel(who, topic), sync.position(who, topic));
+        end loop;
+        whole := verdict.answer || jsonb_build_object('key', key, 'status', verdict.status, 'positions', positions);
     end if;
     status := verdict.status;
     answer := whole::text;
