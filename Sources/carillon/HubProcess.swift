@@ -238,7 +238,7 @@ final class HubMetrics: MetricSource {
     let gateway: GatewayMetrics
     let api = APIMetrics()
     let feed = FeedMetrics()
-    let store = StoreMetrics(snapshots: SnapshotRoutes.names)
+    let store = StoreMetrics(snapshots: RouteTable.product.snapshots)
     let postgres = PostgresMetrics()
     let courier = CourierMetrics()
     /// Times that the apps were read anew.

@@ -37,7 +37,7 @@ package final class StoreMetrics: MetricSource {
     /// - Parameter snapshots: the names of the functions that it will be asked for.
     package init(snapshots: [String] = []) {
         self.snapshots = CounterTable(
-            "type", snapshots, by: "result", ["found", "missing", "too_large", "unavailable"])
+            "type", snapshots, by: "result", ["found", "missing", "refused", "too_large", "unavailable"])
     }
 
     /// The request with its answer counted, wherever it is given.
@@ -144,6 +144,7 @@ extension SnapshotAnswer {
         switch self {
         case .found: "found"
         case .missing: "missing"
+        case .refused: "refused"
         case .tooLarge: "too_large"
         case .unavailable: "unavailable"
         }

@@ -7,7 +7,7 @@ import Pusher
 
 // API: the HTTP routes. Purpose: what a request is answered with, given who asks; the gateway reads requests and writes
 // answers. Here today: Pusher's HTTP API, the auth endpoints that a Pusher client calls before it subscribes or signs in,
-// and the users' actions and snapshots. The product's other routes come to stand beside them.
+// and the product's routes, which are a table.
 
 /// All routes of the hub, by path. CORS (Fetch standard §3.2) by the same allow-list as upgrades, but for the calls of
 /// backends, which no page may make.
@@ -15,26 +15,26 @@ package struct HubRoutes: HTTPRoutes {
     /// The routes of the users of the app that owns the database.
     package struct OfUsers: Sendable {
         let auth: AuthRoutes
-        let actions: ActionRoutes
-        let snapshots: SnapshotRoutes
+        let product: ProductRoutes
 
         package init(app: App, verifier: TokenVerifier) {
             auth = AuthRoutes(app: app, verifier: verifier)
-            actions = ActionRoutes(verifier: verifier)
-            snapshots = SnapshotRoutes(verifier: verifier)
+            product = ProductRoutes(appID: app.id, bearer: BearerUser(verifier: verifier))
         }
     }
 
     private let pusher: PusherRoutes
     private let users: OfUsers?
+    private let table: RouteTable
     private let origins: AllowedOrigins
 
     /// - Parameters:
     ///   - pusher: the calls of the apps' backends.
     ///   - users: nil where no app owns a database, and so no user is known here.
-    package init(pusher: PusherRoutes, users: OfUsers?, origins: AllowedOrigins) {
+    package init(pusher: PusherRoutes, users: OfUsers?, table: RouteTable = .product, origins: AllowedOrigins) {
         self.pusher = pusher
         self.users = users
+        self.table = table
         self.origins = origins
     }
 
@@ -45,7 +45,7 @@ package struct HubRoutes: HTTPRoutes {
             return pusher.respond(to: request, path, channels) { exchange.respond($0) }
         }
         let origin = request.origin
-        guard let route = Route(path: request.path) else {
+        guard let route = route(request.path) else {
             return origins.shared(
                 .problem(.notFound, "There is nothing at this path. WebSockets are at /app/{key}."), with: origin)
         }
@@ -64,7 +64,8 @@ package struct HubRoutes: HTTPRoutes {
         _ answer: @escaping @Sendable (HTTPResponse) -> Void
     ) -> HTTPResponse? {
         guard route.allows(request.method) else {
-            return .problem(.methodNotAllowed, route.complaint).with("Allow", route.methods)
+            let use = route.methods.dropLast().filter { $0 != "HEAD" }.joined(separator: " or ")
+            return .problem(.methodNotAllowed, text: "Use \(use).").with("Allow", route.allow)
         }
         guard request.body.count <= APILimits.userBodyBytes else {
             var response = HTTPResponse.problem(.contentTooLarge, "The body is larger than 64 KiB.")
@@ -77,8 +78,9 @@ package struct HubRoutes: HTTPRoutes {
         }
         return switch route {
         case .auth: users.auth.respond(to: request, channels, answer)
-        case .action(let target): users.actions.respond(to: request, target, exchange, answer)
-        case .snapshot(let target, let user): users.snapshots.respond(to: request, target, of: user, exchange, answer)
+        case .product(let matches):
+            matches.first(for: request.method)
+                .flatMap { users.product.respond(to: request, $0, exchange, channels, answer) }
         }
     }
 
@@ -86,7 +88,7 @@ package struct HubRoutes: HTTPRoutes {
     /// `X-CSRF-TOKEN` and `X-Socket-Id`. The hub passes over those that it does not know.
     private func preflight(_ request: HTTPRequest, _ route: Route) -> HTTPResponse {
         HTTPResponse(.noContent)
-            .with("Access-Control-Allow-Methods", route.methods)
+            .with("Access-Control-Allow-Methods", route.allow)
             .with(
                 "Access-Control-Allow-Headers",
                 request.requestedHeaders.flatMap { FieldNames.list($0) }
@@ -96,44 +98,32 @@ package struct HubRoutes: HTTPRoutes {
             .with("Vary", "Origin, Access-Control-Request-Headers")
     }
 
+    private func route(_ path: String) -> Route? {
+        if path == AuthRoutes.channelPath || path == AuthRoutes.userPath { return .auth }
+        let matches = table.matches(path)
+        return matches.isEmpty ? nil : .product(matches)
+    }
+
     /// Where a path leads.
     private enum Route {
         case auth
-        case action(ActionRoutes.Target)
-        case snapshot(SnapshotRoutes.Target, of: String)
-
-        init?(path: String) {
-            if path == AuthRoutes.channelPath || path == AuthRoutes.userPath {
-                self = .auth
-            } else if let user = UserPath(path), let target = ActionRoutes.Target(user) {
-                self = .action(target)
-            } else if let user = UserPath(path), let target = SnapshotRoutes.Target(user) {
-                self = .snapshot(target, of: user.user)
-            } else {
-                return nil
-            }
-        }
+        case product([RouteTable.Match])
 
         func allows(_ method: Method) -> Bool {
             switch self {
-            case .auth, .action: method == .post
-            case .snapshot: method == .get || method == .head
+            case .auth: method == .post
+            case .product(let matches): matches.first(for: method) != nil
             }
         }
 
-        var methods: String {
+        var methods: [String] {
             switch self {
-            case .auth, .action: "POST, OPTIONS"
-            case .snapshot: "GET, HEAD, OPTIONS"
+            case .auth: ["POST", "OPTIONS"]
+            case .product(let matches): matches.methods
             }
         }
 
-        var complaint: StaticString {
-            switch self {
-            case .auth, .action: "Use POST."
-            case .snapshot: "Use GET."
-            }
-        }
+        var allow: String { methods.joined(separator: ", ") }
     }
 }
 

@@ -23,6 +23,19 @@ package enum Method: Sendable {
             return nil
         }
     }
+
+    /// As requests have it.
+    package var name: StaticString {
+        switch self {
+        case .get: "GET"
+        case .head: "HEAD"
+        case .post: "POST"
+        case .put: "PUT"
+        case .patch: "PATCH"
+        case .delete: "DELETE"
+        case .options: "OPTIONS"
+        }
+    }
 }
 
 /// One complete request, pointing into the buffer it was parsed from: valid until that buffer changes.

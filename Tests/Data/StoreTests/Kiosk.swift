@@ -10,9 +10,9 @@ import Testing
 enum SnapshotSubject: Equatable {
     case day(String?), month(firstDay: String), occurrence(String), reminders
 
-    private static let dayRead = SnapshotFunction("day", "sync.adherence_day", "date")
-    private static let monthRead = SnapshotFunction("month", "sync.adherence_month", "date")
-    private static let occurrenceRead = SnapshotFunction("occurrence", "sync.adherence_occurrence", "text")
+    private static let dayRead = SnapshotFunction("day", "sync.adherence_day", ["date"])
+    private static let monthRead = SnapshotFunction("month", "sync.adherence_month", ["date"])
+    private static let occurrenceRead = SnapshotFunction("occurrence", "sync.adherence_occurrence", ["text"])
     private static let remindersRead = SnapshotFunction("reminders", "sync.reminders")
 
     /// The question of a user's for it.
@@ -59,7 +59,7 @@ final class Kiosk: Sendable {
             switch try ask(user, subject).take() {
             case .found(let snapshot): return snapshot
             case .unavailable: continue
-            case .missing, .tooLarge: throw Failure(description: "nothing found of \(subject)")
+            case .missing, .refused, .tooLarge: throw Failure(description: "nothing found of \(subject)")
             }
         }
         throw Failure(description: "the store is not up in 60 s")

@@ -40,30 +40,45 @@ import Testing
     ])
     func pathsOfOthers(_ path: String) { #expect(PusherPath(path) == nil) }
 
-    @Test(arguments: [
-        ("/users/u1/x", "u1", "/x"), ("/users/u1/", "u1", "/"), ("/users/a%2Fb/x/y", "a/b", "/x/y"),
-        ("/users/%C3%BC/x%2F", "ü", "/x%2F"), ("/users/a%00b/x", "a\0b", "/x"), ("/users/u+1/x", "u+1", "/x"),
-        ("/users/%2575/x", "%75", "/x"), ("/users/..//x", "..", "//x"),
-    ])
-    func usersPaths(_ path: String, _ user: String, _ rest: String) throws {
-        let found = try #require(UserPath(path))
-        #expect(found.user == user && found.rest == rest)
+    @Test(
+        arguments: [
+            ("/users/u1/x", ["u1"]), ("/users/a%2Fb/x", ["a/b"]), ("/users/%C3%BC/x", ["ü"]),
+            ("/users/a%00b/x", ["a\0b"]), ("/users/u+1/x", ["u+1"]), ("/users/%2575/x", ["%75"]),
+            ("/users/../x", [".."]), ("/users/{userId}/x", ["{userId}"]),
+            ("", nil), ("/users", nil), ("/users/", nil), ("/users/u1", nil), ("/users/u1/", nil), ("/users//x", nil),
+            ("/user/u1/x", nil), ("/Users/u1/x", nil), ("/users/%FF/x", nil), ("/users/%/x", nil),
+            ("/users/%C3/x", nil),
+            ("/users/%zz/x", nil), ("users/u1/x", nil), ("/users/u1/x/", nil), ("/users/u1/x/y", nil),
+            ("/users/u1/%78", nil), ("/users/u1%2Fx", nil), ("//users/u1/x", nil),
+        ] as [(String, [String]?)])
+    func usersPaths(_ path: String, _ captures: [String]?) {
+        #expect(PathPattern("/users/{userId}/x").captures(of: path) == captures)
     }
-
-    @Test(arguments: [
-        "", "/users", "/users/", "/users/u1", "/users//x", "/user/u1/x", "/Users/u1/x", "/users/%FF/x", "/users/%/x",
-        "/users/%C3/x", "/users/%zz/x", "users/u1/x",
-    ])
-    func pathsOfNoUser(_ path: String) { #expect(UserPath(path) == nil) }
 
     @Test(
         arguments: [
-            ("/adherence/today", .today), ("/adherence/month", .month), ("/reminders", .reminders),
-            ("/adherence/occurrence/a%2Fb", .occurrence("a/b")), ("/adherence/occurrence/%20", .occurrence(" ")),
-            ("/adherence/occurrence/", nil), ("/adherence/occurrence", nil), ("/adherence/occurrence/a/b", nil),
-            ("/adherence/occurrence/%FF", nil), ("/adherence/today/", nil), ("/reminders/r", nil), ("/", nil),
-        ] as [(String, SnapshotRoutes.Target?)])
-    func snapshots(_ rest: String, _ target: SnapshotRoutes.Target?) throws {
-        #expect(SnapshotRoutes.Target(try #require(UserPath("/users/u\(rest)"))) == target)
+            ("/a/1/b/2", ["1", "2"]), ("/a/1/b/%20", ["1", " "]), ("/a//b/2", nil), ("/a/1/b/", nil), ("/a/1/b", nil),
+            ("/a/1/b/2/", nil), ("/a/1/c/2", nil),
+        ] as [(String, [String]?)])
+    func patternsWithTwo(_ path: String, _ captures: [String]?) {
+        let pattern = PathPattern("/a/{x}/b/{y}")
+        #expect(pattern.captures(of: path) == captures && pattern.names == ["x", "y"])
+    }
+
+    /// Where two rows take the same request, the first does; each path tells all its methods.
+    @Test func rowsOfOnePath() {
+        let table = RouteTable([
+            .read("/r/preview", "one", "f", by: .userOfToken), .read("/r/{id}", "two", "f", by: .userOfToken),
+            .action(.patch, "/r/{id}", .whole(type: "change"), by: .userOfToken),
+            .action(.delete, "/r/{id}", .whole(type: "end"), by: .userOfToken),
+        ])
+        #expect(table.snapshots == ["one", "two"])
+        #expect(table.matches("/r").isEmpty)
+        let both = table.matches("/r/preview")
+        #expect(both.count == 4 && both.first(for: .head)?.captures == [])
+        let one = table.matches("/r/7")
+        #expect(one.first(for: .get)?.capture("id") == "7" && one.first(for: .delete)?.capture("id") == "7")
+        #expect(one.first(for: .put) == nil && one.first(for: .get)?.capture("x") == nil)
+        #expect(one.methods == ["GET", "HEAD", "PATCH", "DELETE", "OPTIONS"])
     }
 }

@@ -215,7 +215,7 @@ import Testing
         #expect(action.path(ofField: field) == plain)
         #expect(try read(#"{\#(words),"criteria":{}}"#, plain: .plainBulk).wording.path(ofField: field) == bulk)
         let envelope = #"{"key":"k","type":"t","payload":{},"rev":1,"timestamp":2}"#
-        for shape in ActionShape.allCases {
+        for shape in [.envelope, .plain, .plainBulk] as [ActionShape] {
             #expect(try read(envelope, plain: shape).wording.path(ofField: field) == field)
         }
         // What such a client wrote as an envelope has it keeps that name.
@@ -252,6 +252,38 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("", "{}"), ("{}", "{}"), (#"{"a":1}"#, #"{"a":1}"#),
+        (#" { "a" : [1, 2] , "b":"\u0041" } "#, #"{"a":[1, 2],"b":"\u0041"}"#),
+        // What an envelope would have is a member like any other.
+        (#"{"key":"x","type":"y","payload":{"v":1},"v":2}"#, #"{"key":"x","type":"y","payload":{"v":1},"v":2}"#),
+        (#"{"type":1,"type":2,"takenAt":3}"#, #"{"type":1,"type":2,"takenAt":3}"#),
+        (
+            #"{"idempotencyKey":"own","deviceId":"d","n":3,"rev":4,"timestamp":5,"tz":"UTC","time":"08:00"}"#,
+            #"{"time":"08:00"}"#
+        ),
+        (#"{"\u0072ev":4,"a":null}"#, #"{"a":null}"#),
+    ])
+    func aWholeBodyIsThePayload(_ body: String, _ payload: String) throws {
+        let (action, wording) = try read(body, plain: .whole(type: "createReminder"), keyField: "f")
+        #expect(String(decoding: action.payload, as: UTF8.self) == payload)
+        #expect(action.type == "createReminder" && wording.shape == .whole(type: "createReminder"))
+        #expect(action.key == (body.contains("own") ? "own" : "f"))
+        #expect(wording.path(ofField: "payload.time") == "time" && wording.path(ofField: "payload") == "payload")
+    }
+
+    @Test func whatTheRequestNamesIsInAWholePayload() throws {
+        let (action, wording) = try ActionEnvelope.decode(
+            Array(#"{"id":"x","\u0069d":"y","rev":7,"timestamp":"t"}"#.utf8), plain: .whole(type: "t"), keyField: "k",
+            beside: [("id", Array(#""r\"1""#.utf8)), ("n", Array("5".utf8))])
+        #expect(String(decoding: action.payload, as: UTF8.self) == #"{"id":"r\"1","n":5}"#)
+        #expect(action.base.map { String(decoding: $0, as: UTF8.self) } == #"{"rev":7}"#)
+        #expect(wording.path(ofField: "base") == "rev" && wording.path(ofField: "clientTime") == "timestamp")
+        #expect(failure("[]", plain: .whole(type: "t"), keyField: "k") == "keyless: An action is a JSON object")
+        #expect(failure(#"{"rev":1,"rev":2}"#, plain: .whole(type: "t"), keyField: "k")?.hasPrefix("keyless") == true)
+        #expect(failure("{}", plain: .whole(type: "t"))?.hasPrefix("keyless") == true, "a key is the route's to make")
+    }
+
     /// Whatever bytes come: an action within its limits, whose parts are JSON of the right kinds, or an error.
     @Test func survivesMutation() throws {
         let corpus = try Corpus.load("action").map(\.bytes)
@@ -259,7 +291,7 @@ import Testing
             var random = SeededRandom(seed: seed)
             let base = corpus[Int(seed) % corpus.count]
             let bytes = Mutation.apply(to: base, other: corpus.randomElement(using: &random) ?? [], using: &random)
-            for shape in ActionShape.allCases {
+            for shape in [.envelope, .plain, .plainBulk, .whole(type: "t")] as [ActionShape] {
                 guard let action = try? ActionEnvelope.decode(bytes, plain: shape, keyField: nil).envelope else {
                     continue
                 }

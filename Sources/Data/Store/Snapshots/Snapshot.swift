@@ -9,15 +9,24 @@ package final class SnapshotFunction: Sendable {
     /// How many arguments it takes beside the user.
     let argumentCount: Int
     let statement: PreparedStatement
+    /// From the question to an answer; that of all questions holds too.
+    let timeout: Duration
+    /// The SQLSTATEs with which it tells the client something.
+    let refusals: Set<String>
 
     /// - Parameters:
     ///   - function: its name with the schema, as SQL has it.
     ///   - types: the types of its arguments beside the user, as SQL has them.
-    package init(_ name: String, _ function: StaticString, _ types: StaticString...) {
+    package init(
+        _ name: String, _ function: String, _ types: [String] = [], within timeout: Duration? = nil,
+        refusals: Set<String> = []
+    ) {
         self.name = name
         argumentCount = types.count
-        let arguments = (["text"] + types.map { "\($0)" }).enumerated().map { "$\($0 + 1)::\($1)" }
-        statement = PreparedStatement("SELECT epoch, top, body FROM \(function)(\(arguments.joined(separator: ", ")))")
+        let arguments = (["text"] + types).enumerated().map { "$\($0 + 1)::\($1)" }.joined(separator: ", ")
+        statement = PreparedStatement("SELECT epoch, top, body FROM \(function)(\(arguments))")
+        self.timeout = timeout ?? .seconds(3_600)
+        self.refusals = refusals
     }
 }
 
@@ -42,6 +51,8 @@ package enum SnapshotAnswer: Sendable, Equatable {
     case found(Snapshot)
     /// The user has no such thing.
     case missing
+    /// The function has raised one of its `refusals`: the SQLSTATE.
+    case refused(String)
     /// It has more than `StoreLimits.snapshotBytesMax`.
     case tooLarge
     /// Too many wait, or the database cannot be asked at the moment: again after that time.

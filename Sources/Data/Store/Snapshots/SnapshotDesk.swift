@@ -46,7 +46,7 @@ final class SnapshotDesk {
     /// Takes a question.
     func ask(_ request: SnapshotRequest) {
         guard !isStopping, !outage.isOn else { return request.answer(unavailable) }
-        guard let read = SnapshotRead(request, now: loop.now, timeout: timeout) else {
+        guard let read = SnapshotRead(request, now: loop.now, timeout: min(timeout, request.function.timeout)) else {
             return request.answer(.missing)
         }
         guard queue.append(read) else { return read.finish(unavailable) }
@@ -103,9 +103,13 @@ final class SnapshotDesk {
                 // The connection ends, or as good as that.
                 return reader.drop(error, with: read)
             default:
-                faults.tell(error)
                 queue.done(read)
-                read.finish(unavailable)
+                if let code, read.function.refusals.contains(code) {
+                    read.finish(.refused(code))
+                } else {
+                    faults.tell(error)
+                    read.finish(unavailable)
+                }
             }
         }
         pump()

@@ -79,15 +79,15 @@ struct SnapshotQueue {
         remove { _ in true }
     }
 
-    /// Takes out from the front of each queue: a user's questions stand in the order of their deadlines, and so does
-    /// the one put back in front.
     private mutating func remove(_ isOver: (SnapshotRead) -> Bool) -> [SnapshotRead] {
         var removed: [SnapshotRead] = []
         for (user, line) in lines {
-            while let first = line.waiting.first, isOver(first) {
-                _ = line.waiting.popFirst()
-                removed.append(first)
+            // Not in the order of their deadlines: functions have their own.
+            var left = Fifo<SnapshotRead>()
+            while let read = line.waiting.popFirst() {
+                if isOver(read) { removed.append(read) } else { left.append(read) }
             }
+            line.waiting = left
             if line.waiting.isEmpty, line.current == nil { lines[user] = nil }
         }
         guard !removed.isEmpty else { return [] }

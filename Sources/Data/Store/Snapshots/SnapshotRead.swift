@@ -7,7 +7,7 @@ import Reactor
 final class SnapshotRead {
     /// Who asks.
     let user: TextKey
-    let statement: PreparedStatement
+    let function: SnapshotFunction
     let parameters: CStringList
     /// When it is answered `unavailable` at the latest.
     let deadline: Instant
@@ -27,7 +27,7 @@ final class SnapshotRead {
             let parameters = CStringList([request.user] + request.arguments)
         else { return nil }
         self.parameters = parameters
-        statement = request.function.statement
+        function = request.function
         user = TextKey(request.user)
         deadline = now.advanced(by: timeout)
         sentAt = now

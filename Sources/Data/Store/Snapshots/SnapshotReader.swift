@@ -47,7 +47,7 @@ final class SnapshotReader {
     func send(_ read: SnapshotRead) {
         inFlight.append(read)
         guard let connection = slot?.connection else { return wasLost() }
-        connection.execute(read.statement, read.parameters, timeout: timeout) { [weak self] answer in
+        connection.execute(read.function.statement, read.parameters, timeout: timeout) { [weak self] answer in
             self?.answered(read, answer)
         }
     }

@@ -89,13 +89,7 @@ struct CallProblem: Error {
 
     /// `{"error":"…","code":401}`, and what else the status wants.
     var response: HTTPResponse {
-        var body = ByteWriter(capacity: 256)
-        body.append(#"{"error":"#)
-        body.append(jsonString: message)
-        body.append(#","code":"#)
-        body.append(decimal: status.code)
-        body.append("}\n")
-        let response = HTTPResponse(status, body: body.array)
+        let response = HTTPResponse.problem(status, text: message)
         if let allowed { return response.with("Allow", allowed) }
         return retryAfter.map { response.retrying(after: $0) } ?? response
     }

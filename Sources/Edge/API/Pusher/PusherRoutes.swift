@@ -87,7 +87,7 @@ package final class PusherRoutes: Sendable {
     ) throws(CallProblem) -> HTTPResponse? {
         guard app.features.isEnabled else { throw .disabled }
         let seconds = now().microseconds / 1_000_000
-        let call = try verified(request, by: app, isPost: route.isPost, seconds)
+        let call = try request.verified(by: app, at: seconds)
         switch route {
         case .events, .batchEvents, .channelEvents:
             return try publishOnce(request, path, call, seconds, of: app, channels, answer)
@@ -122,29 +122,6 @@ package final class PusherRoutes: Sendable {
             return app
         } catch {
             throw CallProblem(error)
-        }
-    }
-
-    private func verified(
-        _ request: HTTPRequest, by app: App, isPost: Bool, _ seconds: Int64
-    ) throws(CallProblem) -> SignedCall {
-        var path = request.path
-        let result: Result<SignedCall, CallRefusal> = path.withUTF8 { path in
-            request.query.withUnsafeBytes { query in
-                request.body.withUnsafeBytes { body in
-                    Result { () throws(CallRefusal) in
-                        try SignedCall(
-                            SignedCall.Request(
-                                method: isPost ? "POST" : "GET", path: UnsafeRawBufferPointer(path), query: query,
-                                body: body),
-                            by: app.credentials, now: seconds)
-                    }
-                }
-            }
-        }
-        switch result {
-        case .success(let call): return call
-        case .failure(let refusal): throw CallProblem(refusal)
         }
     }
 

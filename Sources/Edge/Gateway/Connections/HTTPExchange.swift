@@ -112,9 +112,14 @@ extension HTTPResponse {
 
     /// An error for people and programs: `{"error":"…","code":401}`.
     package static func problem(_ status: Status, _ message: StaticString) -> HTTPResponse {
+        problem(status, text: message.description)
+    }
+
+    /// The same, with words that are made for the request.
+    package static func problem(_ status: Status, text message: String) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"error":"#)
-        body.append(jsonString: message.bytes)
+        body.append(jsonString: message)
         body.append(#","code":"#)
         body.append(decimal: status.code)
         body.append("}\n")

@@ -10,7 +10,7 @@ package enum ActionError: Error, Sendable {
 }
 
 /// How an action is written.
-package enum ActionShape: Sendable, Equatable, CaseIterable {
+package enum ActionShape: Sendable, Equatable {
     /// `{v, key, deviceId, n, type, payload, base, clientTime, tz}`, on the socket and by HTTP.
     case envelope
     /// `{idempotencyKey, actionType, payload, …}`: what the apps' REST clients send.
@@ -18,6 +18,12 @@ package enum ActionShape: Sendable, Equatable, CaseIterable {
     /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients, who may
     /// also put those into a `payload`, as they are in their queues.
     case plainBulk
+    /// `{…}`, an action of that type: the body is its payload, but for `idempotencyKey`, `deviceId`, `n`, `base` or `rev`,
+    /// `clientTime` or `timestamp`, and `tz`. Never an envelope; an empty body is `{}`.
+    case whole(type: String)
+
+    /// Whether the body is the payload.
+    package var isWhole: Bool { if case .whole = self { true } else { false } }
 }
 
 /// How one action was written, so that an answer names a field as its client did.
@@ -53,14 +59,16 @@ extension ActionEnvelope {
     ///   - plain: the shape of a body that is no envelope: one is what has a `key`, or a `type` and neither
     ///     `actionType` nor `idempotencyKey`.
     ///   - keyField: the field `Idempotency-Key`, for bodies without a key.
+    ///   - named: members, as JSON texts, that the payload of a whole body has in place of its own.
     package static func decode(
-        _ body: [UInt8], plain: ActionShape, keyField: String?
+        _ body: [UInt8], plain: ActionShape, keyField: String?, beside named: [(StaticString, [UInt8])] = []
     ) throws(ActionError) -> (envelope: ActionEnvelope, wording: ActionWording) {
         // Arrays do not pass typed errors on.
-        let result: Result<(ActionEnvelope, ActionWording), ActionError> = body.withUnsafeBytes { text in
+        let text = body.isEmpty && plain.isWhole ? Array("{}".utf8) : body
+        let result: Result<(ActionEnvelope, ActionWording), ActionError> = text.withUnsafeBytes { text in
             do throws(ActionError) {
-                let members = try ActionMembers(text)
-                let wording = members.wording(members.isEnvelope ? .envelope : plain)
+                let members = try ActionMembers(text, named)
+                let wording = members.wording(members.isEnvelope && !plain.isWhole ? .envelope : plain)
                 return .success((try members.envelope(wording, keyField: keyField), wording))
             } catch {
                 return .failure(error)
@@ -80,6 +88,14 @@ private enum ActionField: Int, CaseIterable {
     static let all = allCases
 
     var isOfEnvelopes: Bool { rawValue <= ActionField.timeZone.rawValue }
+
+    /// Whether it stands in a whole body beside the payload.
+    var isBesideWhole: Bool {
+        switch self {
+        case .deviceID, .number, .base, .clientTime, .timeZone, .idempotencyKey, .rev, .timestamp: true
+        default: false
+        }
+    }
 
     var name: StaticString {
         switch self {
@@ -108,8 +124,11 @@ private enum ActionField: Int, CaseIterable {
 private struct ActionMembers {
     private var values = [JSONValue?](repeating: nil, count: ActionField.all.count)
     private var repeated: [ActionField] = []
+    private let text: UnsafeRawBufferPointer
+    private let named: [(StaticString, [UInt8])]
 
-    init(_ text: UnsafeRawBufferPointer) throws(ActionError) {
+    init(_ text: UnsafeRawBufferPointer, _ named: [(StaticString, [UInt8])]) throws(ActionError) {
+        (self.text, self.named) = (text, named)
         do throws(JSONError) {
             var reader = try JSONObjectReader(text, maxDepth: ActionLimits.depth)
             while let member = try reader.next() {
@@ -135,7 +154,7 @@ private struct ActionMembers {
     func wording(_ shape: ActionShape) -> ActionWording {
         guard shape != .envelope else { return ActionWording(shape: shape) }
         return ActionWording(
-            shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil,
+            shape: shape, isPayloadOutside: shape == .plainBulk && self[.payload] == nil || shape.isWhole,
             hasRev: self[.base] == nil && self[.rev] != nil,
             hasTimestamp: self[.clientTime] == nil && self[.timestamp] != nil)
     }
@@ -143,7 +162,10 @@ private struct ActionMembers {
     func envelope(_ wording: ActionWording, keyField: String?) throws(ActionError) -> ActionEnvelope {
         let shape = wording.shape
         // Two of a name would be two actions to two readers.
-        guard !repeated.contains(where: { shape != .envelope || $0.isOfEnvelopes }) else {
+        let isKnown = { (field: ActionField) in
+            shape.isWhole ? field.isBesideWhole : shape != .envelope || field.isOfEnvelopes
+        }
+        guard !repeated.contains(where: isKnown) else {
             throw .keyless("A member of the action is given twice")
         }
         let key = try key(shape, keyField)
@@ -193,6 +215,7 @@ private struct ActionMembers {
 
     private func type(_ shape: ActionShape) -> String? {
         if shape == .plainBulk { return "bulkMarkAll" }
+        if case .whole(let type) = shape { return type }
         guard let type = self[shape == .envelope ? .type : .actionType]?.string,
             Self.isText(type, 0...ActionLimits.typeBytes)
         else { return nil }
@@ -200,6 +223,7 @@ private struct ActionMembers {
     }
 
     private func payload(_ wording: ActionWording) -> [UInt8]? {
+        if wording.shape.isWhole { return whole() }
         if wording.isPayloadOutside {
             return object(of: [.occurrenceIDs, .criteria, .takenAt, .includeFuture])
         }
@@ -209,6 +233,28 @@ private struct ActionMembers {
 
     private func base(_ wording: ActionWording) -> [UInt8]? {
         wording.hasRev ? object(of: [.rev]) : self[.base].map { [UInt8]($0.bytes) }
+    }
+
+    /// The whole text without what stands beside the payload, and with what the path and the query say.
+    private func whole() -> [UInt8]? {
+        var writer = ByteWriter(capacity: text.count + 64)
+        guard var reader = try? JSONObjectReader(text, maxDepth: ActionLimits.depth) else { return nil }
+        while let member = try? reader.next() {
+            let isBeside = ActionField.all.contains { $0.isBesideWhole && member.isNamed($0.name) }
+            if isBeside || named.contains(where: { member.isNamed($0.0) }) { continue }
+            writer.append(writer.count > 0 ? "," : "{")
+            writer.append(member.key.bytes)
+            writer.append(":")
+            writer.append(member.value.bytes)
+        }
+        for (name, value) in named {
+            writer.append(writer.count > 0 ? "," : "{")
+            writer.append(jsonString: name.bytes)
+            writer.append(":")
+            value.withUnsafeBytes { writer.append($0) }
+        }
+        writer.append(writer.count > 0 ? "}" : "{}")
+        return writer.array
     }
 
     /// An object of those of the members that are there.

@@ -1,0 +1,104 @@
+import Bytes
+import Gateway
+import HTTP
+import JSON
+import Store
+import Sync
+
+// What clients of the product's routes are answered.
+
+extension HTTPResponse {
+    /// The answer to a question for a snapshot; `field` is the request's `If-None-Match`.
+    ///
+    /// `X-Sync-Position: {epoch}:{offset}` is where the stream stood in the same database snapshot: events up to it are in the
+    /// body, those above it follow. An epoch has no colon. It travels on 304 too: the body is the same, and true up to there.
+    static func snapshot(
+        _ answer: SnapshotAnswer, _ freshness: ProductRoute.Freshness, unless field: [UInt8]?,
+        _ failures: [String: ProductRoute.Failure]
+    ) -> HTTPResponse {
+        switch answer {
+        case .found(let snapshot):
+            let tag = freshness == .unkept ? nil : EntityTag(of: snapshot.body)
+            let isKnown = tag.map { tag in field.map { tag.isNamed(by: $0) } ?? false } ?? false
+            let response = (isKnown ? HTTPResponse(.notModified) : HTTPResponse(.ok, body: snapshot.body))
+                .with("X-Sync-Position", "\(snapshot.epoch):\(snapshot.offset)")
+            return (tag.map { response.with("ETag", $0.text) } ?? response)
+                .with("Cache-Control", freshness.directives)
+                .with("Vary", "Origin, Authorization")
+        case .missing: return failure(ProductRoute.missingCode, failures).with("Cache-Control", "no-store")
+        case .refused(let code): return failure(code, failures).with("Cache-Control", "no-store")
+        case .tooLarge:
+            return .problem(.internalServerError, "This is more than the hub hands out in one piece.")
+        case .unavailable(let wait):
+            return HTTPResponse.problem(.serviceUnavailable, "The database cannot be read at the moment.")
+                .retrying(after: wait)
+        }
+    }
+
+    private static func failure(_ code: String, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
+        failures[code].map { .problem($0.status, $0.message) } ?? .problem(.notFound, "There is nothing here.")
+    }
+
+    /// The answer to an action, in the shape and the words of the request.
+    static func result(
+        _ answer: ActionAnswer, _ wording: ActionWording, _ failures: [String: ProductRoute.Failure]
+    ) -> HTTPResponse {
+        let body = wording.shape == .envelope ? answer.json.array : PlainAnswer.body(of: answer, to: wording)
+        let response = HTTPResponse(answer.httpStatus(failures), body: body)
+        return answer.status == .retry ? response.retrying(after: answer.retryAfter ?? .zero) : response
+    }
+
+    /// The answer to an action that cannot be handed to the database.
+    static func refusal(of error: ActionError, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
+        switch error {
+        case .keyless(let message): .problem(.badRequest, message)
+        case .invalid(let key, let path, let message, let wording):
+            .result(.invalid(key: key, path: path.description, message: message), wording, failures)
+        }
+    }
+
+    /// The answers to many actions, each its `sync:result`.
+    static func results(_ answers: [ActionAnswer]) -> HTTPResponse {
+        var body = ByteWriter(capacity: answers.reduce(16) { $0 + $1.json.count + 1 })
+        body.append(#"{"results":["#)
+        for (index, answer) in answers.enumerated() {
+            if index > 0 { body.append(",") }
+            answer.json.withUnsafeBytes { body.append($0) }
+        }
+        body.append("]}")
+        let response = HTTPResponse(.ok, body: body.array)
+        let wait = answers.lazy.filter { $0.status == .retry }.map { $0.retryAfter ?? .zero }.max()
+        return wait.map { response.retrying(after: $0) } ?? response
+    }
+}
+
+extension ProductRoute.Freshness {
+    fileprivate var directives: String {
+        switch self {
+        case .asks: "private, no-cache"
+        case .seconds(let seconds): "private, max-age=\(seconds)"
+        case .unkept: "no-store"
+        }
+    }
+}
+
+extension ActionAnswer {
+    fileprivate func httpStatus(_ failures: [String: ProductRoute.Failure]) -> Status {
+        switch status {
+        case .applied, .noop, .partial: .ok
+        case .conflict: .conflict
+        case .rejected: code.flatMap { failures[$0]?.status } ?? .unprocessableContent
+        case .retry: retry == .rateLimited ? .tooManyRequests : .serviceUnavailable
+        }
+    }
+
+    private var code: String? {
+        json.withUnsafeBytes { json in
+            guard var reader = try? JSONObjectReader(json) else { return nil }
+            while let member = try? reader.next() {
+                if member.isNamed("code") { return member.value.string }
+            }
+            return nil
+        }
+    }
+}

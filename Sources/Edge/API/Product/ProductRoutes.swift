@@ -1,0 +1,153 @@
+import Bytes
+import Channels
+import Clock
+import Gateway
+import HTTP
+import Identity
+import JSON
+import Pusher
+import Store
+import Sync
+
+/// Answers requests for the rows of the table: one way for all. First who asks, then what, then the function in SQL.
+struct ProductRoutes: Sendable {
+    typealias Answer = @Sendable (HTTPResponse) -> Void
+
+    /// The app that owns the database.
+    let appID: String
+    let bearer: BearerUser
+
+    /// Answers at once where the request itself is wrong, and else by `answer`.
+    func respond(
+        to request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
+        _ answer: @escaping Answer
+    ) -> HTTPResponse? {
+        if match.route.caller == .app { return signed(request, match, exchange, channels, answer) }
+        guard let token = request.bearerToken else { return BearerUser.missing }
+        if let problem = Self.otherType(request) { return problem }
+        bearer.verify(token, refuse: answer) { user in
+            if match.route.caller == .userOfPath, match.capture(Self.userName)?.hasSameBytes(as: user) != true {
+                return answer(.problem(.forbidden, "The path names another user than the token."))
+            }
+            perform(request, match, user, exchange, answer)
+        }
+        return nil
+    }
+
+    /// A call of the backend's, for the user that it names.
+    private func signed(
+        _ request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
+        _ answer: @escaping Answer
+    ) -> HTTPResponse? {
+        do throws(CallProblem) {
+            guard let app = channels.app(id: appID) else { throw .unknownApp }
+            guard app.features.isEnabled else { throw .disabled }
+            _ = try request.verified(by: app, at: UnixTime.read().microseconds / 1_000_000)
+        } catch {
+            return error.response
+        }
+        if let problem = Self.otherType(request) { return problem }
+        guard let user = match.capture(Self.userName) ?? Self.member(Self.userName, request.body), !user.isEmpty else {
+            return .problem(.badRequest, "userId must name the user whom this is about.")
+        }
+        perform(request, match, user, exchange, answer)
+        return nil
+    }
+
+    private func perform(
+        _ request: HTTPRequest, _ match: RouteTable.Match, _ user: String, _ exchange: HTTPExchange,
+        _ answer: @escaping Answer
+    ) {
+        let route = match.route
+        var arguments: [String?] = []
+        do throws(RouteParameter.Problem) {
+            for parameter in route.parameters {
+                arguments.append(
+                    try parameter.argument(capture: match.capture("\(parameter.name)"), query: request.query))
+            }
+        } catch {
+            return answer(.problem(.badRequest, text: error.message))
+        }
+        switch route.kind {
+        case .read(let function, let freshness):
+            exchange.query(function, arguments, of: user) {
+                answer(.snapshot($0, freshness, unless: request.ifNoneMatch, route.failures))
+            }
+        case .action(let shape):
+            let named = zip(route.parameters, arguments).compactMap { parameter, argument in
+                argument.map { (parameter.name, parameter.kind.json($0)) }
+            }
+            do throws(ActionError) {
+                // A backend's call may come twice, and a key of ours would not tell.
+                let key = request.actionKey ?? (shape.isWhole && route.caller != .app ? Self.freshKey() : nil)
+                let (envelope, wording) = try ActionEnvelope.decode(
+                    request.body, plain: shape, keyField: key, beside: named)
+                exchange.act(envelope, as: user) { answer(.result($0, wording, route.failures)) }
+            } catch {
+                answer(.refusal(of: error, route.failures))
+            }
+        case .batch(let member, let most):
+            do throws(ActionBatch.Problem) {
+                let batch = try ActionBatch(member, request.body, most: most)
+                batch.carryOut {
+                    exchange.act($0, as: user, $1)
+                } done: {
+                    answer(.results($0))
+                }
+            } catch {
+                answer(.problem(.badRequest, text: error.message))
+            }
+        }
+    }
+
+    private static let userName = "userId"
+
+    /// A key for an action whose client does not care to repeat it.
+    private static func freshKey() -> String {
+        var random = SystemRandomNumberGenerator()
+        return "hub-" + String(random.next(), radix: 16) + String(random.next(), radix: 16)
+    }
+
+    /// Of a body that is no JSON. A request that says nothing of its content is taken at its word when it is read.
+    private static func otherType(_ request: HTTPRequest) -> HTTPResponse? {
+        guard request.method != .get, request.method != .head, let type = request.contentType?.lowercased() else {
+            return nil
+        }
+        let rest = type.utf8.dropFirst("application/json".utf8.count)
+        let isJSON = type.hasPrefix("application/json") && (rest.isEmpty || rest.first == 0x3B || rest.first == 0x20)
+        return isJSON ? nil : .problem(.unsupportedMediaType, "Send JSON: application/json.")
+    }
+
+    /// A text of an object's.
+    private static func member(_ name: String, _ body: [UInt8]) -> String? {
+        body.withUnsafeBytes { body in
+            guard var reader = try? JSONObjectReader(body) else { return nil }
+            while let member = try? reader.next() {
+                if member.key.string == name { return member.value.string }
+            }
+            return nil
+        }
+    }
+}
+
+extension HTTPRequest {
+    /// The key of the field `Idempotency-Key`: bare, or in the quotes that the IETF's draft asks for. What is no text is
+    /// no key.
+    fileprivate var actionKey: String? {
+        idempotencyKey?.withUnsafeBytes { field in
+            let isQuoted = field.count >= 2 && field.first == 0x22 && field.last == 0x22
+            let key = isQuoted ? field.part(1..<field.count - 1) : field
+            return UTF8Validator.isValid(key) ? key.string : ""
+        }
+    }
+}
+
+extension RouteParameter.Kind {
+    /// An argument as JSON has it.
+    fileprivate func json(_ argument: String) -> [UInt8] {
+        if case .integer = self { return Array(argument.utf8) }
+        var writer = ByteWriter(capacity: argument.utf8.count + 2)
+        writer.append(jsonString: argument)
+        return writer.array
+    }
+}

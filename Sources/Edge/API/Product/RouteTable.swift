@@ -1,0 +1,62 @@
+import HTTP
+import Store
+import Sync
+
+/// The routes of the product: a resource more is a row more, and a function in `sql/`.
+package struct RouteTable: Sendable {
+    /// Rows of one path, by the order of the table: where two take the same request, the first does.
+    private let routes: [ProductRoute]
+
+    package init(_ routes: [ProductRoute]) { self.routes = routes }
+
+    /// Those of this hub.
+    package static let product = RouteTable([
+        // Seed 000 §4.
+        .read("/users/{userId}/adherence/today", "day", "sync.adherence_day", [RouteParameter("date", .day)]),
+        .read(
+            "/users/{userId}/adherence/month", "month", "sync.adherence_month",
+            [RouteParameter("month", .month, absence: .refused)]),
+        .read(
+            "/users/{userId}/adherence/occurrence/{id}", "occurrence", "sync.adherence_occurrence",
+            [RouteParameter("id", .text(1...65_536))], missing: "The user has no such dose."),
+        .action(.post, "/users/{userId}/adherence/actions", .plain),
+        .action(.post, "/users/{userId}/adherence/bulk", .plainBulk),
+        // Seed 001 §4.
+        .read("/users/{userId}/reminders", "reminders", "sync.reminders"),
+    ])
+
+    /// What metrics call the snapshots.
+    package var snapshots: [String] {
+        routes.compactMap { if case .read(let function, _) = $0.kind { function.name } else { nil } }
+    }
+
+    /// A row that a path leads to, and what stands in its braces.
+    struct Match: Sendable {
+        let route: ProductRoute
+        let captures: [String]
+
+        /// What stands in the braces of that name.
+        func capture(_ name: String) -> String? {
+            route.path.names.firstIndex(of: name).map { captures[$0] }
+        }
+    }
+
+    /// All rows of a path; none where it is no route's.
+    func matches(_ path: String) -> [Match] {
+        routes.compactMap { route in
+            route.path.captures(of: path).map { Match(route: route, captures: $0) }
+        }
+    }
+}
+
+extension [RouteTable.Match] {
+    /// The row for a method; a HEAD is the GET's.
+    func first(for method: Method) -> RouteTable.Match? {
+        first { $0.route.method == (method == .head ? .get : method) }
+    }
+
+    /// What the field `Allow` names.
+    var methods: [String] {
+        flatMap { $0.route.method == .get ? ["GET", "HEAD"] : ["\($0.route.method.name)"] } + ["OPTIONS"]
+    }
+}

@@ -1,0 +1,54 @@
+import Testing
+
+@testable import API
+
+/// What a parameter takes, and what is said of all else. Days and months: `SnapshotRouteTests`.
+@Suite struct RouteParameterTests {
+    private func read(_ parameter: RouteParameter, _ query: String, capture: String? = nil) -> String? {
+        do throws(RouteParameter.Problem) {
+            return try parameter.argument(capture: capture, query: Array(query.utf8)) ?? "NULL"
+        } catch {
+            return "! \(error.message)"
+        }
+    }
+
+    @Test(arguments: [
+        ("n=1", "1"), ("n=200", "200"), ("x=1&n=7&n=8", "7"), ("n=%31", "1"), ("", "NULL"), ("N=1", "NULL"),
+        ("n=0", nil), ("n=201", nil), ("n=", nil), ("n", nil), ("n=+7", nil), ("n=07", nil), ("n=7.0", nil),
+        ("n=-1", nil),
+        ("n=%37%00", nil), ("n=%zz", nil), ("n=99999999999999999999", nil), ("n=٧", nil),
+    ])
+    func numbers(_ query: String, _ value: String?) {
+        let got = read(RouteParameter("n", .integer(1...200)), query)
+        #expect(got == value ?? "! n must be a whole number from 1 to 200.")
+    }
+
+    @Test(arguments: [
+        ("q=a", "a"), ("q=%C3%BC", "ü"), ("q=a+b", "a b"), ("q=abc", "abc"), ("q=abcd", nil), ("q=%C3%BC%C3%BC", nil),
+        ("q=", nil), ("q=%FF", nil), ("q=a%00", nil), ("q=%", nil),
+    ])
+    func texts(_ query: String, _ value: String?) {
+        #expect(read(RouteParameter("q", .text(1...3)), query) == value ?? "! q must be a text of 1 to 3 bytes.")
+    }
+
+    @Test(arguments: [("f=csv", "csv"), ("f=json", "json"), ("f=CSV", nil), ("f=", nil), ("f=xml", nil)])
+    func choices(_ query: String, _ value: String?) {
+        let got = read(RouteParameter("f", .choice(["csv", "json"])), query)
+        #expect(got == value ?? "! f must be one of csv, json.")
+    }
+
+    @Test func whatIsMissing() {
+        #expect(read(RouteParameter("n", .integer(1...9), absence: .value("5")), "") == "5")
+        #expect(read(RouteParameter("n", .integer(1...9), absence: .value("5")), "n=6") == "6")
+        #expect(read(RouteParameter("d", .day, absence: .refused), "")?.hasPrefix("! d must be a day") == true)
+        #expect(read(RouteParameter("m", .month), "") == "NULL")
+        #expect(
+            read(RouteParameter("m", .month), "year=2025") == "! Name a month, such as m=2025-11, or year=2025&m=11.")
+    }
+
+    /// A segment of the path comes in place of the query. A NUL in it is for the database to find nothing by.
+    @Test func segmentsOfThePath() {
+        #expect(read(RouteParameter("id", .text(1...3)), "id=x", capture: "a\0") == "a\0")
+        #expect(read(RouteParameter("id", .integer(1...9)), "", capture: "x")?.hasPrefix("! id must be") == true)
+    }
+}
