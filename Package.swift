@@ -212,7 +212,12 @@ let package = Package(
         tests("Values/MetricsTests", ["Metrics"]),
         tests("Engine/ChannelsTests", ["Bytes", "Channels", "Clock", "Pusher", "Sync", "TestSupport"]),
         tests("Runtime/ReactorTests", ["CDescriptorGuard", "COpenSSL", "Clock", "Reactor", "TestSupport"]),
-        tests("Runtime/PostgresTests", ["Clock", "Postgres", "Reactor", "TestDatabase", "TestSupport"]),
+        tests(
+            "Runtime/PostgresTests",
+            [
+                "Bytes", "Clock", "Postgres", "Reactor", "TestDatabase", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         tests(
             "Data/FeedTests",
             [

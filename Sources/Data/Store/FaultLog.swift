@@ -17,9 +17,9 @@ final class FaultLog {
     }
 
     /// What an action met, unless that is nobody's fault.
-    func tell(_ error: PostgresError, _ verdict: Verdict) {
-        switch verdict {
-        case .decided, .again, .outdated, .locked: break
+    func tell(ofAction error: PostgresError) {
+        switch error.advice {
+        case .again, .outdated, .locked: break
         case .constraint, .refused: tell(error, .warning)
         case .readOnly, .unavailable, .failed, .broken: tell(error)
         }

@@ -9,24 +9,16 @@ package enum StoreLimits {
     package static let waitingBytesMax = 64 << 20
     /// Users of whom nothing waits find room for one more in so many actions and bytes when the queue is full.
     static let newcomersShare = 4
-    /// Users remembered whose action met a lock or a failure; beyond them such users are not held.
-    static let suspectsMax = 10_000
-    /// The longest time that a user is held.
-    static let holdMax = Duration.seconds(5)
-    /// How long after that a user is remembered.
-    static let suspicionLasts = Duration.seconds(30)
+    /// Actions sent in a row where old events wait to be deleted.
+    static let actionsInARow = 100
     /// Between two batches of old events: actions go first.
     static let retainPause = Duration.milliseconds(50)
-    /// Looks for an idle connection before a busy one will do.
-    static let retainMissesMax = 60
-    /// How soon an idle connection is looked for again.
+    /// How soon a deletion is asked for again where there was no connection.
     static let retainRetry = Duration.seconds(1)
     /// Questions for snapshots that may wait; one more is answered `unavailable`.
     static let snapshotsMax = 10_000
     /// Questions for snapshots of one user that may wait.
     static let snapshotsPerUserMax = 32
-    /// Behind a question that is under way for so long, nothing more is sent on its connection.
-    static let snapshotPatience = Duration.milliseconds(100)
     /// Questions sent ahead on one connection.
     static let snapshotDepth = 4
     /// Bytes of a snapshot, so that a client that takes it slowly stays within its queue.
@@ -51,7 +43,7 @@ package enum StoreLimits {
     static let failingMax = 10_000
     /// How long an action is remembered to have failed: devices may be that slow to come back with it.
     static let failureLasts = Duration.seconds(3_600)
-    /// Connections that one action may be lost with before it is answered `retry`: it may be what ends them.
+    /// Connections that may be lost under one action; with one more it is answered `retry`: it may be what ends them.
     static let lossesMax = 5
     /// Different failures that the log tells of.
     static let complaintsMax = 100

@@ -1,7 +1,7 @@
 import Postgres
 import Reactor
 
-/// Has the database delete old events and actions, batch by batch, whenever a connection has nothing else to do.
+/// Has the database delete old events and actions, batch by batch, when no action waits.
 ///
 /// Every hub of a database does it: `sync.retain` deletes what is there, and one that meets another's locks comes back
 /// the next time.
@@ -10,16 +10,14 @@ final class Retention {
 
     private let interval: Duration
     private let batch: Int
-    private let send: (CStringList, _ load: Int) -> Bool
+    private let send: (CStringList) -> Void
     private let parameters: CStringList
     private var due: Alarm?
     private var isUnderWay = false
-    /// Looked for an idle connection in vain, so often.
-    private var misses = 0
 
-    /// - Parameter send: sends one, or says that no connection has less than that load.
+    /// - Parameter send: has one sent; `done` or `failed` follows.
     init(
-        _ loop: EventLoop, _ configuration: StoreConfiguration, _ send: @escaping (CStringList, _ load: Int) -> Bool
+        _ loop: EventLoop, _ configuration: StoreConfiguration, _ send: @escaping (CStringList) -> Void
     ) throws(ReactorError) {
         interval = configuration.retainInterval
         batch = configuration.retainBatch
@@ -43,17 +41,16 @@ final class Retention {
         due?.set(after: count ?? 0 >= batch ? StoreLimits.retainPause : Self.spread(interval))
     }
 
+    /// There is no connection.
+    func failed() {
+        isUnderWay = false
+        due?.set(after: StoreLimits.retainRetry)
+    }
+
     private func tell() {
         guard !isUnderWay else { return }
         isUnderWay = true
-        // A hub that is never idle must clear away too.
-        guard !send(parameters, misses < StoreLimits.retainMissesMax ? 1 : .max) else {
-            misses = 0
-            return
-        }
-        misses += 1
-        isUnderWay = false
-        due?.set(after: StoreLimits.retainRetry)
+        send(parameters)
     }
 
     /// From three quarters of `duration` to five: hubs that started together come apart.

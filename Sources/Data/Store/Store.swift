@@ -10,7 +10,7 @@
 //   key at most once, before any later action of its user, until its deadline.
 // - Nothing of an action but its verdict is known here, and nothing of it is logged.
 //
-// The worst interleavings, each with its test (`StoreTests`, `ActionQueueTests`):
+// The worst interleavings, each with its test (`StoreTests`, `LossTests`, `RequestPoolTests`):
 // - The connection ends after the commit and before its answer: executed again elsewhere, the stored answer comes back.
 // - The same, and the first execution is still under way in a backend that does not know yet that we are gone: the
 //   second waits for the account's lock; it gets the stored answer, or a lock timeout and so `retry`, and the key makes

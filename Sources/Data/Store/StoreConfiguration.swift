@@ -1,4 +1,5 @@
 import Clock
+import Postgres
 
 /// The settings of a store.
 package struct StoreConfiguration: Sendable {

@@ -13,25 +13,26 @@ enum StoreMessage: Sendable {
     case stop
 }
 
-/// The store on its loop: joins queue, rates and writers.
+/// The store on its loop: joins rates, the pool and what follows from its answers.
 ///
 /// Whatever happens in a tick only changes state; when the tick ends, actions are sent wherever there is room, and the
 /// feed and the other hubs are told of what was committed.
 final class StoreLoop: EventSource {
-    /// How often it is looked for actions beyond their time.
-    private static let sweepInterval = Duration.milliseconds(250)
+    /// The kinds of what is sent on the connections that write.
+    private enum Kind: Int { case announcement, action, upkeep }
+
+    private static let announcement = PreparedStatement("SELECT sync.announce()")
+    /// Whose announcements and deletions are.
+    private static let hub = TextKey("")
 
     private let loop: EventLoop
     private let configuration: StoreConfiguration
     private let metrics: StoreMetrics
     private let committed: () -> Void
-    private var queue: ActionQueue
     private var failing = FailingActions()
     private var rates: ActionRates
     private let faults: FaultLog
-    private var writers = WriterPool([])
-    private var outage = Outage()
-    private var sweep: Alarm?
+    private var pool: RequestPool?
     private var announcer: Announcer?
     private var retention: Retention?
     private var snapshots: SnapshotDesk?
@@ -47,35 +48,60 @@ final class StoreLoop: EventSource {
         self.configuration = configuration
         self.metrics = metrics
         self.committed = committed
-        queue = ActionQueue(
-            QueueBounds(
-                actions: configuration.waitingMax, actionsPerUser: configuration.waitingPerUserMax,
-                bytes: configuration.waitingBytesMax))
         rates = ActionRates(configuration)
         faults = FaultLog(loop, logger)
         super.init()
         try loop.add(self)
-        sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
         stopLimit = try Alarm(loop) { [weak self] in self?.stopOverdue() }
         announcer = try Announcer(loop, configuration.announceInterval, metrics.announced) { [weak self] in
             self?.announce() ?? false
         }
-        retention = try Retention(loop, configuration) { [weak self] in
-            self?.retain($0, below: $1) ?? false
+        retention = try Retention(loop, configuration) { [weak self] in self?.retain($0) }
+        let changed = { [weak self] in
+            if let self { self.loop.markDirty(self) }
         }
-        snapshots = try SnapshotDesk(loop, configuration, parameters, logger, postgres.meter(.query), faults)
-        let handlers = Writer.Handlers(
-            up: { [weak self] in self?.up() },
-            answered: { [weak self] in self?.answered($0, $1, $2) },
-            lost: { [weak self] in self?.lost($0) },
-            announced: { [weak self] in self?.announced($0) },
-            retained: { [weak self] in self?.retained($0) })
+        snapshots = try SnapshotDesk(
+            loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
+        let pool = try RequestPool(
+            loop, parameters, Self.settings(configuration), logger, postgres.meter(.write), changed: changed)
+        self.pool = pool
+        pool.start()
+    }
+
+    private static func settings(_ configuration: StoreConfiguration) -> PoolSettings {
         let count = max(1, min(configuration.connections, StoreLimits.connectionsMax))
-        writers = WriterPool(
-            try (1...count).map { number throws(ReactorError) in
-                try Writer(number, loop, parameters, configuration, logger, postgres.meter(.write), handlers)
-            })
-        writers.start()
+        let few = FairQueue<TextKey, Request>.Bounds(count: 1, countOfKey: 1)
+        var settings = PoolSettings(
+            names: (1...count).map { "writing connection \($0)" }, depth: configuration.depth,
+            connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
+            greeting: (
+                """
+                SELECT set_config('sync.notify', 'off', false), set_config('lock_timeout', $1, false),
+                    set_config('statement_timeout', $2, false),
+                    set_config('idle_in_transaction_session_timeout', '10s', false),
+                    set_config('idle_session_timeout', '0', false), set_config('sync.lineage', '', false),
+                    set_config('sync.system', '', false)
+                """, [configuration.lockTimeout.setting, configuration.statementTimeout.setting]
+            ),
+            // In the order of `Kind`. Old events are deleted beside a hub that is never idle, too.
+            kinds: [
+                PoolSettings.Kind(few, isSerial: true),
+                PoolSettings.Kind(
+                    weight: StoreLimits.actionsInARow,
+                    .init(
+                        count: configuration.waitingMax, countOfKey: configuration.waitingPerUserMax,
+                        cost: configuration.waitingBytesMax, newcomersShare: StoreLimits.newcomersShare),
+                    isSerial: true),
+                PoolSettings.Kind(few, isSerial: true),
+            ], outages: .toldUnlessSent, lossesMax: StoreLimits.lossesMax)
+        settings.prepared = [Action.apply]
+        settings.holdPause = configuration.lockTimeout
+        #if DEBUG
+        if let failpoints = configuration.failpoints {
+            settings.failpoint = { $1 is Action && failpoints.reached($0) }
+        }
+        #endif
+        return settings
     }
 
     func received(_ message: StoreMessage) {
@@ -88,14 +114,14 @@ final class StoreLoop: EventSource {
     }
 
     override func tickEnded() {
-        pump()
+        pool?.pump()
+        snapshots?.pump()
         if commitsOfTick > 0 {
             committed()
             announcer?.want(commitsOfTick)
             commitsOfTick = 0
         }
         announcer?.tell(now: loop.now, atOnce: isStopping)
-        if queue.userCount > 0 { sweep?.set(within: Self.sweepInterval) }
         if isStopping { endWhereDone() }
     }
 
@@ -106,21 +132,16 @@ final class StoreLoop: EventSource {
         let key = request.envelope.key
         if let refusal = refusal(request, now) { return request.answer(refusal) }
         let deadline = now.advanced(by: configuration.actionTimeout)
-        guard let action = Action(request, line: queue.line(request.user), deadline: deadline) else {
+        guard let action = Action(request, kind: Kind.action.rawValue, deadline: deadline, self) else {
             return request.answer(.invalid(key: key, path: nil, message: "a text holds a NUL"))
         }
-        switch queue.append(action, now: now) {
-        case nil: break
-        case .full: return action.finish(.busy(key, after: .seconds(1), "too many actions wait"))
-        case .held(let end, let reason): return action.finish(.held(key, end.duration(since: now), reason))
-        }
-        rates.take(action, now: now)
+        if pool?.append(action) == true { rates.take(action, now: now) }
     }
 
     private func refusal(_ request: ActionRequest, _ now: Instant) -> ActionAnswer? {
         let key = request.envelope.key
         guard !isStopping else { return .stopping(key: key) }
-        guard !outage.isOn else { return unavailable(key) }
+        guard pool?.isAway == false else { return unavailable(key) }
         return rates.wait(request, now: now).map { wait in
             .retry(
                 key: key, .rateLimited, after: wait, message: "this user or device sends faster than it may")
@@ -129,130 +150,103 @@ final class StoreLoop: EventSource {
 
     // MARK: Out
 
-    private func pump() {
-        let quarantined = writers.quarantined(
-            hasSuspect: queue.hasSuspect, isUnderWay: queue.isSuspectUnderWay, below: configuration.depth)
-        if let quarantined, let action = queue.nextSuspect() { send(action, quarantined) }
-        while let writer = writers.freest(below: configuration.depth), let action = queue.next() {
-            send(action, writer)
-        }
-    }
-
-    private func send(_ action: Action, _ writer: Writer) {
-        if isCut(.beforeSend) {
-            queue.again(action)
-            return writer.drop(.cut)
-        }
-        writer.send(action)
-        if isCut(.afterSend) { writer.drop(.cut) }
-    }
-
     private func announce() -> Bool {
-        // One statement more than the depth: the connection keeps it until there is room.
-        guard let writer = writers.freest(below: .max) else { return false }
-        writer.announce()
-        return true
+        guard let pool, !pool.isAway else { return false }
+        return pool.append(
+            Errand(kind: Kind.announcement.rawValue, of: Self.hub, Self.announcement) { [weak self] in
+                self?.announced($0)
+            })
     }
 
-    private func announced(_ error: PostgresError?) {
+    private func announced(_ answer: Result<Rows, PostgresError>?) {
         // The poll of other hubs makes up for one that the server refuses.
-        announcer?.done(error?.kind != .lost)
-        if let error, error.kind != .lost { faults.tell(error) }
+        announcer?.done(answer != nil)
+        if case .failure(let error)? = answer { faults.tell(error) }
         loop.markDirty(self)
     }
 
-    private func retain(_ parameters: CStringList, below load: Int) -> Bool {
-        guard let writer = writers.freest(below: load) else { return false }
-        writer.retain(parameters)
-        return true
+    private func retain(_ parameters: CStringList) {
+        pool?.append(
+            Errand(kind: Kind.upkeep.rawValue, of: Self.hub, Retention.statement, parameters) { [weak self] in
+                self?.retained($0)
+            })
+        loop.markDirty(self)
     }
 
-    private func retained(_ answer: Result<Rows, PostgresError>) {
+    private func retained(_ answer: Result<Rows, PostgresError>?) {
         switch answer {
-        case .success(let rows):
+        case .success(let rows)?:
             let count = rows.count == 1 ? rows.string(0, 0).flatMap { Int($0) } : nil
             metrics.deletedRows.add(max(0, count ?? 0))
             retention?.done(count)
-        case .failure(let error):
+        case .failure(let error)?:
             retention?.done(nil)
-            if error.kind != .lost { faults.tell(error) }
+            faults.tell(error)
+        case nil:
+            retention?.failed()
         }
-        loop.markDirty(self)
     }
 
-    // MARK: Calls of the writers
+    // MARK: Answers
 
-    private func up() {
-        outage.ends()
-        loop.markDirty(self)
-    }
-
-    private func lost(_ actions: [Action]) {
-        if !writers.isUp { outage.begins(at: loop.now) }
-        for action in actions.reversed() {
-            action.losses += 1
-            if action.isAnswered {
-                queue.done(action)
-            } else if isStopping {
-                queue.done(action)
-                action.finish(.stopping(key: action.key))
-            } else if action.losses > StoreLimits.lossesMax {
-                queue.done(action)
-                action.finish(unavailable(action.key))
-            } else {
-                queue.again(action)
-            }
-        }
-        loop.markDirty(self)
-    }
-
-    private func answered(_ writer: Writer, _ action: Action, _ answer: Result<Rows, PostgresError>) {
-        loop.markDirty(self)
-        let verdict = Verdict(answer)
-        if case .failure(let error) = answer { faults.tell(error, verdict) }
-        switch verdict {
-        case .decided(let answer):
-            if isCut(.afterCommit) { return writer.drop(.cut, with: action) }
+    /// What the database says of an action, and what follows.
+    func answered(_ action: Action, _ answer: Result<Rows, PostgresError>) -> NextStep {
+        let error: PostgresError
+        switch answer {
+        case .success(let rows):
+            guard let answer = ActionAnswer(rows) else { return .hold(.failed) }
             decided(action, answer)
-            if isCut(.afterReply) { writer.drop(.cut) }
+            return .decided
+        case .failure(let failure):
+            error = failure
+        }
+        faults.tell(ofAction: error)
+        switch error.advice {
         case .again, .outdated:
             action.races += 1
-            if action.races < StoreLimits.racesMax, !isStopping { return queue.again(action) }
-            if case .outdated = verdict { return failed(action) }
-            if isBlamed(action, for: answer) { return refuse(action) }
-            done(action, .busy(action.key, after: .milliseconds(100), "others write the same rows"))
+            if action.races < StoreLimits.racesMax { return .again }
+            if error.advice == .outdated { return failed(action) }
+            if isBlamed(action, for: error) { return refuse(action) }
+            action.finish(.busy(action.key, after: .milliseconds(100), "others write the same rows"))
+            return .done
         case .locked:
-            hold(action, .locked)
-        case .constraint where action.violations == 0 && !action.isRefused && !isStopping:
+            return .hold(.locked)
+        case .constraint where action.violations == 0 && !action.isRefused:
             action.violations += 1
-            queue.again(action)
+            return .again
         case .constraint, .refused:
-            refuse(action)
+            return refuse(action)
         case .broken:
-            failed(action)
-        case .readOnly:
+            return failed(action)
+        case .readOnly, .unavailable:
             action.races += 1
-            if isStopping || action.races > StoreLimits.lossesMax {
-                if isBlamed(action, for: answer) { refuse(action) } else { done(action, unavailable(action.key)) }
-            } else {
-                queue.again(action)
-            }
-            writer.leave(.readOnly)
-        case .unavailable:
-            if isBlamed(action, for: answer) { return refuse(action) }
-            done(action, unavailable(action.key))
+            if error.advice == .readOnly, action.races <= StoreLimits.lossesMax { return .again }
+            if isBlamed(action, for: error) { return refuse(action) }
+            action.finish(unavailable(action.key))
+            return .done
         case .failed:
-            if isBlamed(action, for: answer) { return refuse(action) }
-            hold(action, .failed)
+            return isBlamed(action, for: error) ? refuse(action) : .hold(.failed)
+        }
+    }
+
+    /// What an action without the database's word is answered.
+    func answer(to action: Action, after end: RequestEnd) -> ActionAnswer {
+        switch end {
+        // What was never sent to a database that is there has waited for others.
+        case .expired where !action.mayBeDone && pool?.isAway == false, .full:
+            .busy(action.key, after: .seconds(1), "too many actions wait")
+        case .expired, .lost, .away: unavailable(action.key)
+        case .held(let pause, let reason): .held(action.key, pause, reason)
+        case .stopping: .stopping(key: action.key)
         }
     }
 
     /// Whether an error that speaks of the server is this action's own: a trigger raises it, or a foreign server that it asks.
     /// The server is well then, for it applies others all the while. Asked once for each submission, when no more is tried. A
     /// row that another writer holds is never blamed on an action.
-    private func isBlamed(_ action: Action, for answer: Result<Rows, PostgresError>) -> Bool {
-        guard case .failure(let error) = answer, error.kind == .statement, error.isInFunction, !action.isRefused,
-            !isStopping, failing.failed(action.name, mayBeServer: true, now: loop.now)
+    private func isBlamed(_ action: Action, for error: PostgresError) -> Bool {
+        guard error.isInFunction, !action.isRefused, !isStopping,
+            failing.failed(action.name, mayBeServer: true, now: loop.now)
         else { return false }
         faults.tell("an action fails while others are applied, and is rejected: see the failures before")
         return true
@@ -260,19 +254,18 @@ final class StoreLoop: EventSource {
 
     /// Something of the application's fails at this action. Should it do so again and again, though the server is well,
     /// no device can be held up by it for ever: a refusal is stored, which is a statement of its own and does not reach it.
-    private func failed(_ action: Action) {
+    private func failed(_ action: Action) -> NextStep {
         let isHopeless = failing.failed(action.name, now: loop.now)
-        guard isHopeless, !action.isRefused, !isStopping else { return hold(action, .failed) }
+        guard isHopeless, !action.isRefused, !isStopping else { return .hold(.failed) }
         faults.tell(
             "an action has failed \(StoreLimits.failuresMax) times or more, and is rejected: see the failures before")
-        refuse(action)
+        return refuse(action)
     }
 
-    private func refuse(_ action: Action) {
-        guard !isStopping else { return done(action, .stopping(key: action.key)) }
-        guard !action.isRefused else { return hold(action, .failed) }
+    private func refuse(_ action: Action) -> NextStep {
+        guard !action.isRefused else { return .hold(.failed) }
         action.beRefused()
-        queue.again(action)
+        return .again
     }
 
     private func decided(_ action: Action, _ answer: ActionAnswer) {
@@ -285,70 +278,31 @@ final class StoreLoop: EventSource {
             // What comes before its turn comes again, and nothing was asked of the database.
             rates.giveBack(action, now: loop.now)
         }
-        queue.done(action, isDecided: true)
         action.finish(answer)
     }
 
-    private func done(_ action: Action, _ answer: ActionAnswer) {
-        queue.done(action)
-        action.finish(answer)
-    }
-
-    private func hold(_ action: Action, _ reason: HoldReason) {
-        let (pause, rest) = queue.hold(action, now: loop.now, pause: configuration.lockTimeout, reason)
-        for action in [action] + rest { action.finish(.held(action.key, pause, reason)) }
-    }
-
-    // MARK: Time
-
-    private func sweepDue() {
-        for action in queue.expire(now: loop.now) {
-            // What was never sent to a database that is there has waited for others.
-            let isBusy = !outage.isOn && action.line.current !== action && action.losses == 0
-            action.finish(
-                isBusy
-                    ? .busy(action.key, after: .seconds(1), "too many actions wait") : unavailable(action.key))
-        }
-        if outage.isLong(at: loop.now) {
-            for action in queue.removeWaiting(keepingLost: true) { action.finish(unavailable(action.key)) }
-        }
-        loop.markDirty(self)
-    }
+    // MARK: The end
 
     private func stop() {
         guard !isStopping else { return }
         isStopping = true
         retention?.stop()
         snapshots?.stop()
-        for action in queue.removeWaiting() { action.finish(.stopping(key: action.key)) }
+        pool?.stop()
         stopLimit?.set(after: configuration.statementTimeout)
     }
 
     private func endWhereDone() {
-        guard queue.isIdle, announcer?.isQuiet != false || outage.isOn else { return }
+        guard pool?.isIdle != false, announcer?.isQuiet != false || pool?.isAway == true else { return }
         loop.handle.stop()
     }
 
     private func stopOverdue() {
-        for action in queue.underWay() { action.finish(.stopping(key: action.key)) }
+        pool?.abandon()
         loop.handle.stop()
     }
 
     private func unavailable(_ key: String) -> ActionAnswer {
-        .unavailable(key, after: outage.pause(atLeast: .milliseconds(500), at: loop.now))
+        .unavailable(key, after: pool?.pause(atLeast: .milliseconds(500)) ?? .seconds(1))
     }
-
-    private func isCut(_ place: Failpoint) -> Bool {
-        #if DEBUG
-        configuration.failpoints?.reached(place) ?? false
-        #else
-        false
-        #endif
-    }
-}
-
-extension PostgresError {
-    fileprivate static let cut = PostgresError(.lost, "a failpoint was reached")
-    fileprivate static let readOnly = PostgresError(
-        .statement, "the server is read-only: a standby, or no longer the primary", sqlstate: "25006")
 }

@@ -10,4 +10,14 @@ package enum PostgresLimits {
     package static let addressesMax = 32
     /// Bytes of libpq's message that an error about connecting keeps.
     package static let messageBytesMax = 300
+    /// A connection whose oldest statement has been executed for so long gets nothing more behind it.
+    static let patience = Duration.milliseconds(100)
+    /// Users remembered whose request met a lock or a failure; beyond them such users are not held.
+    static let suspectsMax = 10_000
+    /// The longest time that a user is held.
+    static let holdMax = Duration.seconds(5)
+    /// How long after that a user is remembered.
+    package static let suspicionLasts = Duration.seconds(30)
+    /// Those who wait for a connection of their own; one more has none.
+    static let leasesWaitingMax = 64
 }

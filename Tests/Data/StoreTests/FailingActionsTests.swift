@@ -1,14 +1,12 @@
 import Bytes
 import Clock
-import Postgres
 import Reactor
-import TestDatabase
 import Testing
 
 @testable import Store
 
-/// The counts of actions that fail, and the table of what failures mean.
-@Suite(.ownThread, .timeLimit(.minutes(15)))
+/// The counts of actions that fail.
+@Suite(.timeLimit(.minutes(15)))
 struct FailingActionsTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
@@ -103,39 +101,5 @@ struct FailingActionsTests {
         let later = isHopeless("c", &failing, after: late)
         #expect(later)
         #expect(failing.count == 1)
-    }
-
-    @Test(arguments: [
-        ("40001", "again"), ("40P01", "again"), ("40002", "again"), ("26000", "outdated"), ("0A000", "outdated"),
-        ("55P03", "locked"), ("23505", "constraint"), ("23514", "constraint"), ("P0001", "refused"),
-        ("25006", "readOnly"), ("08006", "unavailable"), ("08P01", "unavailable"), ("57P01", "unavailable"),
-        ("57P03", "unavailable"), ("57014", "failed"), ("57000", "failed"), ("53100", "failed"), ("53300", "failed"),
-        ("58030", "failed"), ("58P01", "failed"), ("F0000", "failed"), ("XX001", "failed"), ("XX002", "failed"),
-        ("25P03", "failed"), ("25P04", "failed"), ("HV00N", "failed"), ("XX000", "broken"), ("P0002", "broken"),
-        ("P0004", "broken"), ("22012", "broken"), ("21000", "broken"), ("25001", "broken"), ("2D000", "broken"),
-        ("38000", "broken"), ("39004", "broken"), ("42501", "broken"), ("42703", "broken"), ("44000", "broken"),
-        ("54001", "broken"), ("55000", "broken"), ("0LP01", "broken"), ("01000", "broken"), ("45000", "broken"),
-        ("ZZ999", "broken"), ("00000", "broken"),
-    ])
-    func whatAFailureMeans(_ code: String, _ meaning: String) {
-        #expect("\(Verdict.verdict(sqlstate: code))" == meaning)
-    }
-
-    /// The hub's own statement cannot be run, by a right that is missing or a function that is not there: no action is
-    /// judged by that.
-    @Test func whatIsBrokenIsInAFunction() throws {
-        let connection = try BlockingConnection(Cluster.shared.get().database().hub)
-        func meaning(_ sql: String) -> String {
-            do {
-                _ = try connection.query(sql)
-                return "nothing"
-            } catch {
-                return "\(Verdict(.failure(error.reason)))"
-            }
-        }
-        #expect(meaning("SELECT sync.apply(1)") == "failed")
-        #expect(meaning("SELECT sync.new_epoch()") == "failed")
-        #expect(meaning("SELECT sync.retain(0, 0)") == "broken")
-        #expect(meaning("DO $$ BEGIN PERFORM 1 / 0; END $$") == "broken")
     }
 }

@@ -6,14 +6,50 @@ import Testing
 /// The values around a connection, and the tools' connection.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct ValueTests {
     @Test(arguments: [
-        ("08006", Advice.reconnect), ("57P01", .reconnect), ("57P02", .reconnect), ("57P03", .reconnect),
-        ("53300", .reconnect), ("25006", .reconnect), ("40001", .retry), ("40P01", .retry), ("55P03", .retry),
-        ("57014", .retry), ("28P01", .operatorNeeded), ("3D000", .operatorNeeded), ("42883", .operatorNeeded),
-        ("42501", .operatorNeeded), ("22P02", .rejected), ("23505", .rejected), ("42601", .rejected),
-        ("ZZ000", .rejected),
+        ("40001", Advice.again), ("40P01", .again), ("40002", .again), ("26000", .outdated), ("0A000", .outdated),
+        ("55P03", .locked), ("23505", .constraint), ("23514", .constraint), ("P0001", .refused), ("25006", .readOnly),
+        ("08006", .unavailable), ("08P01", .unavailable), ("57P01", .unavailable), ("57P02", .unavailable),
+        ("57P03", .unavailable), ("57014", .failed), ("57000", .failed), ("53100", .failed), ("53300", .failed),
+        ("58030", .failed), ("58P01", .failed), ("F0000", .failed), ("XX001", .failed), ("XX002", .failed),
+        ("25P03", .failed), ("25P04", .failed), ("HV00N", .failed), ("XX000", .broken), ("P0002", .broken),
+        ("P0004", .broken), ("22P02", .broken), ("22012", .broken), ("21000", .broken), ("25001", .broken),
+        ("28P01", .broken), ("2D000", .broken), ("38000", .broken), ("39004", .broken), ("3D000", .broken),
+        ("42501", .broken), ("42601", .broken), ("42703", .broken), ("42883", .broken), ("44000", .broken),
+        ("54001", .broken), ("55000", .broken), ("0LP01", .broken), ("01000", .broken), ("45000", .broken),
+        ("ZZ999", .broken), ("00000", .broken),
     ])
-    func statesHaveAdvice(_ code: String, _ advice: Advice) throws {
+    func whatFollowsFromAState(_ code: String, _ advice: Advice) throws {
         #expect(try #require(SQLState(code)).advice == advice)
+    }
+
+    /// What an operator has to mend is told as an error.
+    @Test(arguments: [
+        ("08006", true), ("57P01", true), ("57P02", true), ("57P03", true), ("53300", true), ("25006", true),
+        ("40001", true), ("40P01", true), ("55P03", true), ("57014", true), ("XX000", true), ("57P04", false),
+        ("28P01", false), ("3D000", false), ("42883", false), ("42501", false), ("22P02", false), ("23505", false),
+        ("42601", false), ("ZZ000", false),
+    ])
+    func whatPassesByItself(_ code: String, _ isPassing: Bool) throws {
+        #expect(PostgresError(.statement, "", sqlstate: try #require(SQLState(code))).isPassing == isPassing)
+        #expect(PostgresError(.lost, "").isPassing && !PostgresError(.connectionString, "").isPassing)
+    }
+
+    /// The hub's own statement cannot be run, by a right that is missing or a function that is not there: nobody's data is
+    /// judged by that.
+    @Test func whatIsBrokenIsInAFunction() throws {
+        let connection = try BlockingConnection(Cluster.shared.get().database().hub)
+        func advice(_ sql: String) -> Advice? {
+            do {
+                _ = try connection.query(sql)
+                return nil
+            } catch {
+                return error.reason.advice
+            }
+        }
+        #expect(advice("SELECT sync.apply(1)") == .failed)
+        #expect(advice("SELECT sync.new_epoch()") == .failed)
+        #expect(advice("SELECT sync.retain(0, 0)") == .broken)
+        #expect(advice("DO $$ BEGIN PERFORM 1 / 0; END $$") == .broken)
     }
 
     @Test(arguments: ["", "2200", "220000", "22p02", "22 02", "2200é"])

@@ -171,26 +171,15 @@ final class CatchUp {
 
     private func failed(_ turn: ReadQueue.Turn, _ error: PostgresError) {
         // A server that goes away is no fault of the read's: with the connection it comes back to the queue.
-        guard !error.isOfConnection else {
+        guard !error.isOfConnection, error.advice != .readOnly else {
             slot?.drop(error)
             return
         }
         logger.warning("PostgreSQL: a page of the log was not to be had: \(error)")
         if !queue.failed(turn) { put(.unreadable(turn.read, .busy)) }
-        if error.advice == .reconnect { slot?.drop(error) }
+        if error.advice == .unavailable { slot?.drop(error) }
     }
 
     /// The server's own timeout comes first and says so.
     private var timeout: Duration { configuration.statementTimeout + .seconds(1) }
-}
-
-extension PostgresError {
-    /// Whether it is the connection that ends, or leads to the wrong server, and not the statement that was refused.
-    fileprivate var isOfConnection: Bool {
-        switch kind {
-        case .statement: severity == .fatal || severity == .panic || sqlstate == "25006"
-        case .connecting, .timeout, .lost: true
-        case .connectionString, .notSent, .unexpectedResult: false
-        }
-    }
 }

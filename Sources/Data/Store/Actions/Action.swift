@@ -7,55 +7,46 @@ import Sync
 /// An action on its way, from `submit` to its answer.
 ///
 /// The payload is held once: as the parameters, in which the envelope's texts were copied.
-final class Action {
+final class Action: Request {
     /// Carries the action out; its parameters in the order in which `parameters(of:)` puts them.
     static let apply = PreparedStatement(call("sync.apply"))
     /// Stores, under the same key and number, that the database refuses the action.
-    static let refuse = PreparedStatement(call("sync.refuse"))
+    private static let refuse = PreparedStatement(call("sync.refuse"))
 
-    /// The user's queue: it stands there, or was taken from there.
-    let line: UserLine
-    /// When it is answered `retry` at the latest.
-    let deadline: Instant
+    private unowned let store: StoreLoop
     let key: String
     /// The user and the key: what is remembered of the action from one submission to the next.
     let name: TextKey
     /// The user's device, where it names one.
     let device: TextKey?
-    let parameters: CStringList
-    /// What to execute.
-    private(set) var statement = Action.apply
     /// Executions that lost a race, or met an outdated plan.
     var races = 0
     /// Executions that violated a constraint.
     var violations = 0
-    /// Connections that ended while it was under way on them.
-    var losses = 0
-    /// Whether it has its answer. It may be under way nevertheless.
-    private(set) var isAnswered = false
     private let answer: @Sendable (ActionAnswer) -> Void
 
     /// `nil` where a text holds a NUL, which PostgreSQL's cannot.
-    init?(_ request: ActionRequest, line: UserLine, deadline: Instant) {
+    init?(_ request: ActionRequest, kind: Int, deadline: Instant, _ store: StoreLoop) {
         let envelope = request.envelope
         guard let parameters = Self.parameters(of: request.user, envelope) else { return nil }
-        self.parameters = parameters
-        self.line = line
-        self.deadline = deadline
+        self.store = store
         key = envelope.key
         name = TextKey(request.user, envelope.key)
         device = envelope.deviceID.map { TextKey(request.user, $0) }
         answer = request.answer
+        super.init(kind: kind, of: TextKey(request.user), Self.apply, parameters, deadline: deadline)
     }
 
     /// Whether a refusal is to be stored of it.
     var isRefused: Bool { statement === Self.refuse }
 
+    override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep { store.answered(self, answer) }
+
+    override func ended(_ end: RequestEnd) { finish(store.answer(to: self, after: end)) }
+
     /// Answers, unless it is answered.
     func finish(_ answer: ActionAnswer) {
-        guard !isAnswered else { return }
-        isAnswered = true
-        self.answer(answer)
+        if !isOver { self.answer(answer) }
     }
 
     /// The database will not have it: what is executed next stores that, so that the device's numbers go on.

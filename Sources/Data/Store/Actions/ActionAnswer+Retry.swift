@@ -1,4 +1,6 @@
+import Bytes
 import Clock
+import Postgres
 import Sync
 
 /// Answers to actions of which nothing is decided. Those who are sent away together come back spread over as long again.
@@ -25,6 +27,16 @@ extension ActionAnswer {
 
     static func busy(_ key: String, after wait: Duration, _ message: StaticString) -> ActionAnswer {
         .retry(key: key, .busy, after: wait.spread, message: message)
+    }
+}
+
+extension ActionAnswer {
+    /// What `sync.apply` and `sync.refuse` return: the status, and the answer's JSON. Nil where it is of another shape.
+    init?(_ rows: Rows) {
+        guard rows.count == 1, let status = rows.string(0, 0).flatMap({ ActionStatus(rawValue: $0) }),
+            let json = rows.withBytes(0, 1, { SharedBytes.copy($0) })
+        else { return nil }
+        self.init(status: status, json: json, retry: status == .retry ? .outOfOrder : nil)
     }
 }
 

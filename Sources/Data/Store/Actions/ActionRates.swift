@@ -1,5 +1,6 @@
 import Bytes
 import Clock
+import Postgres
 import Sync
 
 /// How fast users may send, and their devices.
@@ -20,12 +21,12 @@ struct ActionRates {
     }
 
     mutating func take(_ action: Action, now: Instant) {
-        users.take(action.line.user, now: now)
+        users.take(action.user, now: now)
         if let device = action.device { devices.take(device, now: now) }
     }
 
     mutating func giveBack(_ action: Action, now: Instant) {
-        users.giveBack(action.line.user, now: now)
+        users.giveBack(action.user, now: now)
         if let device = action.device { devices.giveBack(device, now: now) }
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Logging
 import Postgres
@@ -6,152 +7,71 @@ import Reactor
 /// The questions for snapshots: users in turn, on connections of their own, so that no reader holds up an action, and
 /// nobody whose questions are slow those of others. Belongs to the store's loop.
 ///
-/// Invariants:
-/// - Each question is answered exactly once, at its deadline at the latest.
-/// - What waits is bounded (`StoreLimits.snapshotsMax`, `snapshotsPerUserMax`); where it is known that the database is
-///   away, nothing waits for long (`Outage`), and what comes then is answered at once.
-/// - A question that was lost with its connection is asked once more, before the others: it changes nothing.
+/// Each question is answered once, at its deadline at the latest. One that was lost with its connection is asked once more,
+/// before the others: it changes nothing. Where it is known that the database is away, nothing waits for long.
 final class SnapshotDesk {
-    private static let sweepInterval = Duration.milliseconds(250)
-
     private let loop: EventLoop
     private let timeout: Duration
     private let faults: FaultLog
-    private var queue = SnapshotQueue()
-    private var readers: [SnapshotReader] = []
-    private var sweep: Alarm?
-    private var outage = Outage()
-    private var isStopping = false
+    private let pool: RequestPool
 
+    /// - Parameter changed: `pump` may have something to do.
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ meter: ConnectionMeter, _ faults: FaultLog
+        _ meter: ConnectionMeter, _ faults: FaultLog, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.faults = faults
         timeout = configuration.actionTimeout
-        sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
-        for number in 1...max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax)) {
-            readers.append(
-                try SnapshotReader(
-                    number, loop, parameters, configuration, logger, meter,
-                    SnapshotReader.Handlers(
-                        up: { [weak self] in self?.up() },
-                        answered: { [weak self] in self?.answered($0, $1, $2) },
-                        lost: { [weak self] in self?.lost($0) })))
-        }
-        for reader in readers { reader.start() }
+        let count = max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax))
+        let settings = PoolSettings(
+            names: (1...count).map { "reading connection \($0)" }, depth: StoreLimits.snapshotDepth,
+            connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
+            // REPEATABLE READ, so that whatever a statement calls sees one snapshot.
+            greeting: (
+                """
+                SELECT set_config('default_transaction_isolation', 'repeatable read', false),
+                    set_config('default_transaction_read_only', 'on', false),
+                    set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false),
+                    set_config('sync.lineage', '', false)
+                """, [configuration.statementTimeout.setting]
+            ),
+            kinds: [
+                PoolSettings.Kind(
+                    .init(count: StoreLimits.snapshotsMax, countOfKey: StoreLimits.snapshotsPerUserMax), isSerial: true)
+            ], outages: .told, lossesMax: 1)
+        pool = try RequestPool(loop, parameters, settings, logger, meter, changed: changed)
+        pool.start()
     }
 
     /// Takes a question.
     func ask(_ request: SnapshotRequest) {
-        guard !isStopping, !outage.isOn else { return request.answer(unavailable) }
-        guard let read = SnapshotRead(request, now: loop.now, timeout: min(timeout, request.function.timeout)) else {
-            return request.answer(.missing)
-        }
-        guard queue.append(read) else { return read.finish(unavailable) }
-        pump()
-        sweep?.set(within: Self.sweepInterval)
+        let deadline = loop.now.advanced(by: min(timeout, request.function.timeout))
+        guard let read = SnapshotRead(request, deadline: deadline, self) else { return request.answer(.missing) }
+        // At once: what is under way is no part of its user's share.
+        if pool.append(read) { pool.pump() }
     }
 
-    /// Answers all that is left.
+    func pump() { pool.pump() }
+
+    /// Answers all that is left, and what comes.
     func stop() {
-        isStopping = true
-        answerWaiting()
-        for reader in readers {
-            for read in reader.underWay { read.finish(unavailable) }
-        }
+        pool.stop()
+        pool.abandon()
     }
 
-    private func pump() {
-        while let reader = freest(), let read = queue.next() {
-            read.sentAt = loop.now
-            reader.send(read)
-        }
-    }
-
-    /// The reader with the least under way, of those that have room and are not held up.
-    private func freest() -> SnapshotReader? {
-        let now = loop.now
-        return readers.filter {
-            guard let first = $0.underWay.first else { return $0.isUp }
-            return $0.isUp && $0.underWay.count < StoreLimits.snapshotDepth
-                && now.duration(since: first.sentAt) < StoreLimits.snapshotPatience
-        }
-        .min { $0.underWay.count < $1.underWay.count }
-    }
-
-    // MARK: Calls of the readers
-
-    private func up() {
-        outage.ends()
-        pump()
-    }
-
-    private func answered(_ reader: SnapshotReader, _ read: SnapshotRead, _ answer: Result<Rows, PostgresError>) {
-        switch answer {
-        case .success(let rows):
-            queue.done(read)
-            read.finish(SnapshotAnswer(rows))
-        case .failure(let error):
-            let code = error.kind == .statement ? error.sqlstate?.code : ""
-            switch code {
-            case "26000", "0A000":
-                read.races += 1
-                again(read, unless: read.races >= StoreLimits.racesMax)
-            case .some(let code) where code.isEmpty || code.hasPrefix("08") || code.hasPrefix("57P"):
-                // The connection ends, or as good as that.
-                return reader.drop(error, with: read)
-            default:
-                queue.done(read)
-                if let code, read.function.refusals.contains(code) {
-                    read.finish(.refused(code))
-                } else {
-                    faults.tell(error)
-                    read.finish(unavailable)
-                }
-            }
-        }
-        pump()
-    }
-
-    private func lost(_ reads: [SnapshotRead]) {
-        if !readers.contains(where: { $0.isUp }) { outage.begins(at: loop.now) }
-        for read in reads.reversed() {
-            read.losses += 1
-            again(read, unless: isStopping || read.losses > 1)
-        }
-        pump()
-    }
-
-    /// Puts a question back in front, unless it has its answer or has had its turns.
-    private func again(_ read: SnapshotRead, unless isOver: Bool) {
-        guard isOver || read.isAnswered else { return queue.again(read) }
-        queue.done(read)
-        read.finish(unavailable)
-    }
-
-    // MARK: Time
-
-    private func sweepDue() {
-        let now = loop.now
-        if outage.isLong(at: now) { answerWaiting() }
-        for read in queue.expire(now: now) { read.finish(unavailable) }
-        var isIdle = queue.count == 0
-        for reader in readers {
-            for read in reader.underWay where !read.isAnswered {
-                if read.deadline <= now { read.finish(unavailable) } else { isIdle = false }
-            }
-        }
-        if !isIdle { sweep?.set(after: Self.sweepInterval) }
-    }
-
-    private func answerWaiting() {
-        for read in queue.removeWaiting() { read.finish(unavailable) }
+    func failed(_ error: PostgresError) -> SnapshotAnswer {
+        faults.tell(error)
+        return unavailable
     }
 
     /// Those who wait come back spread over as long again.
-    private var unavailable: SnapshotAnswer {
-        .unavailable(after: outage.pause(atLeast: .seconds(1), at: loop.now) * Double.random(in: 1...2))
+    var unavailable: SnapshotAnswer {
+        .unavailable(after: pool.pause(atLeast: .seconds(1)) * Double.random(in: 1...2))
     }
+}
+
+extension Duration {
+    /// As PostgreSQL's settings have it.
+    var setting: String { "\(max(1, wholeMilliseconds))ms" }
 }

@@ -4,40 +4,44 @@ import Postgres
 import Reactor
 
 /// A question for a snapshot, from `ask` to its answer.
-final class SnapshotRead {
-    /// Who asks.
-    let user: TextKey
-    let function: SnapshotFunction
-    let parameters: CStringList
-    /// When it is answered `unavailable` at the latest.
-    let deadline: Instant
-    /// When it was sent last.
-    var sentAt: Instant
-    /// Connections that ended while it was under way on them.
-    var losses = 0
+final class SnapshotRead: Request {
+    private unowned let desk: SnapshotDesk
+    private let function: SnapshotFunction
     /// Executions that met an outdated plan.
-    var races = 0
-    /// Whether it has its answer. It may be under way nevertheless.
-    private(set) var isAnswered = false
+    private var races = 0
     private let answer: @Sendable (SnapshotAnswer) -> Void
 
     /// `nil` where a text holds a NUL, which PostgreSQL's cannot: there is no such user and no such thing.
-    init?(_ request: SnapshotRequest, now: Instant, timeout: Duration) {
+    init?(_ request: SnapshotRequest, deadline: Instant, _ desk: SnapshotDesk) {
         guard request.arguments.count == request.function.argumentCount,
             let parameters = CStringList([request.user] + request.arguments)
         else { return nil }
-        self.parameters = parameters
+        self.desk = desk
         function = request.function
-        user = TextKey(request.user)
-        deadline = now.advanced(by: timeout)
-        sentAt = now
         answer = request.answer
+        super.init(
+            kind: 0, of: TextKey(request.user), request.function.statement, parameters, deadline: deadline)
     }
 
-    /// Answers, unless it is answered.
-    func finish(_ answer: SnapshotAnswer) {
-        guard !isAnswered else { return }
-        isAnswered = true
-        self.answer(answer)
+    override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {
+        switch answer {
+        case .success(let rows):
+            finish(SnapshotAnswer(rows))
+        case .failure(let error):
+            races += 1
+            if error.advice == .outdated, races < StoreLimits.racesMax { return .again }
+            if let code = error.sqlstate?.code, function.refusals.contains(code) {
+                finish(.refused(code))
+            } else {
+                finish(desk.failed(error))
+            }
+        }
+        return .done
+    }
+
+    override func ended(_ end: RequestEnd) { finish(desk.unavailable) }
+
+    private func finish(_ answer: SnapshotAnswer) {
+        if !isOver { self.answer(answer) }
     }
 }

@@ -137,7 +137,7 @@ package final class ConnectionSlot {
     private func complain(_ error: PostgresError) {
         let complaint = error.description
         guard complaints.isNew(complaint) else { return }
-        let level: Logger.Level = error.advice == .operatorNeeded || error.advice == .rejected ? .error : .warning
+        let level: Logger.Level = error.isPassing ? .warning : .error
         logger.log(
             level: level, "PostgreSQL: \(name) is down: \(complaint); trying again (told once for all connections)",
             metadata: ["server": "\(parameters.summary)"])

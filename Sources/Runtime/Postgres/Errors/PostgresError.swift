@@ -2,7 +2,7 @@ import CPostgres
 
 /// A failure of a connection or a statement, fit for a log: it holds codes and our own words, never the server's
 /// message about a statement, whose text may quote rows. `StatementError` keeps that text for tools.
-package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Where it failed.
     package enum Kind: Hashable, Sendable {
         /// The connection string cannot be read.
@@ -47,17 +47,29 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         self.isInFunction = isInFunction
     }
 
-    /// What to do about it.
+    /// What follows from it.
     package var advice: Advice {
+        guard kind == .statement else { return .unavailable }
+        let advice = sqlstate?.advice ?? .failed
+        // Where the hub's own statement cannot be run (no such function, no right to it), that is nobody's data's fault.
+        return advice == .broken && !isInFunction ? .failed : advice
+    }
+
+    /// Whether it passes by itself. Else somebody has to change something first.
+    package var isPassing: Bool {
         switch kind {
-        case .connectionString: .operatorNeeded
-        case .connecting, .timeout, .lost: .reconnect
-        case .statement: sqlstate?.advice ?? .rejected
-        case .notSent, .unexpectedResult: .rejected
+        case .connecting, .timeout, .lost: true
+        case .statement: sqlstate?.isPassing ?? false
+        case .connectionString, .notSent, .unexpectedResult: false
         }
     }
 
-    package var description: String {
+    /// Whether it is the connection that ends, and not the statement that is refused. What a function raises by such a code is
+    /// its own.
+    package var isOfConnection: Bool { kind != .statement || severity == .fatal || severity == .panic }
+
+    /// One line: the message, and the SQLSTATE where there is one.
+    public var description: String {
         guard let sqlstate else { return message }
         return "\(message) (SQLSTATE \(sqlstate))"
     }

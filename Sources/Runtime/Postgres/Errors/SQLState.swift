@@ -17,8 +17,11 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
 
     package var description: String { code }
 
-    /// What to do about it.
-    package var advice: Advice { meaning?.advice ?? .rejected }
+    /// What follows from it, where it came up inside of a function.
+    package var advice: Advice { meaning?.advice ?? .broken }
+
+    /// Whether it passes by itself.
+    var isPassing: Bool { meaning?.isPassing ?? false }
 
     /// What it says, in words of ours: the server's own message may quote values, and values are health data.
     package var wording: String { meaning?.wording ?? "the statement failed" }
@@ -32,16 +35,27 @@ package struct SQLState: Hashable, Sendable, CustomStringConvertible, Expressibl
     }
 }
 
-/// What the receiver of an error should do.
+/// What follows from a statement that failed: nothing of it was done. The one table of that stands below.
 package enum Advice: Sendable, Equatable {
-    /// The server or the way to it is away, full, or no longer the primary: connect anew, after a pause.
-    case reconnect
-    /// The transaction lost a race: the same statement may well succeed.
-    case retry
-    /// The same statement will fail in the same way: its data or our code is wrong.
-    case rejected
-    /// Somebody must change something first: a password, a right, a migration that has not run.
-    case operatorNeeded
+    /// It lost a race: the same may well succeed at once.
+    case again
+    /// The prepared statement or its plan was out of date, and is not the next time; or a trigger says the same in earnest.
+    case outdated
+    /// Another writer has the rows.
+    case locked
+    /// A constraint was violated. Two at the same time may do that, and one alone would not.
+    case constraint
+    /// A function or trigger of the application's says no, and would again.
+    case refused
+    /// Nothing can be written on this connection: the server is a standby, or no longer the primary.
+    case readOnly
+    /// The connection ends, or the server is going down.
+    case unavailable
+    /// It took too long, or the server is in trouble. Nobody's data may be judged by that, however often it comes.
+    case failed
+    /// The server is well, and something in the database fails at this statement: a trigger or function of the application's, a
+    /// value that it cannot hold. It may be repaired in a moment.
+    case broken
 }
 
 extension SQLState {
@@ -49,38 +63,53 @@ extension SQLState {
         let prefix: String
         let advice: Advice
         let wording: String
+        let isPassing: Bool
 
-        init(_ prefix: String, _ advice: Advice, _ wording: String) {
+        init(_ prefix: String, _ advice: Advice, _ wording: String = "the statement failed", isPassing: Bool = false) {
             self.prefix = prefix
             self.advice = advice
             self.wording = wording
+            self.isPassing = isPassing
         }
     }
 
     /// Codes before their classes: the first prefix that fits decides.
     private static let meanings = [
-        Meaning("08", .reconnect, "the connection failed"),
-        Meaning("25006", .reconnect, "the server is read-only: a standby, or no longer the primary"),
-        Meaning("53300", .reconnect, "the server has no connection left"),
-        Meaning("53", .reconnect, "the server is out of resources"),
-        Meaning("57014", .retry, "the statement was cancelled or ran out of time"),
-        Meaning("57P04", .operatorNeeded, "the database was dropped"),
-        Meaning("57P", .reconnect, "the server is shutting down or starting"),
-        Meaning("58", .reconnect, "the server met an error of its system"),
-        Meaning("40001", .retry, "the transaction lost a race with another"),
-        Meaning("40P01", .retry, "a deadlock was broken"),
-        Meaning("40", .retry, "the transaction was rolled back"),
-        Meaning("55P03", .retry, "a lock was not to be had in time"),
-        Meaning("28", .operatorNeeded, "the server refused the role or its password"),
-        Meaning("3D000", .operatorNeeded, "there is no such database"),
-        Meaning("3F000", .operatorNeeded, "a schema is missing: run carillon migrate"),
-        Meaning("42501", .operatorNeeded, "the role lacks a right"),
-        Meaning("42P01", .operatorNeeded, "a table is missing: run carillon migrate"),
-        Meaning("42883", .operatorNeeded, "a function is missing: run carillon migrate"),
-        Meaning("42", .rejected, "the statement is wrong for this database"),
-        Meaning("22", .rejected, "a value was refused"),
-        Meaning("23", .rejected, "a constraint was violated"),
-        Meaning("P0001", .rejected, "the database refused it"),
-        Meaning("XX", .reconnect, "the server met an internal error"),
+        Meaning("08", .unavailable, "the connection failed", isPassing: true),
+        // feature_not_supported is also how a cached plan says that its result has changed.
+        Meaning("0A000", .outdated),
+        Meaning("22", .broken, "a value was refused"),
+        Meaning("23", .constraint, "a constraint was violated"),
+        Meaning("25006", .readOnly, "the server is read-only: a standby, or no longer the primary", isPassing: true),
+        // A session's or transaction's own timeout.
+        Meaning("25P03", .failed),
+        Meaning("25P04", .failed),
+        Meaning("26000", .outdated),
+        Meaning("28", .broken, "the server refused the role or its password"),
+        Meaning("3D000", .broken, "there is no such database"),
+        Meaning("3F000", .broken, "a schema is missing: run carillon migrate"),
+        Meaning("40001", .again, "the transaction lost a race with another", isPassing: true),
+        Meaning("40P01", .again, "a deadlock was broken", isPassing: true),
+        Meaning("40", .again, "the transaction was rolled back", isPassing: true),
+        Meaning("42501", .broken, "the role lacks a right"),
+        Meaning("42P01", .broken, "a table is missing: run carillon migrate"),
+        Meaning("42883", .broken, "a function is missing: run carillon migrate"),
+        Meaning("42", .broken, "the statement is wrong for this database"),
+        Meaning("53300", .failed, "the server has no connection left", isPassing: true),
+        Meaning("53", .failed, "the server is out of resources", isPassing: true),
+        Meaning("55P03", .locked, "a lock was not to be had in time", isPassing: true),
+        Meaning("57014", .failed, "the statement was cancelled or ran out of time", isPassing: true),
+        Meaning("57P04", .unavailable, "the database was dropped"),
+        Meaning("57P", .unavailable, "the server is shutting down or starting", isPassing: true),
+        Meaning("57", .failed),
+        Meaning("58", .failed, "the server met an error of its system", isPassing: true),
+        Meaning("F0", .failed),
+        // A foreign server that cannot be reached.
+        Meaning("HV00N", .failed),
+        Meaning("P0001", .refused, "the database refused it"),
+        // A corrupted table or index.
+        Meaning("XX001", .failed, "the server met an internal error", isPassing: true),
+        Meaning("XX002", .failed, "the server met an internal error", isPassing: true),
+        Meaning("XX", .broken, "the server met an internal error", isPassing: true),
     ]
 }

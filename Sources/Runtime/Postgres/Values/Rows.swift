@@ -5,7 +5,7 @@ import Glibc
 ///
 /// Every getter takes any row and column: what is not there, is NULL, or is of another form is `nil`, and nothing
 /// that a server sends can trap.
-package final class Rows {
+public final class Rows {
     private let result: OpaquePointer
     /// Rows in the answer; 0 for statements that return none.
     package let count: Int

@@ -1,6 +1,6 @@
 import Clock
 
-/// The time without any connection of one kind. What was never sent waits a little for a database that has just gone away;
+/// The time without any connection of a pool. What was never sent waits a little for a database that has just gone away;
 /// what comes later is told to stay away, the longer the outage the longer.
 struct Outage {
     private static let patience = Duration.seconds(1)

@@ -1,7 +1,7 @@
 import Clock
 import Testing
 
-@testable import Store
+@testable import Postgres
 
 @Suite struct OutageTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 1).advanced(by: .seconds(seconds)) }

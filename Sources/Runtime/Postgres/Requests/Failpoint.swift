@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// A moment in an action's life at which tests end things.
+/// A moment in a request's life at which tests end things.
 package enum Failpoint: String, Sendable, CaseIterable {
     /// It is about to be sent.
     case beforeSend = "before-send"
@@ -16,8 +16,8 @@ package enum Failpoint: String, Sendable, CaseIterable {
 #if DEBUG
 /// What happens at failpoints. Debug builds only.
 package struct Failpoints: Sendable {
-    /// Called on the store's thread, each time one is reached: true ends the connection concerned.
-    let reached: @Sendable (Failpoint) -> Bool
+    /// Called on the pool's thread, each time one is reached: true ends the connection concerned.
+    package let reached: @Sendable (Failpoint) -> Bool
 
     package init(reached: @escaping @Sendable (Failpoint) -> Bool) {
         self.reached = reached

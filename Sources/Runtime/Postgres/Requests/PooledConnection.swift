@@ -1,0 +1,144 @@
+import Bytes
+import Clock
+import Logging
+import Reactor
+
+/// One connection of a pool: a pipeline of requests, and what is under way on it; or leased to one taker.
+final class PooledConnection {
+    private unowned let pool: RequestPool
+    private let loop: EventLoop
+    private let settings: PoolSettings
+    private var slot: ConnectionSlot?
+    /// Sent and not answered, the oldest first.
+    private(set) var underWay = Fifo<Request>()
+    /// Since when the oldest of them has been executed, as far as can be told.
+    private var oldestSince = Instant(nanoseconds: 0)
+    /// Why the connection is given up once nothing is under way on it.
+    private var reasonToLeave: PostgresError?
+    /// Whether requests may be sent.
+    private(set) var isUp = false
+    /// Whether nothing new is sent, because somebody wants it for themselves.
+    var isReserved = false
+    /// Who has it for themselves.
+    private(set) var lease: Lease?
+    /// One for all statements, since answers come in the order in which they were sent.
+    private var completion: Connection.Completion = { _ in }
+    private var isSending = false
+
+    init(
+        _ name: String, _ pool: RequestPool, _ loop: EventLoop, _ parameters: ConnectionParameters,
+        _ settings: PoolSettings, _ logger: Logger, _ meter: ConnectionMeter
+    ) throws(ReactorError) {
+        self.pool = pool
+        self.loop = loop
+        self.settings = settings
+        completion = { [weak self] in self?.answered($0) }
+        slot = try ConnectionSlot(
+            name, loop: loop, parameters: parameters, connectTimeout: settings.connectTimeout, depth: settings.depth,
+            logger: logger, meter: meter,
+            handlers: ConnectionSlot.Handlers(
+                opened: { [weak self] in self?.opened($0) }, lost: { [weak self] in self?.wasLost() }))
+    }
+
+    var load: Int { underWay.count }
+
+    /// Whether a request may be sent that is to be answered soon.
+    func isFree(at now: Instant) -> Bool {
+        isUp && !isReserved && load < settings.depth
+            && (load == 0 || now.duration(since: oldestSince) < PostgresLimits.patience)
+    }
+
+    func start() { slot?.connect() }
+
+    func send(_ request: Request) {
+        if underWay.isEmpty { oldestSince = loop.now }
+        underWay.append(request)
+        // What is not sent is as good as lost, and never left without an answer.
+        guard let connection = slot?.connection else { return wasLost() }
+        isSending = true
+        connection.execute(
+            request.statement, request.parameters, timeout: settings.statementTimeout + .seconds(1), completion)
+        isSending = false
+    }
+
+    /// Ends the connection; another follows. The pool is told what was under way, `request` first where given.
+    func drop(_ error: PostgresError, with request: Request? = nil) {
+        if let request { underWay.prepend(request) }
+        slot?.drop(error)
+    }
+
+    /// Ends the connection when what is under way has been answered; nothing more is sent on it.
+    func leave(_ reason: PostgresError) {
+        isUp = false
+        reasonToLeave = reason
+        leaveWhereIdle()
+    }
+
+    private func leaveWhereIdle() {
+        guard let reasonToLeave, underWay.isEmpty else { return }
+        slot?.drop(reasonToLeave)
+    }
+
+    // MARK: Leases
+
+    /// Gives it to the taker; it is reserved, and nothing is under way.
+    func give(to lease: Lease) {
+        guard let connection = slot?.connection else { return lease.wasLost() }
+        self.lease = lease
+        lease.isGiven(connection, by: self)
+    }
+
+    /// The taker has done: whatever transaction is open ends.
+    func takeBack() {
+        lease = nil
+        slot?.need("ROLLBACK", timeout: settings.statementTimeout) { [weak self] _ in
+            self?.isReserved = false
+            self?.pool.hasRoom()
+        }
+    }
+
+    // MARK: Calls of the slot
+
+    private func opened(_ connection: Connection) {
+        slot?.need(settings.greeting.sql, settings.greeting.parameters, timeout: settings.statementTimeout) {
+            [weak self] rows in
+            guard let self else { return }
+            if let complaint = settings.complaint(rows) { return drop(complaint) }
+            if settings.prepared.isEmpty { established() }
+        }
+        for statement in settings.prepared {
+            connection.prepare(statement, timeout: settings.statementTimeout) { [weak self] in
+                guard let self else { return }
+                switch $0 {
+                case .failure(let error): drop(error)
+                case .success: if statement === settings.prepared.last { established() }
+                }
+            }
+        }
+    }
+
+    private func established() {
+        isUp = true
+        slot?.established()
+        pool.cameUp()
+    }
+
+    private func answered(_ answer: Result<Rows, PostgresError>) {
+        // Of the statement that was not sent at all; its place is behind those that were.
+        if isSending, case .failure(let error) = answer { return drop(error) }
+        guard let request = underWay.popFirst() else { return }
+        oldestSince = loop.now
+        pool.answered(self, request, answer)
+        leaveWhereIdle()
+    }
+
+    private func wasLost() {
+        isUp = false
+        isReserved = false
+        reasonToLeave = nil
+        let lost = exchange(&underWay, with: Fifo())
+        let lease = exchange(&self.lease, with: nil)
+        pool.lost(lost)
+        lease?.wasLost()
+    }
+}
