@@ -64,6 +64,7 @@ final class FeedLoop: EventSource {
         catchUp = try CatchUp(
             loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
             changed: { [weak self] in self?.mark() },
+            isWatched: { [weak self] in self?.tail.isWatched($0.stream, serial: $0.watch) ?? false },
             put: { [weak self] in self?.put($0) })
         bulkReader = try BulkReader(
             loop, reading, configuration, logger, metrics, postgres.meter(.bulk),
@@ -236,7 +237,7 @@ final class FeedLoop: EventSource {
             hasRoom = false
             resume?.set(within: Self.backlogPause)
         }
-        catchUp.pump(hasRoom: hasRoom) { tail.isWatched($0.stream, serial: $0.watch) }
+        catchUp.pump(hasRoom: hasRoom)
     }
 
     private func pumpReader() {

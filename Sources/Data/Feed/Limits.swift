@@ -18,15 +18,18 @@ package enum FeedLimits {
     /// Messages that the loops may have before them; above it the feed stops reading pages of a bulk until they have caught
     /// up. It is less than `backlogMax`, because live events of others come behind those pages.
     package static let bulkBacklogMax = 1_000
-    /// Reads of the log that may wait; one more is answered `busy`.
+    /// Reads of the log of each kind, pages and confirmations, that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
-    /// Reads of the log of one user's streams that may wait; one more is answered `busy`. Each stream has one at a time.
+    /// The same of one user's streams. Each stream has one at a time.
     package static let readsPerUserMax = 200
     /// Reads of the log sent before the first of them is answered.
     package static let readDepth = 16
-    /// Failures of one read on a living server, and connections lost under it, after which it is answered `busy`.
-    package static let readFailuresMax = 3
-    package static let readLossesMax = 10
+    /// Pages in a row after which a confirmation that waits has its turn.
+    static let pagesInARow = 7
+    /// Failures of one read on a living server after which it is answered `busy`.
+    static let readFailuresMax = 3
+    /// Connections that may be lost under a read; with one more it is answered `busy`.
+    static let readLossesMax = 10
     /// Events of one page of the log, and the bytes of data after which it takes no further one.
     package static let readRows = 256
     package static let readBytes = 262_144

@@ -1,6 +1,7 @@
 import Feed
 import Foundation
 import Postgres
+import Reactor
 import Sync
 import TestDatabase
 import TestSupport
@@ -157,6 +158,42 @@ extension FeedTests {
             if let failure = try recorder.failure(read) { failures.insert(failure) }
         }
         #expect(failures == [.ahead, .busy])
+    }
+
+    /// 900 connections of one user ask for 100 streams each, as fast as they are taken: another user's resume takes hardly longer.
+    @Test func aFloodOfOneUserDelaysNobodysResume() throws {
+        let recorder = try record()
+        try insert(3, "ann")
+        try insert(3, "flood")
+        let ann = recorder.watch("ann")
+        let streams = [recorder.watch("flood")] + (1..<100).map { recorder.watch("flood", topic: "topic \($0)") }
+        try recorder.waitForPosition(ann)
+        for stream in streams { try recorder.waitForPosition(stream) }
+        let isOver = Locked(false)
+        let flooded = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            for connection in 0..<900 as Range<Int64> where !isOver.withLock({ $0 }) {
+                // Pages and confirmations.
+                for stream in streams {
+                    _ = recorder.read(stream, after: connection, upTo: connection + connection % 2)
+                }
+                while recorder.unreadRequests > 500 { sched_yield() }
+            }
+            isOver.withLock { $0 = true }
+            flooded.signal()
+        }
+        var waits: [Duration] = []
+        while !isOver.withLock({ $0 }), waits.count < 100 {
+            let start = ContinuousClock.now
+            // Each place is asked for once: answers are told apart by it.
+            let read = recorder.read(ann, after: 0, upTo: Int64(3 + waits.count))
+            #expect(try recorder.events(read)?.count == 3)
+            waits.append(ContinuousClock.now - start)
+        }
+        isOver.withLock { $0 = true }
+        flooded.wait()
+        #expect(waits.count >= 5)
+        #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100), "\(waits)")
     }
 
     /// A server that lives and will not: three times, and that is the answer.

@@ -93,6 +93,9 @@ final class Recorder: @unchecked Sendable {
         return read
     }
 
+    /// Requests that the feed has not taken yet.
+    var unreadRequests: Int { feed?.requests.count ?? 0 }
+
     func isAnswered(_ read: StreamRead) -> Bool {
         locked { answers[read] != nil }
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Clock
 import Logging
 import Metrics
@@ -8,24 +9,20 @@ import Sync
 /// The catch-up connection: pages of the log for those who are behind, in a pipeline, so that no replay delays the live
 /// tail.
 ///
+/// Users are served in turns, and each has a share of what waits. Pages go before confirmations (reads that want no page, see
+/// `StreamRead.upTo`): a device that fell behind did not ask, and a client can make up any number of places to confirm.
+///
 /// Any statement stands for itself: what is under way when the connection is lost is sent again on the next one. A read
 /// ends where none is answered for `readTimeout`, though the reading connection is current and the receivers have room:
 /// those who ask are told, instead of waiting for a connection that may not come back.
 final class CatchUp {
-    private static let readLog = PreparedStatement(
-        """
-        SELECT epoch, top, o, name, data \
-        FROM sync.read_log($1::text, $2::text, $3::bigint, $4::bigint, $5::int, $6::int)
-        """)
-
     private let loop: EventLoop
     private let configuration: FeedConfiguration
     private let logger: Logger
     private let metrics: FeedMetrics
-    private let changed: () -> Void
+    private let isWatched: (StreamRead) -> Bool
     private let put: (FeedOutput) -> Void
-    private var slot: ConnectionSlot?
-    private var queue: ReadQueue
+    private var pool: RequestPool?
     /// When the feed became current, nil where it is not; and for how long it had been, all told, before.
     private var currentSince: Instant?
     private var currentBefore = Duration.zero
@@ -34,42 +31,60 @@ final class CatchUp {
     private var overdue: Alarm?
     /// Whether reads have ended for want of answers, and nothing came back since: others need not wait as long again.
     private var isStalled = false
-    /// Whether hello was said and reads may be sent.
-    private(set) var isUp = false
 
     /// - Parameters:
     ///   - changed: it is up, or no longer, or more can be sent.
+    ///   - isWatched: whether anybody looks at the answer.
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
         _ metrics: FeedMetrics, _ meter: ConnectionMeter, changed: @escaping () -> Void,
-        put: @escaping (FeedOutput) -> Void
+        isWatched: @escaping (StreamRead) -> Bool, put: @escaping (FeedOutput) -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
         self.logger = logger
         self.metrics = metrics
-        self.changed = changed
+        self.isWatched = isWatched
         self.put = put
-        queue = ReadQueue(readsMax: configuration.readsMax, readsPerUserMax: configuration.readsPerUserMax)
-        slot = try ConnectionSlot(
-            "the catch-up connection", loop: loop, parameters: parameters,
-            connectTimeout: configuration.connectTimeout, depth: FeedLimits.readDepth, logger: logger, meter: meter,
-            handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
-        overdue = try Alarm(loop) { [weak self] in self?.expire() }
+        let bounds = FairQueue<TextKey, Request>.Bounds(
+            count: configuration.readsMax, countOfKey: configuration.readsPerUserMax)
+        let serverTimeout = configuration.statementTimeout.components.seconds * 1000
+        var settings = PoolSettings(
+            names: ["the catch-up connection"], depth: FeedLimits.readDepth,
+            connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
+            greeting: (
+                """
+                SELECT in_recovery, set_config('idle_session_timeout', '0', false), \
+                set_config('statement_timeout', $1, false) FROM sync.hub_hello()
+                """, [String(max(serverTimeout, 1000))]
+            ),
+            kinds: [
+                // Pages, and confirmations, of which one passes each so many pages.
+                PoolSettings.Kind(weight: FeedLimits.pagesInARow, bounds, isSerial: false),
+                PoolSettings.Kind(bounds, isSerial: false),
+            ], outages: .waitedOut, lossesMax: FeedLimits.readLossesMax)
+        settings.complaint = { $0.boolean(0, 0) == false ? nil : .standby }
+        pool = try RequestPool(
+            loop, parameters, settings, logger, meter, opened: { [weak self] in self?.isStalled = false },
+            changed: changed)
+        overdue = try Alarm(loop) { [weak self] in
+            self?.expire()
+            changed()
+        }
     }
 
     /// Whether a page could be asked for.
-    var wantsPage: Bool { isUp && currentSince != nil && queue.wantsTurn }
+    var wantsPage: Bool { currentSince != nil && pool?.wantsTurn == true }
 
     func start() {
-        slot?.connect()
+        pool?.start()
     }
 
     /// A home asks for a page.
     func read(_ read: StreamRead) {
-        guard !isStalled, queue.append(read, at: clock) else { return put(.unreadable(read, .busy)) }
+        guard !isStalled else { return put(.unreadable(read, .busy)) }
+        pool?.append(LogRead(read, since: clock, self))
     }
 
     /// Whether the feed knows all revocations: only then the log is read, and the time of reads runs.
@@ -82,15 +97,13 @@ final class CatchUp {
 
     /// Sends what may be sent.
     ///
-    /// - Parameters:
-    ///   - hasRoom: whether the receivers have room for pages.
-    ///   - isWanted: whether anybody looks at the answer.
-    func pump(hasRoom: Bool, where isWanted: (StreamRead) -> Bool) {
-        metrics.pagesWaiting.set(queue.count)
+    /// - Parameter hasRoom: whether the receivers have room for pages.
+    func pump(hasRoom: Bool) {
+        guard let pool else { return }
+        metrics.pagesWaiting.set(pool.count)
         guard currentSince != nil else { return }
-        if !hasRoom { lastProgress = clock }
-        while hasRoom, isUp, let turn = queue.next(where: isWanted) { send(turn) }
-        if queue.isAnyWaiting { overdue?.set(within: configuration.readTimeout / 4) }
+        if hasRoom { pool.pump() } else { lastProgress = clock }
+        if pool.waiting > 0 { overdue?.set(within: configuration.readTimeout / 4) }
     }
 
     // MARK: The time of reads
@@ -102,84 +115,83 @@ final class CatchUp {
 
     private func expire() {
         let start = clock - configuration.readTimeout
-        if currentSince != nil, lastProgress <= start {
-            let expired = queue.expire(askedUpTo: start)
-            isStalled = isStalled || !expired.isEmpty
-            for read in expired { put(.unreadable(read, .busy)) }
-        }
-        changed()
+        guard let pool, currentSince != nil, lastProgress <= start else { return }
+        let waiting = pool.waiting
+        pool.end(.expired) { ($0 as? LogRead)?.since ?? start <= start }
+        isStalled = isStalled || pool.waiting < waiting
     }
 
-    // MARK: Hello
+    // MARK: Calls of the reads
 
-    private func opened() {
-        let serverTimeout = configuration.statementTimeout.components.seconds * 1000
-        slot?.greet(
-            "set_config('statement_timeout', $1, false)", [String(max(serverTimeout, 1000))], timeout: timeout
-        ) { [weak self] in
-            self?.isUp = true
-            self?.isStalled = false
-            self?.changed()
-        }
-    }
-
-    private func lost() {
-        isUp = false
-        for read in queue.lost() { put(.unreadable(read, .busy)) }
-        changed()
-    }
-
-    // MARK: The log
-
-    private func send(_ turn: ReadQueue.Turn) {
-        let read = turn.read
-        let parameters = CStringList([
-            read.stream.user, read.stream.topic, String(read.after), String(read.upTo), String(FeedLimits.readRows),
-            String(FeedLimits.readBytes),
-        ])
-        guard let connection = slot?.connection, let parameters else {
-            queue.done(turn)
-            return put(.unreadable(read, .busy))
-        }
-        let start = Instant.read()
+    func isWanted(_ read: StreamRead) -> Bool {
+        guard isWatched(read) else { return false }
         metrics.reads["log"].add()
-        connection.execute(Self.readLog, parameters, timeout: timeout) { [weak self] answer in
-            guard let self else { return }
-            metrics.readSeconds.record(Instant.read().duration(since: start))
-            isStalled = false
-            switch answer {
-            case .success(let rows): answered(turn, rows)
-            case .failure(let error): failed(turn, error)
-            }
-            changed()
-        }
+        return true
     }
 
-    private func answered(_ turn: ReadQueue.Turn, _ rows: Rows) {
-        do throws(MalformedAnswer) {
-            let answer = try LogPage(rows, turn.read)
-            queue.done(turn)
+    func ended(_ read: StreamRead) { put(.unreadable(read, .busy)) }
+
+    /// An answer, or a failure on a living server, of which a read may have a few.
+    func answered(_ read: LogRead, _ answer: Result<Rows, PostgresError>, after time: Duration) -> NextStep {
+        metrics.readSeconds.record(time)
+        isStalled = false
+        do {
+            let page = try LogPage(answer.get(), read.read)
             lastProgress = clock
-            switch answer {
-            case .events(let events): put(.page(turn.read, events))
-            case .none(let failure): put(.unreadable(turn.read, failure))
+            switch page {
+            case .events(let events): put(.page(read.read, events))
+            case .none(let failure): put(.unreadable(read.read, failure))
             }
+            return .done
         } catch {
-            failed(turn, .malformedAnswer)
+            let error = error as? PostgresError ?? .malformedAnswer
+            logger.warning("PostgreSQL: a page of the log was not to be had: \(error)")
+            read.failures += 1
+            if read.failures < FeedLimits.readFailuresMax { return .later }
+            put(.unreadable(read.read, .busy))
+            return .done
         }
     }
+}
 
-    private func failed(_ turn: ReadQueue.Turn, _ error: PostgresError) {
-        // A server that goes away is no fault of the read's: with the connection it comes back to the queue.
-        guard !error.isOfConnection, error.advice != .readOnly else {
-            slot?.drop(error)
-            return
-        }
-        logger.warning("PostgreSQL: a page of the log was not to be had: \(error)")
-        if !queue.failed(turn) { put(.unreadable(turn.read, .busy)) }
-        if error.advice == .unavailable { slot?.drop(error) }
+/// A read of the log on its way to PostgreSQL.
+final class LogRead: Request {
+    private static let readLog = PreparedStatement(
+        """
+        SELECT epoch, top, o, name, data \
+        FROM sync.read_log($1::text, $2::text, $3::bigint, $4::bigint, $5::int, $6::int)
+        """)
+
+    private unowned let catchUp: CatchUp
+    let read: StreamRead
+    /// When it was asked for, by the catch-up's clock.
+    let since: Duration
+    var failures = 0
+    private var sentAt = Instant(nanoseconds: 0)
+
+    init(_ read: StreamRead, since: Duration, _ catchUp: CatchUp) {
+        self.read = read
+        self.since = since
+        self.catchUp = catchUp
+        super.init(kind: read.after < read.upTo ? 0 : 1, of: TextKey(read.stream.user), Self.readLog)
     }
 
-    /// The server's own timeout comes first and says so.
-    private var timeout: Duration { configuration.statementTimeout + .seconds(1) }
+    /// Its parameters are made here: of most reads of a flood they are not needed.
+    override func willBeSent() -> Bool {
+        guard catchUp.isWanted(read),
+            let list = CStringList([
+                read.stream.user, read.stream.topic, String(read.after), String(read.upTo), String(FeedLimits.readRows),
+                String(FeedLimits.readBytes),
+            ])
+        else { return false }
+        parameters = list
+        sentAt = .read()
+        return true
+    }
+
+    override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {
+        catchUp.answered(self, answer, after: Instant.read().duration(since: sentAt))
+    }
+
+    override func ended(_ end: RequestEnd) { catchUp.ended(read) }
 }

@@ -150,7 +150,7 @@ final class Reader {
             switch answer {
             case .success(let rows):
                 self?.published((0..<rows.count).map { [rows.string($0, 0) ?? "", rows.string($0, 1) ?? ""] })
-            case .failure(let error) where error.kind == .statement && error.severity == .error:
+            case .failure(let error) where !error.isOfConnection:
                 self?.published([["all", "they cannot be checked: \(error)"]])
             case .failure(let error):
                 self?.drop(error)
@@ -328,7 +328,7 @@ extension ConnectionSlot {
 }
 
 extension PostgresError {
-    fileprivate static let standby = PostgresError(.statement, "the server is a standby", sqlstate: "25006")
+    static let standby = PostgresError(.statement, "the server is a standby", sqlstate: "25006")
     /// The functions of `sql/` in the database are not those of this program.
     static let malformedAnswer = PostgresError(
         .unexpectedResult, "the functions in the database are not those of this version: run carillon migrate")
