@@ -1,8 +1,8 @@
 // Feed: what PostgreSQL commits, handed to the hub in order, once, without a gap.
 //
-// Lifecycle: `Feed.start` makes a thread with four connections, one that listens, one that reads what is new, one for what
-// is new and more than a page, and one for those who are behind, and keeps them up until `stop`. Home loops post `FeedRequest`s; `FeedSink` gets
-// `FeedOutput`s.
+// Lifecycle: `Feed.start` makes a thread with four connections, one that listens, one that reads what is new, and two for those
+// who are behind, one of which is lent for what is new and more than a page, and keeps them up until `stop`. Home loops post
+// `FeedRequest`s; `FeedSink` gets `FeedOutput`s.
 // Invariants: those of `Tail`, which decides everything; the rest carries out.
 // NOTIFY is only a wake-up: with all of them lost, the poll delivers.
 // Depends on Postgres (libpq on the loop) and on the hub functions of `sql/`.

@@ -61,13 +61,14 @@ final class FeedLoop: EventSource {
             woken: { [weak self] in self?.woken() },
             published: { [weak self] in self?.published() },
             changed: { [weak self] in self?.mark() })
-        catchUp = try CatchUp(
-            loop, reading, configuration, logger, metrics, postgres.meter(.catchUp),
+        let catchUp = try CatchUp(
+            loop, reading, configuration, logger, metrics, postgres.meter(.catchUp), postgres.meter(.bulk),
             changed: { [weak self] in self?.mark() },
             isWatched: { [weak self] in self?.tail.isWatched($0.stream, serial: $0.watch) ?? false },
             put: { [weak self] in self?.put($0) })
-        bulkReader = try BulkReader(
-            loop, reading, configuration, logger, metrics, postgres.meter(.bulk),
+        self.catchUp = catchUp
+        bulkReader = BulkReader(
+            catchUp, metrics,
             received: { [weak self] page, number throws(MalformedAnswer) in try self?.received(page, of: number) },
             ended: { [weak self] in self?.bulkEnded($0, isWhole: $1) },
             changed: { [weak self] in self?.mark() })
@@ -78,8 +79,7 @@ final class FeedLoop: EventSource {
         check?.set(after: configuration.positionCheckInterval)
         hearing?.start()
         reader.start()
-        catchUp?.start()
-        bulkReader?.start()
+        catchUp.start()
     }
 
     /// A request from a home loop.

@@ -63,16 +63,16 @@ final class StoreLoop: EventSource {
         snapshots = try SnapshotDesk(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
         let pool = try RequestPool(
-            loop, parameters, Self.settings(configuration), logger, postgres.meter(.write), changed: changed)
+            loop, parameters, Self.settings(configuration, postgres.meter(.write)), logger, changed: changed)
         self.pool = pool
         pool.start()
     }
 
-    private static func settings(_ configuration: StoreConfiguration) -> PoolSettings {
+    private static func settings(_ configuration: StoreConfiguration, _ meter: ConnectionMeter) -> PoolSettings {
         let count = max(1, min(configuration.connections, StoreLimits.connectionsMax))
         let few = FairQueue<TextKey, Request>.Bounds(count: 1, countOfKey: 1)
         var settings = PoolSettings(
-            names: (1...count).map { "writing connection \($0)" }, depth: configuration.depth,
+            connections: (1...count).map { ("writing connection \($0)", meter) }, depth: configuration.depth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
             greeting: (
                 """

@@ -288,11 +288,13 @@ extension FeedTests {
 
     // MARK: Without the catch-up connection
 
-    /// Lets nobody in, and ends the catch-up connection, which has read something.
+    /// Lets nobody in, and ends the catch-up connections, of which one has read something.
     private func loseCatchUp(_ recorder: Recorder, _ stream: StreamID) throws {
         _ = try recorder.events(recorder.read(stream, after: 0, upTo: 1))
         _ = try database.admin().query("ALTER DATABASE \(database.name) CONNECTION LIMIT 0")
         try terminate("sync.read_log")
+        // One that has only been greeted.
+        try terminate("SELECT in_recovery")
     }
 
     @Test func withoutItReadsEndAndRevocationsCome() throws {

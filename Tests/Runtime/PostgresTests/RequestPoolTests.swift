@@ -40,7 +40,8 @@ import Testing
         let bad = try #require(world.sent.first { $0.user == TextKey("eve") })
         try world.run { bad.ends == 1 && others.allSatisfy { $0.answers.count == 1 } }
         #expect(others.map(\.answers) == (0..<8).map { ["\($0)"] })
-        #expect(others.allSatisfy { $0.losses == 0 })
+        // The first time, an answer that was on its way may be lost beside it; from then on it goes before the others.
+        #expect(others.allSatisfy { $0.losses <= 1 })
         #expect(bad.answers.isEmpty && bad.losses == 3 && bad.mayBeDone)
     }
 
@@ -309,15 +310,17 @@ private final class World {
         let database = try Cluster.shared.get().database()
         admin = try database.admin()
         let bounds = FairQueue<TextKey, Request>.Bounds(count: 20_000, countOfKey: FloodLimits.ofUser)
+        let meter = PostgresMetrics().meter(.query)
         var settings = PoolSettings(
-            names: (1...connections).map { "connection \($0)" }, depth: depth, connectTimeout: .seconds(45),
+            connections: (1...connections).map { ("connection \($0)", meter) }, depth: depth,
+            connectTimeout: .seconds(45),
             statementTimeout: .seconds(45), greeting: ("SELECT $1::text", ["hello"]),
             kinds: [.init(weight: 7, bounds, isSerial: isSerial), .init(bounds, isSerial: isSerial)], outages: outages,
             lossesMax: lossesMax)
         settings.leasesMax = leasesMax
         made = try RequestPool(
             loop, ConnectionParameters(string ?? database.hub), settings,
-            Logger(label: "pool") { _ in SwiftLogNoOpLogHandler() }, PostgresMetrics().meter(.query), changed: {})
+            Logger(label: "pool") { _ in SwiftLogNoOpLogHandler() }, changed: {})
         pool.start()
         if string == nil { try run { pool.up == connections } }
     }

@@ -1,10 +1,10 @@
 import Clock
-import Logging
 import Metrics
 import Postgres
 import Reactor
 
-/// The connection on which bulks are read, each by a cursor in a transaction of its own, a page at a time (`Bulks`).
+/// Reads bulks, each by a cursor in a transaction of its own, a page at a time (`Bulks`), on a connection that it leases
+/// meanwhile.
 ///
 /// Any failure ends the connection, and with it the bulk, which `Tail` makes good otherwise: nothing is read twice here.
 /// A transaction that stands still for want of room is ended by the server, for it holds back vacuum.
@@ -15,41 +15,36 @@ final class BulkReader {
     private static let idleTimeout = Duration.seconds(60)
 
     private let metrics: FeedMetrics
+    private let catchUp: CatchUp
     private let received: (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void
     private let ended: (_ number: UInt64, _ isWhole: Bool) -> Void
     private let changed: () -> Void
-    private var slot: ConnectionSlot?
+    private var lease: Lease?
+    private var connection: Connection?
     /// The bulk that is being read.
     private(set) var number: UInt64?
     /// Whether the cursor is open and no page is under way.
     private var isReady = false
-    /// Whether bulks may be read.
-    private(set) var isUp = false
 
     /// - Parameters:
+    ///   - catchUp: has the connections.
     ///   - received: takes a page of the bulk of that number.
     ///   - ended: the bulk was read, to its end or not. Not called after `cancel`.
-    ///   - changed: a bulk may begin, or its next page may be asked for.
+    ///   - changed: the next page may be asked for.
     init(
-        _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter,
+        _ catchUp: CatchUp, _ metrics: FeedMetrics,
         received: @escaping (_ page: BulkRows, _ number: UInt64) throws(MalformedAnswer) -> Void,
         ended: @escaping (_ number: UInt64, _ isWhole: Bool) -> Void, changed: @escaping () -> Void
-    ) throws(ReactorError) {
+    ) {
+        self.catchUp = catchUp
         self.metrics = metrics
         self.received = received
         self.ended = ended
         self.changed = changed
-        slot = try ConnectionSlot(
-            "the bulk connection", loop: loop, parameters: parameters, connectTimeout: configuration.connectTimeout,
-            logger: logger, meter: meter,
-            handlers: ConnectionSlot.Handlers(
-                opened: { [weak self] _ in self?.opened() }, lost: { [weak self] in self?.lost() }))
     }
 
-    func start() {
-        slot?.connect()
-    }
+    /// Whether bulks may be read.
+    var isUp: Bool { catchUp.canLease }
 
     /// Whether the next page may be asked for.
     var wantsPage: Bool { isReady }
@@ -58,6 +53,14 @@ final class BulkReader {
     func begin(_ bulk: Bulk, on server: ServerLife, epoch: String) {
         number = bulk.number
         isReady = false
+        lease = catchUp.lease(
+            Lease.Handlers(
+                given: { [weak self] in self?.open(bulk, $0, server, epoch) },
+                lost: { [weak self] in self?.lost(bulk.number) }))
+    }
+
+    private func open(_ bulk: Bulk, _ connection: Connection, _ server: ServerLife, _ epoch: String) {
+        self.connection = connection
         let milliseconds = { (duration: Duration) in String(duration.components.seconds * 1000) }
         ask(bulk.number, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") { _ in }
         ask(
@@ -102,35 +105,26 @@ final class BulkReader {
     func cancel() {
         guard number != nil else { return }
         number = nil
-        endTransaction()
+        endLease()
     }
 
     private func finish(isWhole: Bool) {
         guard let number else { return }
-        self.number = nil
-        endTransaction()
+        cancel()
         ended(number, isWhole)
     }
 
-    /// Behind what is under way; whatever comes of that is not looked at.
-    private func endTransaction() {
+    /// Whatever comes of what is under way is not looked at.
+    private func endLease() {
         isReady = false
-        slot?.need("ROLLBACK", timeout: Self.statementTimeout)
+        connection = nil
+        lease?.end()
+        lease = nil
     }
 
-    private func opened() {
-        slot?.greet(timeout: Self.statementTimeout) { [weak self] in
-            self?.isUp = true
-            self?.changed()
-        }
-    }
-
-    private func lost() {
-        isUp = false
-        isReady = false
-        guard let number else { return }
-        self.number = nil
-        ended(number, false)
+    private func lost(_ number: UInt64) {
+        guard self.number == number else { return }
+        finish(isWhole: false)
     }
 
     private func ask(
@@ -138,16 +132,16 @@ final class BulkReader {
         _ answered: @escaping (Rows) throws(MalformedAnswer) -> Void
     ) {
         // The server's own timeout comes first and says so.
-        slot?.connection?.query(sql, parameters, timeout: Self.statementTimeout + .seconds(1)) { [weak self] answer in
+        connection?.query(sql, parameters, timeout: Self.statementTimeout + .seconds(1)) { [weak self] answer in
             guard let self, self.number == number else { return }
             switch answer {
             case .failure(let error):
-                slot?.drop(error)
+                lease?.drop(error)
             case .success(let rows):
                 do throws(MalformedAnswer) {
                     try answered(rows)
                 } catch {
-                    slot?.drop(.malformedAnswer)
+                    lease?.drop(.malformedAnswer)
                 }
             }
         }

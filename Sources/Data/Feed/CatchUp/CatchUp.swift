@@ -6,8 +6,8 @@ import Postgres
 import Reactor
 import Sync
 
-/// The catch-up connection: pages of the log for those who are behind, in a pipeline, so that no replay delays the live
-/// tail.
+/// The catch-up connections: pages of the log for those who are behind, in a pipeline, so that no replay delays the live
+/// tail. One of them is lent to the bulk reader.
 ///
 /// Users are served in turns, and each has a share of what waits. Pages go before confirmations (reads that want no page, see
 /// `StreamRead.upTo`): a device that fell behind did not ask, and a client can make up any number of places to confirm.
@@ -38,7 +38,7 @@ final class CatchUp {
     ///   - put: takes an answer.
     init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ configuration: FeedConfiguration, _ logger: Logger,
-        _ metrics: FeedMetrics, _ meter: ConnectionMeter, changed: @escaping () -> Void,
+        _ metrics: FeedMetrics, _ meter: ConnectionMeter, _ bulkMeter: ConnectionMeter, changed: @escaping () -> Void,
         isWatched: @escaping (StreamRead) -> Bool, put: @escaping (FeedOutput) -> Void
     ) throws(ReactorError) {
         self.loop = loop
@@ -51,7 +51,8 @@ final class CatchUp {
             count: configuration.readsMax, countOfKey: configuration.readsPerUserMax)
         let serverTimeout = configuration.statementTimeout.components.seconds * 1000
         var settings = PoolSettings(
-            names: ["the catch-up connection"], depth: FeedLimits.readDepth,
+            connections: [("the catch-up connection", meter), ("the bulk connection", bulkMeter)],
+            depth: FeedLimits.readDepth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
             greeting: (
                 """
@@ -64,9 +65,10 @@ final class CatchUp {
                 PoolSettings.Kind(weight: FeedLimits.pagesInARow, bounds, isSerial: false),
                 PoolSettings.Kind(bounds, isSerial: false),
             ], outages: .waitedOut, lossesMax: FeedLimits.readLossesMax)
+        settings.leasesMax = 1
         settings.complaint = { $0.boolean(0, 0) == false ? nil : .standby }
         pool = try RequestPool(
-            loop, parameters, settings, logger, meter, opened: { [weak self] in self?.isStalled = false },
+            loop, parameters, settings, logger, opened: { [weak self] in self?.isStalled = false },
             changed: changed)
         overdue = try Alarm(loop) { [weak self] in
             self?.expire()
@@ -80,6 +82,12 @@ final class CatchUp {
     func start() {
         pool?.start()
     }
+
+    /// Whether a connection can be leased.
+    var canLease: Bool { pool?.canLease == true }
+
+    /// Asks for a connection for oneself.
+    func lease(_ handlers: Lease.Handlers) -> Lease? { pool?.lease(handlers) }
 
     /// A home asks for a page.
     func read(_ read: StreamRead) {

@@ -310,23 +310,6 @@ extension Tail.Query {
     }
 }
 
-extension ConnectionSlot {
-    /// Asks whether the server is a primary, and sets settings, comma-separated; `up` is called where that is well.
-    func greet(
-        _ settings: String = "NULL", _ parameters: [String?] = [], timeout: Duration, up: @escaping () -> Void
-    ) {
-        let question = """
-            SELECT in_recovery, set_config('idle_session_timeout', '0', false), \(settings) FROM sync.hub_hello()
-            """
-        need(question, parameters, timeout: timeout) { [weak self] rows in
-            guard let self else { return }
-            guard rows.boolean(0, 0) == false else { return drop(.standby) }
-            established()
-            up()
-        }
-    }
-}
-
 extension PostgresError {
     static let standby = PostgresError(.statement, "the server is a standby", sqlstate: "25006")
     /// The functions of `sql/` in the database are not those of this program.

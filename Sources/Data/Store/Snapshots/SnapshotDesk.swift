@@ -25,7 +25,7 @@ final class SnapshotDesk {
         timeout = configuration.actionTimeout
         let count = max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax))
         let settings = PoolSettings(
-            names: (1...count).map { "reading connection \($0)" }, depth: StoreLimits.snapshotDepth,
+            connections: (1...count).map { ("reading connection \($0)", meter) }, depth: StoreLimits.snapshotDepth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
             // REPEATABLE READ, so that whatever a statement calls sees one snapshot.
             greeting: (
@@ -40,7 +40,7 @@ final class SnapshotDesk {
                 PoolSettings.Kind(
                     .init(count: StoreLimits.snapshotsMax, countOfKey: StoreLimits.snapshotsPerUserMax), isSerial: true)
             ], outages: .told, lossesMax: 1)
-        pool = try RequestPool(loop, parameters, settings, logger, meter, changed: changed)
+        pool = try RequestPool(loop, parameters, settings, logger, changed: changed)
         pool.start()
     }
 

@@ -30,8 +30,8 @@ package struct PoolSettings {
         case toldUnlessSent
     }
 
-    /// Of the connections, as logs have them.
-    package var names: [String]
+    /// The connections, as logs have them, and by what they are counted.
+    package var connections: [(name: String, meter: ConnectionMeter)]
     /// Statements sent ahead on one connection before the first of them is answered.
     package var depth: Int
     /// How long connecting may take.
@@ -51,7 +51,7 @@ package struct PoolSettings {
     package var lossesMax: Int
     /// How long a user is held the first time.
     package var holdPause = Duration.milliseconds(300)
-    /// Connections that may be leased at a time. One at least is left for requests.
+    /// Connections that may be leased at a time, the last ones first. One at least is left for requests.
     package var leasesMax = 0
     #if DEBUG
     /// Asked at these moments of a request: true ends the connection concerned.
@@ -59,10 +59,11 @@ package struct PoolSettings {
     #endif
 
     package init(
-        names: [String], depth: Int, connectTimeout: Duration, statementTimeout: Duration,
+        connections: [(name: String, meter: ConnectionMeter)], depth: Int, connectTimeout: Duration,
+        statementTimeout: Duration,
         greeting: (sql: String, parameters: [String]), kinds: [Kind], outages: Outages, lossesMax: Int
     ) {
-        self.names = names
+        self.connections = connections
         self.depth = depth
         self.connectTimeout = connectTimeout
         self.statementTimeout = statementTimeout

@@ -90,8 +90,8 @@ final class PooledConnection {
 
     /// The taker has done: whatever transaction is open ends.
     func takeBack() {
-        lease = nil
         slot?.need("ROLLBACK", timeout: settings.statementTimeout) { [weak self] _ in
+            self?.lease = nil
             self?.isReserved = false
             self?.pool.hasRoom()
         }

@@ -46,7 +46,7 @@ package final class RequestPool {
     ///   - changed: `pump` may have something to do.
     package init(
         _ loop: EventLoop, _ parameters: ConnectionParameters, _ settings: PoolSettings, _ logger: Logger,
-        _ meter: ConnectionMeter, opened: @escaping () -> Void = {}, changed: @escaping () -> Void
+        opened: @escaping () -> Void = {}, changed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.settings = settings
@@ -54,7 +54,7 @@ package final class RequestPool {
         self.changed = changed
         queues = settings.kinds.map { FairQueue($0.bounds, isSerial: $0.isSerial) }
         credits = settings.kinds.map(\.weight)
-        for name in settings.names {
+        for (name, meter) in settings.connections {
             connections.append(try PooledConnection(name, self, loop, parameters, settings, logger, meter))
         }
         sweep = try Alarm(loop) { [weak self] in self?.sweepDue() }
@@ -123,10 +123,14 @@ package final class RequestPool {
         }
     }
 
-    /// Asks for a connection for oneself. It is given as soon as one is idle, one after the other.
+    /// Whether a connection can be leased, now or when the leases before have ended: one that is up is left for requests.
+    package var canLease: Bool { settings.leasesMax > 0 && connections.count { $0.isUp } > 1 }
+
+    /// Asks for a connection for oneself. It is given as soon as one is idle, one after the other. Where none can be leased, or no
+    /// longer, that is told.
     package func lease(_ handlers: Lease.Handlers) -> Lease {
         let lease = Lease(handlers)
-        if leases.count < PostgresLimits.leasesWaitingMax { leases.append(lease) } else { lease.wasLost() }
+        if canLease, leases.count < PostgresLimits.leasesWaitingMax { leases.append(lease) } else { lease.wasLost() }
         changed()
         return lease
     }
@@ -217,8 +221,8 @@ package final class RequestPool {
                 continue
             }
             let leased = connections.count { $0.lease != nil }
-            guard leased < min(settings.leasesMax, connections.count - 1) else { break }
-            guard let connection = drained ?? freest() else { return }
+            guard leased < min(settings.leasesMax, connections.count { $0.isUp } - 1) else { break }
+            guard let connection = drained ?? connections.last(where: { $0.isFree(at: loop.now) }) else { return }
             drained = connection
             connection.isReserved = true
             guard connection.load == 0 else { return }
@@ -275,6 +279,7 @@ package final class RequestPool {
                 again(request)
             }
         }
+        while !canLease, let lease = leases.popFirst() { lease.wasLost() }
         changed()
     }
 
