@@ -16,7 +16,7 @@ private final class Sleeper: EventSource {
 }
 
 /// A loop that waits has its mail done by the loop that posts it.
-@Suite(.ownThread, .timeLimit(.minutes(5))) struct LoopLeaseTests {
+@Suite(.ownThread, .timeLimit(.minutes(15))) struct LoopLeaseTests {
     /// A loop on a thread of its own, whose mail is calls; it never wakes by its pulse.
     private final class Other {
         let handle: LoopHandle
