@@ -90,13 +90,13 @@ struct SettingsTests {
         #expect(refusal(["--store-connections", "0"]) != nil)
     }
 
-    /// What may come at once after a silence follows from a rate.
+    /// What may come at once after a silence follows from a rate; one message that is as large as allowed may.
     @Test(arguments: [(0, 0), (1, 1), (5, 3), (100, 50), (10_000, 5_000)])
     func aRateIsOneSetting(_ rate: Int, _ ofDevice: Int) throws {
         let names = ["--limits-messages-per-second", "--limits-connects-per-second", "--limits-actions-per-second"]
         let settings = try Settings(effective(names.flatMap { [$0, "\(rate)"] }, profile: .development))
         let limits = settings.gateway.limits
-        #expect(limits.messagesPerSecond == rate && limits.messagesBurst == 10 * rate)
+        #expect(limits.messagesPerSecond == rate && limits.messagesBurst == max(10 * rate, 17))
         #expect(limits.addressConnectsPerSecond == rate && limits.addressConnectsBurst == 20 * rate)
         #expect(settings.store.userRate == Rate(perSecond: rate, burst: 10 * rate))
         #expect(settings.store.deviceRate == Rate(perSecond: ofDevice, burst: 10 * ofDevice))

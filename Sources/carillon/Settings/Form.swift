@@ -6,26 +6,20 @@ import Reactor
 struct Form<Value: Sendable>: Sendable {
     /// What a value looks like, for people.
     let takes: String
-    /// The text of a value as `parse` reads it; nil where it is none.
-    let text: @Sendable (Value) -> String?
     /// Reads the text of a value. The error says what would be accepted.
     let parse: @Sendable (String) throws(BadValue) -> Value
+    /// The text of a value as `parse` reads it; nil where it is none.
+    private(set) var text: @Sendable (Value) -> String? = { "\($0)" }
 
-    /// A form whose values are written as they describe themselves.
     init(_ takes: String, parse: @escaping @Sendable (String) throws(BadValue) -> Value) {
-        self.init(takes: takes, text: { "\($0)" }, parse: parse)
-    }
-
-    private init(
-        takes: String, text: @escaping @Sendable (Value) -> String?,
-        parse: @escaping @Sendable (String) throws(BadValue) -> Value
-    ) {
-        (self.takes, self.text, self.parse) = (takes, text, parse)
+        (self.takes, self.parse) = (takes, parse)
     }
 
     /// The same form with other texts of values.
     func written(_ text: @escaping @Sendable (Value) -> String?) -> Form {
-        Form(takes: takes, text: text, parse: parse)
+        var form = self
+        form.text = text
+        return form
     }
 
     /// A value that may be missing.

@@ -86,7 +86,9 @@ extension Settings {
         gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
         // A page comes on top of it, and must not be what closes the connection.
         gateway.limits.pullQueueBytesMax = min(gateway.limits.pullQueueBytesMax, gateway.limits.sendQueueBytesMax / 2)
-        gateway.limits.messagesBurst = Self.burstSeconds * gateway.limits.messagesPerSecond
+        // As it is charged: one that is not too long may always come.
+        let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
+        gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
         gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
         gateway.timeouts.tlsHandshake = gateway.timeouts.handshake
         gateway.timeouts.stalled = gateway.timeouts.unacked
