@@ -179,7 +179,7 @@ enum HubProcess {
     }
     #endif
 
-    /// Reads the keys. The verifier is an actor, and this the main thread, which has nothing else to do meanwhile.
+    /// Reads the keys, on the commands' main thread (`atOnce`).
     ///
     /// - Throws: a `Failure` of the configuration where the key set's file is missing or holds no keys.
     ///
@@ -187,22 +187,8 @@ enum HubProcess {
     static func tokenVerifier(
         _ policy: TokenPolicy, _ logger: Logger, failures: CounterTable? = nil
     ) throws -> TokenVerifier {
-        let made = Locked<Result<TokenVerifier, any Error>?>(nil)
-        let latch = Latch()
-        Task {
-            let result: Result<TokenVerifier, any Error>
-            do {
-                result = .success(try await TokenVerifier(policy: policy, logger: logger, failures: failures))
-            } catch {
-                result = .failure(error)
-            }
-            made.withLock { $0 = result }
-            latch.set()
-        }
-        latch.wait()
-        guard let result = made.withLock({ $0 }) else { throw Failure("the JWT keys could not be read") }
         do {
-            return try result.get()
+            return try atOnce { try await TokenVerifier(policy: policy, logger: logger, failures: failures) }
         } catch let error as TokenPolicyError {
             throw Failure("jwt.keysFile: \(error)", status: .configuration)
         }

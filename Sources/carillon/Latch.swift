@@ -1,4 +1,5 @@
 import Glibc
+import Reactor
 import Synchronization
 
 /// Something that happens once, and that any thread may wait for, also beside other descriptors.
@@ -46,4 +47,22 @@ final class Latch: Sendable {
         }
         return true
     }
+}
+
+/// Runs a task to its end, and blocks the calling thread meanwhile: jwt-kit's keys are actors. For the commands' main thread
+/// only, which has nothing else to do; a thread of Swift's pool would wait for itself.
+func atOnce<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
+    let latch = Latch()
+    let result = Locked<Result<Value, any Error>>(.failure(CancellationError()))
+    Task.detached {
+        defer { latch.set() }
+        do {
+            let value = try await work()
+            result.withLock { $0 = .success(value) }
+        } catch {
+            result.withLock { $0 = .failure(error) }
+        }
+    }
+    latch.wait()
+    return try result.withLock { $0 }.get()
 }

@@ -1,7 +1,5 @@
 import FoundationEssentials
-import Glibc
 import JWTKit
-import Synchronization
 
 /// The claims of a development token (RFC 7519 §4.1).
 struct DevelopmentToken: JWTPayload, Equatable {
@@ -29,34 +27,15 @@ struct DevelopmentToken: JWTPayload, Equatable {
         try exp.verifyNotExpired()
     }
 
+    /// Signs with HS256, on the commands' main thread (`atOnce`).
+    func signedAtOnce(secret: String) throws -> String {
+        try atOnce { try await signed(secret: secret) }
+    }
+
     /// Signs with HS256.
     func signed(secret: String) async throws -> String {
         let keys = JWTKeyCollection()
         await keys.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256)
         return try await keys.sign(self)
     }
-
-    /// Signs with HS256, and blocks the calling thread for a moment: jwt-kit's keys are an actor. For the commands'
-    /// main thread only; a thread of Swift's pool would wait for itself.
-    func signedAtOnce(secret: String) throws -> String {
-        let outcome = Outcome()
-        Task.detached {
-            do {
-                let token = try await signed(secret: secret)
-                outcome.result.withLock { $0 = .success(token) }
-            } catch {
-                outcome.result.withLock { $0 = .failure(error) }
-            }
-            outcome.isThere.set()
-        }
-        outcome.isThere.wait()
-        guard let result = outcome.result.withLock({ $0 }) else { throw Failure("the token was not signed") }
-        return try result.get()
-    }
-}
-
-/// What the signing task hands back.
-private final class Outcome: Sendable {
-    let isThere = Latch()
-    let result = Mutex<Result<String, any Error>?>(nil)
 }
