@@ -1,5 +1,7 @@
+import Bytes
 import FoundationEssentials
 import Glibc
+import JSON
 import Logging
 
 /// One event of the log, and the two forms in which it is written.
@@ -14,9 +16,9 @@ struct LogLine {
     func text(at time: Date, colour: Bool) -> String {
         let name = level.rawValue.padded(to: 8)
         var line = clock(time) + " " + (colour ? "\u{1B}[\(Self.colour(of: level))m\(name)\u{1B}[0m" : name) + " "
-        line += Self.printable(message)
+        line += message.printable
         for field in fields {
-            let pair = "  \(field.name)=\(Self.printable(field.value))"
+            let pair = "  \(field.name)=\(field.value.printable)"
             line += colour ? "\u{1B}[2m\(pair)\u{1B}[0m" : pair
         }
         return line
@@ -28,7 +30,15 @@ struct LogLine {
         var members = [("time", stamp), ("level", level.rawValue), ("logger", label), ("message", message)]
         let taken = Set(members.map(\.0))
         members += fields.map { (taken.contains($0.name) ? "field_" + $0.name : $0.name, $0.value) }
-        return "{" + members.map { Self.quoted($0.0) + ":" + Self.quoted($0.1) }.joined(separator: ",") + "}"
+        var writer = ByteWriter(capacity: 256)
+        for (index, (name, value)) in members.enumerated() {
+            writer.append(UInt8(ascii: index == 0 ? "{" : ","))
+            writer.append(jsonString: name)
+            writer.append(UInt8(ascii: ":"))
+            writer.append(jsonString: value)
+        }
+        writer.append(UInt8(ascii: "}"))
+        return writer.string
     }
 
     private func clock(_ time: Date) -> String {
@@ -69,31 +79,5 @@ struct LogLine {
         case .error: "31"
         case .critical: "1;31"
         }
-    }
-
-    /// Control characters would let a logged value forge lines or drive the terminal.
-    private static func printable(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
-        var result = ""
-        for scalar in text.unicodeScalars {
-            result += scalar.properties.generalCategory == .control ? scalar.escaped(asASCII: true) : String(scalar)
-        }
-        return result
-    }
-
-    private static func quoted(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            case "\n": result += "\\n"
-            case "\u{0}"..<" ":
-                let digits = String(scalar.value, radix: 16)
-                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result + "\""
     }
 }

@@ -7,24 +7,16 @@ struct EventPrinter {
 
     /// An event: time, channel, name, data.
     func event(channel: String, name: String, data: String) {
-        say("\(paint(clock(), "2"))  \(paint(channel, "36"))  \(paint(name, "1"))  \(oneLine(data))")
+        say("\(paint(clock(), "2"))  \(paint(channel, "36"))  \(paint(name, "1"))  \(data.printable)")
     }
 
     /// What happened to the connection; on standard error, so that standard output holds events alone.
     func note(_ text: String) {
-        complain(isatty(STDERR_FILENO) == 1 ? "\u{1B}[2m\(clock())  \(oneLine(text))\u{1B}[0m" : oneLine(text))
+        complain(isatty(STDERR_FILENO) == 1 ? "\u{1B}[2m\(clock())  \(text.printable)\u{1B}[0m" : text.printable)
     }
 
     private func paint(_ text: String, _ code: String) -> String {
-        colour ? "\u{1B}[\(code)m\(oneLine(text))\u{1B}[0m" : oneLine(text)
-    }
-
-    /// Control characters of a peer must not drive the terminal.
-    private func oneLine(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
-        return text.unicodeScalars.map { scalar in
-            scalar.properties.generalCategory == .control ? scalar.escaped(asASCII: true) : String(scalar)
-        }.joined()
+        colour ? "\u{1B}[\(code)m\(text.printable)\u{1B}[0m" : text.printable
     }
 
     private func clock() -> String {
