@@ -263,22 +263,20 @@ private struct Claims: JWTPayload {
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
 
+    /// A payload has to be able to; these are only read.
+    func encode(to encoder: any Encoder) {}
+
     /// A time that is none, such as a text, counts as none given: `iat` is optional, and matters to revocation alone.
-    struct IssueTime: Codable, Sendable {
+    struct IssueTime: Decodable, Sendable {
         let seconds: Double?
 
         init(from decoder: any Decoder) throws {
             let number = try? decoder.singleValueContainer().decode(Double.self)
             seconds = number.flatMap { $0.isFinite && abs($0) < 1e15 ? $0 : nil }
         }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            try container.encode(seconds)
-        }
     }
 
-    struct Audience: Codable, Sendable {
+    struct Audience: Decodable, Sendable {
         let values: [String]
 
         init(from decoder: any Decoder) throws {
@@ -288,11 +286,6 @@ private struct Claims: JWTPayload {
             } else {
                 values = try container.decode([String].self)
             }
-        }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            try container.encode(values)
         }
     }
 }
