@@ -25,6 +25,21 @@ package enum StoreLimits {
     package static let snapshotBytesMax = 4 << 20
     /// Connections that read snapshots.
     package static let queryConnectionsMax = 16
+    /// Connections that exports are read on.
+    package static let exportConnectionsMax = 4
+    /// Bytes that a page of an export is to have, so that it is no burden to who waits for it to be sent.
+    static let exportPieceBytes = 32 << 10
+    /// Rows of one page of an export.
+    static let exportRowsMax = 1_000
+    /// How long an export may be under way: its snapshot holds back vacuum.
+    static let exportTimeMax = Duration.seconds(900)
+    /// Documents that may wait to be appended, of all users and of one; those of the batch under way are not among them.
+    static let appendsMax = 10_000
+    static let appendsPerUserMax = 1_000
+    /// Bytes of all of them.
+    static let appendBytesMax = 16 << 20
+    /// Documents that are appended at once.
+    static let appendBatchMax = 200
     /// Connections that write.
     package static let connectionsMax = 64
     /// Senders of each kind whose rate is known.

@@ -73,7 +73,7 @@ package final class Store: Sendable {
             name: "store", handle: handle,
             filling: { loop throws(ReactorError) in
                 let store = try StoreLoop(
-                    loop, configuration, parameters, logger, metrics, postgres, committed: committed)
+                    loop, configuration, parameters, logger, metrics, postgres, messages, committed: committed)
                 loop.attach(messages) { [weak store] in
                     postedBytes.took($0)
                     store?.received($0)
@@ -115,12 +115,26 @@ package final class Store: Sendable {
     /// Takes a question for a snapshot; its answer comes by `SnapshotRequest.answer`. Any thread; never waits.
     package func ask(_ request: SnapshotRequest) {
         let request = metrics.counted(request)
-        guard messages.count <= waitingMax else { return request.answer(.unavailable(after: .seconds(1))) }
-        let isTaken = isOpen.withLock { isOpen in
-            if isOpen { messages.post(.ask(request)) }
-            return isOpen
+        if !takes(.ask(request)) { request.answer(.unavailable(after: .seconds(1))) }
+    }
+
+    /// Takes what is to be appended, or not; `AppendRequest.answer` says. Any thread; never waits.
+    package func append(_ request: AppendRequest) {
+        if !takes(.append(request)) { request.answer(false) }
+    }
+
+    /// Takes a question for an export; its answer comes by `ExportRequest.answer`. Any thread; never waits.
+    package func export(_ request: ExportRequest) {
+        if !takes(.export(request)) { request.answer(.unavailable(after: .seconds(1))) }
+    }
+
+    /// Posts it, unless too much is in the mailbox or the store has stopped.
+    private func takes(_ message: StoreMessage) -> Bool {
+        isOpen.withLock { isOpen in
+            let isTaken = isOpen && messages.count <= waitingMax
+            if isTaken { messages.post(message) }
+            return isTaken
         }
-        if !isTaken { request.answer(.unavailable(after: .seconds(1))) }
     }
 
     /// Ends the store: what waits is answered `retry` or `unavailable`; what is under way gets its answer, or `retry`

@@ -9,6 +9,10 @@ package struct StoreConfiguration: Sendable {
     package var connections = 4
     /// Connections that read snapshots. 1...16.
     package var queryConnections = 2
+    /// Connections that exports are read on. 0...4.
+    package var exportConnections = 0
+    /// Whether there is a connection for what clients append.
+    package var takesAppends = false
     /// Actions sent ahead on one connection before the first of them is answered. 1...64.
     package var depth = 8
     /// How long an action may wait for a lock of another writer's.

@@ -10,6 +10,10 @@ import Sync
 enum StoreMessage: Sendable {
     case submit(ActionRequest)
     case ask(SnapshotRequest)
+    case append(AppendRequest)
+    case export(ExportRequest)
+    case pullExport(Int)
+    case endExport(Int)
     case stop
 }
 
@@ -36,13 +40,16 @@ final class StoreLoop: EventSource {
     private var announcer: Announcer?
     private var retention: Retention?
     private var snapshots: SnapshotDesk?
+    private var exports: ExportDesk?
+    private var appends: AppendDesk?
     private var commitsOfTick = 0
     private var isStopping = false
     private var stopLimit: Alarm?
 
     init(
         _ loop: EventLoop, _ configuration: StoreConfiguration, _ parameters: ConnectionParameters, _ logger: Logger,
-        _ metrics: StoreMetrics, _ postgres: PostgresMetrics, committed: @escaping () -> Void
+        _ metrics: StoreMetrics, _ postgres: PostgresMetrics, _ messages: Mailbox<StoreMessage>,
+        committed: @escaping () -> Void
     ) throws(ReactorError) {
         self.loop = loop
         self.configuration = configuration
@@ -62,6 +69,10 @@ final class StoreLoop: EventSource {
         }
         snapshots = try SnapshotDesk(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
+        exports = try ExportDesk(loop, messages, configuration, parameters, logger, postgres.meter(.query), faults)
+        if configuration.takesAppends {
+            appends = try AppendDesk(loop, configuration, parameters, logger, postgres.meter(.write), faults)
+        }
         let pool = try RequestPool(
             loop, parameters, Self.settings(configuration, postgres.meter(.write)), logger, changed: changed)
         self.pool = pool
@@ -108,6 +119,11 @@ final class StoreLoop: EventSource {
         switch message {
         case .submit(let request): submitted(request)
         case .ask(let request): snapshots?.ask(request)
+        case .append(let request):
+            if let appends { appends.append(request) } else { request.answer(false) }
+        case .export(let request): exports?.ask(request)
+        case .pullExport(let number): exports?.pull(number)
+        case .endExport(let number): exports?.end(number)
         case .stop: stop()
         }
         loop.markDirty(self)
@@ -288,6 +304,7 @@ final class StoreLoop: EventSource {
         isStopping = true
         retention?.stop()
         snapshots?.stop()
+        exports?.stop()
         pool?.stop()
         stopLimit?.set(after: configuration.statementTimeout)
     }

@@ -23,10 +23,15 @@ package final class SnapshotFunction: Sendable {
     ) {
         self.name = name
         argumentCount = types.count
-        let arguments = (["text"] + types).enumerated().map { "$\($0 + 1)::\($1)" }.joined(separator: ", ")
-        statement = PreparedStatement("SELECT epoch, top, body FROM \(function)(\(arguments))")
+        statement = PreparedStatement("SELECT epoch, top, body FROM \(Self.call(function, types))")
         self.timeout = timeout ?? .seconds(3_600)
         self.refusals = refusals
+    }
+
+    /// A call with the user and what else it takes, each of its type.
+    static func call(_ function: String, _ types: [String]) -> String {
+        let arguments = (["text"] + types).enumerated().map { "$\($0 + 1)::\($1)" }
+        return "\(function)(\(arguments.joined(separator: ", ")))"
     }
 }
 
