@@ -65,6 +65,26 @@ extension ByteWriter {
         if !omitsBody, !isBare { append(body) }
     }
 
+    /// Appends the head of a response whose body comes in chunks (RFC 9112 §7.1).
+    package mutating func append(
+        chunkedResponse status: Status, contentType: String, keepsAlive: Bool, fields: (inout ByteWriter) -> Void
+    ) {
+        append(statusLine: status)
+        append(field: "Content-Type", contentType)
+        append(field: "Transfer-Encoding", "chunked")
+        append(field: "Connection", keepsAlive ? "keep-alive" : "close")
+        fields(&self)
+        append("\r\n")
+    }
+
+    /// Appends a chunk; an empty one is the end.
+    package mutating func append(chunk: [UInt8]) {
+        append(Array(String(chunk.count, radix: 16).utf8))
+        append("\r\n")
+        append(chunk)
+        append("\r\n")
+    }
+
     /// Appends the answer to a request that could not be read; the connection is closed behind it.
     ///
     /// - Parameter message: a sentence without quotes, in place of the error's own.

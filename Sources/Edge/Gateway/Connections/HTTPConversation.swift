@@ -6,6 +6,7 @@ import Identity
 import Metrics
 import Pusher
 import Reactor
+import Store
 import WebSocket
 
 /// What a connection holds before its upgrade, and gives back after it: joins the HTTP machine to the hub's routes.
@@ -26,6 +27,7 @@ final class HTTPConversation {
         /// The field `Origin` of the request being answered.
         case request(origin: [UInt8]?)
         case upgrade(PendingUpgrade)
+        case body(StreamedBody)
     }
 
     /// An upgrade found good but for its token: the 101 response, ready, and the app.
@@ -43,6 +45,9 @@ final class HTTPConversation {
 
     /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
+
+    /// The body that is being sent.
+    private var body: StreamedBody? { if case .body(let body) = asked { body } else { nil } }
 
     var heldCount: Int { machine.heldCount }
 
@@ -121,6 +126,7 @@ final class HTTPConversation {
         if machine.sent(unsent: connection.transport.output.byteCount, owner.settings.http) {
             owner.turns.wants(connection.sessionID)
         }
+        body?.pull(connection)
     }
 
     /// The connection's turn has come again.
@@ -182,6 +188,7 @@ final class HTTPConversation {
     /// The deadline has passed.
     func deadlineReached(_ connection: Connection) {
         let owner = connection.owner
+        if body != nil { return awaitsReader(connection) ? () : connection.drop() }
         switch machine.due(at: owner.loop.now, owner.settings.http) {
         case .look(let time): owner.loop.setDeadline(connection, time)
         case .unanswered:
@@ -233,7 +240,15 @@ final class HTTPConversation {
 
     /// A route has answered later.
     func answered(_ response: HTTPResponse, _ connection: Connection) {
-        guard case .answering = machine.state else { return }
+        guard case .answering(let answering) = machine.state else { return }
+        if let export = response.export {
+            StreamedBody.begin(response, export.contentType, answering, connection)
+            // A HEAD has had all of it.
+            if answering.omitsBody { return bodyEnded(connection) }
+            asked = .body(StreamedBody(export.source))
+            body?.pull(connection)
+            return
+        }
         answer(response, connection)
         if case .reading = machine.state { connection.resume() }
     }
@@ -247,8 +262,27 @@ final class HTTPConversation {
         owner.metrics.answered(response.status.code)
         if let limit = response.limit { owner.metrics.reached(limit, connection.address) }
         connection.queue(response.written(answering))
+        answered(answering, connection)
+    }
+
+    /// The answer is queued to its end.
+    private func answered(_ answering: HTTPMachine.Answering, _ connection: Connection) {
+        let owner = connection.owner
         guard answering.keepsAlive else { return connection.finish() }
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.keepAlive))
+    }
+
+    /// A piece of the body that is being sent has come.
+    func came(_ piece: ExportPiece, _ connection: Connection) {
+        if body?.came(piece, connection) == true { bodyEnded(connection) }
+    }
+
+    /// What stands behind the request is read.
+    private func bodyEnded(_ connection: Connection) {
+        asked = .request(origin: nil)
+        guard let answering = machine.answer(keepsAlive: !connection.owner.isStopping) else { return connection.drop() }
+        answered(answering, connection)
+        if case .reading = machine.state { connection.resume() }
     }
 
     private func answer(_ refusal: ConnectionCensus.Refusal, _ connection: Connection) {

@@ -23,6 +23,8 @@ package struct HTTPRequest: Sendable {
     /// The field `If-None-Match`, as it came.
     package let ifNoneMatch: [UInt8]?
     package let contentType: String?
+    /// Whether the client knows bodies whose length nobody knows beforehand: HTTP/1.1.
+    package let takesChunks: Bool
     package let body: [UInt8]
 }
 
@@ -35,6 +37,8 @@ package struct HTTPResponse: Sendable {
     package var fields: [(name: StaticString, value: String)]
     /// The limit that the request has reached, to be counted.
     package var limit: ReachedLimit?
+    /// What the body comes from, and of what type it is, where it comes piece by piece.
+    package var export: (source: Export, contentType: String)?
 
     package init(
         _ status: Status, contentType: StaticString = "application/json", body: [UInt8] = [],
@@ -76,6 +80,28 @@ package struct HTTPExchange: Sendable {
     ) {
         guard let store else { return answer(.unavailable(after: .seconds(60))) }
         store.ask(SnapshotRequest(user: user, function, arguments, answer: answer))
+    }
+
+    /// Has documents of the user's appended, in time. Any thread; `answer` is called once, on any thread, with whether they were
+    /// taken.
+    package func append(
+        _ documents: [[UInt8]], to function: AppendFunction, of user: String,
+        _ answer: @escaping @Sendable (Bool) -> Void
+    ) {
+        guard let store else { return answer(false) }
+        store.append(AppendRequest(user: user, function, documents, answer: answer))
+    }
+
+    /// Has an export of the user's begun; its pieces go to the connection. Any thread; `answer` is called once, on any thread.
+    package func export(
+        _ function: ExportFunction, _ arguments: [String?], of user: String,
+        _ answer: @escaping @Sendable (ExportAnswer) -> Void
+    ) {
+        guard let store else { return answer(.unavailable(after: .seconds(60))) }
+        store.export(
+            ExportRequest(user: user, function, arguments, answer: answer) { [mailbox, connection] in
+                mailbox.post(.answer(connection, .piece($0)))
+            })
     }
 
     /// Answers. Any thread, once.
@@ -138,6 +164,7 @@ extension HTTPRequest {
         idempotencyKey = request.field("idempotency-key").map { Array($0) }
         ifNoneMatch = request.field("if-none-match").map { Array($0) }
         contentType = request.field("content-type")?.string
+        takesChunks = request.minorVersion > 0
         body = Array(request.body)
     }
 }

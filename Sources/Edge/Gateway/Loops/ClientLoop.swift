@@ -111,6 +111,8 @@ final class ClientLoop {
             if let connection = connection(id) { webSockets.acted(answer, connection) }
         case .answer(let id, .response(let response)):
             if let connection = connection(id) { connection.conversation?.answered(response, connection) }
+        case .answer(let id, .piece(let piece)):
+            if let connection = connection(id) { connection.conversation?.came(piece, connection) }
         case .serve(let apps): serve(apps)
         case .due: due.turn()
         case .shutdown: shutdown()

@@ -3,6 +3,7 @@ import Feed
 import Identity
 import Pusher
 import Reactor
+import Store
 import Sync
 
 /// What loops, the feed, the store and the verifier say to a loop. One mailbox for all of it, so that what was said first is
@@ -34,4 +35,6 @@ enum ConnectionAnswer: Sendable {
     case action(ActionAnswer)
     /// From a route, of the request that the connection waits for.
     case response(HTTPResponse)
+    /// From the store, of the body that is being sent.
+    case piece(ExportPiece)
 }
