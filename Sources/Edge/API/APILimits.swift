@@ -2,6 +2,8 @@
 package enum APILimits {
     /// Bytes of the body of a request of a user's; those of backends have a bound of their own (`HTTPLimits`).
     package static let userBodyBytes = 65_536
+    /// Objects that one request appends.
+    package static let appendedAtOnce = 100
     /// Bytes of an `Idempotency-Key` of a publish.
     package static let idempotencyKeyBytes = 255
     /// Bytes of the answers that are kept for repeats, of all keys.

@@ -1,4 +1,5 @@
 import API
+import Foundation
 import Gateway
 import HTTP
 import Postgres
@@ -131,6 +132,35 @@ import Testing
         try await client.sendRaw(request("GET", "/users/u1/weights/bad", token: token))
         let fault = try await client.response()
         #expect(fault.head.hasPrefix("HTTP/1.1 503 ") && !fault.body.contains("secret"))
+    }
+
+    private static let example =
+        ProductRoute
+        .read(
+            "/users/{userId}/weights", "weights", "public.weights",
+            [RouteParameter("most", .integer(1...1_000), absence: .value("100"))])
+
+    /// What `sql/README.md` says: its table, its function and its row.
+    @Test func theExampleOfThePageWorks() async throws {
+        func folded(_ text: String) -> String { String(text.filter { !$0.isWhitespace }) }
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../..")
+        let page = try String(contentsOf: root.appendingPathComponent("sql/README.md"), encoding: .utf8)
+        let section = try #require(
+            page.components(separatedBy: "\n## ").first { $0.hasPrefix("A resource of your own") })
+        let row = try #require(section.components(separatedBy: "```swift\n").last?.components(separatedBy: "```").first)
+        #expect(try folded(String(contentsOfFile: #filePath, encoding: .utf8)).contains(folded(row)))
+        let function = section.split(separator: "\n").filter { $0.hasPrefix("    ") && !row.contains($0) }
+        try owner.execute(
+            "CREATE TABLE public.app_weight (id bigint GENERATED ALWAYS AS IDENTITY, user_id text, grams int)")
+        try owner.execute(function.joined(separator: "\n"))
+        try owner.execute("INSERT INTO public.app_weight (user_id, grams) VALUES ('demo', 1), ('demo', 2), ('demo', 3)")
+        let fixture = try await GatewayFixture(
+            ownsDatabase: true, actions: StoreConfiguration(connectionString: database.hub),
+            table: RouteTable([Self.example]))
+        let client = try TestClient(port: fixture.port)
+        let token = try await GatewayFixture.token("demo")
+        let (head, body) = try await answer(client, request("GET", "/users/demo/weights?most=2", token: token))
+        #expect(head.hasPrefix("HTTP/1.1 200 ") && body == "[3, 2]")
     }
 
     @Test func whoAsksIsTheTokensUser() async throws {

@@ -25,8 +25,8 @@ extension HTTPResponse {
             return (tag.map { response.with("ETag", $0.text) } ?? response)
                 .with("Cache-Control", freshness.directives)
                 .with("Vary", "Origin, Authorization")
-        case .missing: return failure(ProductRoute.missingCode, failures).with("Cache-Control", "no-store")
-        case .refused(let code): return failure(code, failures).with("Cache-Control", "no-store")
+        case .missing: return failure(ProductRoute.missingCode, failures)
+        case .refused(let code): return failure(code, failures)
         case .tooLarge:
             return .problem(.internalServerError, "This is more than the hub hands out in one piece.")
         case .unavailable(let wait):
@@ -35,8 +35,24 @@ extension HTTPResponse {
         }
     }
 
+    /// The answer to a question for an export.
+    static func export(_ answer: ExportAnswer, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
+        switch answer {
+        case .begun(let contentType, let export):
+            var response = HTTPResponse(.ok).with("Cache-Control", "no-store").with("Vary", "Origin, Authorization")
+            response.export = (export, contentType)
+            return response
+        case .missing: return failure(ProductRoute.missingCode, failures)
+        case .refused(let code): return failure(code, failures)
+        case .unavailable(let wait):
+            return HTTPResponse.problem(.serviceUnavailable, "This cannot be exported at the moment.")
+                .retrying(after: wait)
+        }
+    }
+
     private static func failure(_ code: String, _ failures: [String: ProductRoute.Failure]) -> HTTPResponse {
-        failures[code].map { .problem($0.status, $0.message) } ?? .problem(.notFound, "There is nothing here.")
+        let failure = failures[code] ?? ProductRoute.Failure(.notFound, "There is nothing here.")
+        return problem(failure.status, failure.message).with("Cache-Control", "no-store")
     }
 
     /// The answer to an action, in the shape and the words of the request.

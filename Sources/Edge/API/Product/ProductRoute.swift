@@ -19,6 +19,10 @@ package struct ProductRoute: Sendable {
     package enum Kind: Sendable {
         /// A snapshot is read.
         case read(SnapshotFunction, Freshness)
+        /// What may be long is sent as it is read, from one snapshot, on a connection to the database of its own.
+        case export(ExportFunction)
+        /// The body, an object or a list of them, is taken at once and written in a batch with others.
+        case append(AppendFunction)
         /// An action is carried out, which the body is in this shape.
         case action(ActionShape)
         /// Actions are carried out, one behind the other: the elements of a member of the body, at most so many.
@@ -71,6 +75,30 @@ package struct ProductRoute: Sendable {
         return ProductRoute(
             .get, path, caller, parameters, .read(question, freshness),
             failures.merging([missingCode: Failure(.notFound, missing)]) { own, _ in own })
+    }
+
+    /// What may be long: `GET`. Should it fail midway, the body ends without its last chunk.
+    ///
+    /// - Parameter function: takes the user and then the parameters, returns the content type, and opens the cursor `export` on
+    ///   texts, the parts of the body (`ExportFunction`); NULL where there is no such thing.
+    package static func export(
+        _ path: String, _ function: String, _ parameters: [RouteParameter] = [], by caller: Caller = .userOfPath,
+        missing: StaticString = "The user has no such thing.", failures: [String: Failure] = [:]
+    ) -> ProductRoute {
+        let question = ExportFunction(function, parameters.map(\.kind.sqlType), refusals: Set(failures.keys))
+        return ProductRoute(
+            .get, path, caller, parameters, .export(question),
+            failures.merging([missingCode: Failure(.notFound, missing)]) { own, _ in own })
+    }
+
+    /// What is taken at once (202) and written soon, with others: `POST`. The hub's end loses what waits, and a connection's may have
+    /// it written twice.
+    ///
+    /// - Parameter function: takes users and as many objects (`AppendFunction`).
+    package static func append(
+        _ path: String, _ function: String, by caller: Caller = .userOfPath
+    ) -> ProductRoute {
+        ProductRoute(.post, path, caller, [], .append(AppendFunction(function)), [:])
     }
 
     /// An action that a request is: `sync.action_type` names its function.

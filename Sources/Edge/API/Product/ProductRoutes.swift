@@ -73,6 +73,23 @@ struct ProductRoutes: Sendable {
             exchange.query(function, arguments, of: user) {
                 answer(.snapshot($0, freshness, unless: request.ifNoneMatch, route.failures))
             }
+        case .append(let function):
+            guard let documents = Self.objects(request.body) else {
+                return answer(
+                    .problem(
+                        .badRequest, text: "Send a JSON object, or a list of \(APILimits.appendedAtOnce) at most."))
+            }
+            exchange.append(documents, to: function, of: user) { isTaken in
+                answer(
+                    isTaken
+                        ? HTTPResponse(.accepted, body: Array("{}".utf8))
+                        : .problem(.serviceUnavailable, "Too much waits to be written.").retrying(after: .seconds(5)))
+            }
+        case .export(let function):
+            guard request.takesChunks else {
+                return answer(.problem(.versionNotSupported, "An export needs HTTP/1.1: its length is not known."))
+            }
+            exchange.export(function, arguments, of: user) { answer(.export($0, route.failures)) }
         case .action(let shape):
             let named = zip(route.parameters, arguments).compactMap { parameter, argument in
                 argument.map { (parameter.name, parameter.kind.json($0)) }
@@ -116,6 +133,21 @@ struct ProductRoutes: Sendable {
         let rest = type.utf8.dropFirst("application/json".utf8.count)
         let isJSON = type.hasPrefix("application/json") && (rest.isEmpty || rest.first == 0x3B || rest.first == 0x20)
         return isJSON ? nil : .problem(.unsupportedMediaType, "Send JSON: application/json.")
+    }
+
+    /// An object, or those of a list of one or more; nil for all else.
+    private static func objects(_ body: [UInt8]) -> [[UInt8]]? {
+        body.withUnsafeBytes { body in
+            guard let value = try? JSONValue.parse(body) else { return nil }
+            if value.kind == .object { return [Array(value.bytes)] }
+            var objects: [[UInt8]] = []
+            guard var elements = try? value.array() else { return nil }
+            while let element = try? elements.next() {
+                guard element.kind == .object, objects.count < APILimits.appendedAtOnce else { return nil }
+                objects.append(Array(element.bytes))
+            }
+            return objects.isEmpty ? nil : objects
+        }
     }
 
     /// A text of an object's.

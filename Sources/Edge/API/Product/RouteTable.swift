@@ -30,6 +30,16 @@ package struct RouteTable: Sendable {
         routes.compactMap { if case .read(let function, _) = $0.kind { function.name } else { nil } }
     }
 
+    /// Whether there are exports, which want connections of their own.
+    package var hasExports: Bool {
+        routes.contains { if case .export = $0.kind { true } else { false } }
+    }
+
+    /// Whether there is something to be appended, which wants a connection of its own.
+    package var hasAppends: Bool {
+        routes.contains { if case .append = $0.kind { true } else { false } }
+    }
+
     /// A row that a path leads to, and what stands in its braces.
     struct Match: Sendable {
         let route: ProductRoute

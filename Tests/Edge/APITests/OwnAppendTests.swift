@@ -1,0 +1,133 @@
+import API
+import Gateway
+import Postgres
+import Store
+import TestDatabase
+import TestHub
+import TestSupport
+import Testing
+
+/// What is appended: taken at once, and in a real database soon.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(15))) struct OwnAppendTests {
+    private let database: Database
+    private let owner: BlockingConnection
+
+    init() throws {
+        database = try Cluster.shared.get().database()
+        owner = try database.owner()
+        try owner.execute(
+            """
+            CREATE SCHEMA app;
+            CREATE TABLE app.tap (id bigint GENERATED ALWAYS AS IDENTITY, batch bigint, user_id text, n int UNIQUE);
+            CREATE FUNCTION app.log_taps(who text[], docs jsonb[]) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+            BEGIN
+                PERFORM pg_advisory_xact_lock_shared(77);
+                INSERT INTO app.tap (batch, user_id, n)
+                SELECT pg_current_xact_id()::text::bigint, w, (d ->> 'n')::int FROM unnest(who, docs) AS t(w, d);
+            END $$;
+            GRANT USAGE ON SCHEMA app TO carillon_hub;
+            """)
+    }
+
+    private static let table = RouteTable([.append("/taps", "app.log_taps", by: .userOfToken)])
+
+    private func fixture() async throws -> GatewayFixture {
+        #expect(Self.table.hasAppends && !RouteTable.product.hasAppends)
+        var configuration = StoreConfiguration(connectionString: database.hub)
+        configuration.takesAppends = true
+        return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table)
+    }
+
+    private func post(_ client: TestClient, _ body: String, _ user: String = "u1") async throws -> String {
+        let token = try await GatewayFixture.token(user)
+        try await client.sendRaw(
+            "POST /taps HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        )
+        let (head, text) = try await client.response()
+        return "\(head.dropFirst(9).prefix(3)) \(text)"
+    }
+
+    private func count(_ connection: BlockingConnection) throws -> Int {
+        try connection.query("SELECT count(*) FROM app.tap").first?.first.flatMap { $0 }.flatMap { Int($0) } ?? 0
+    }
+
+    private func until(_ wanted: Int) async throws {
+        while try count(owner) < wanted { await Task.yield() }
+    }
+
+    @Test func whatIsAppendedComesInBatches() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(try await post(client, #"{"n":0}"#).hasPrefix("202 "))
+        try await until(1)
+        let holder = try database.owner()
+        try holder.execute("SELECT pg_advisory_lock(77)")
+        // Nobody waits for the database.
+        for n in 1...40 { #expect(try await post(client, #"{"n":\#(n)}"#, n % 2 == 0 ? "u1" : "u2").hasPrefix("202 ")) }
+        let many = (41...140).map { #"{"n":\#($0)}"# }.joined(separator: ",")
+        #expect(try await post(client, "[\(many)]").hasPrefix("202 "))
+        #expect(try count(owner) == 1)
+        try holder.execute("SELECT pg_advisory_unlock(77)")
+        try await until(141)
+        #expect(try owner.query("SELECT count(*) FROM app.tap WHERE user_id = 'u2'") == [["20"]])
+        #expect(
+            try owner.query(
+                "SELECT count(DISTINCT batch) < 10, array_agg(n ORDER BY id) = array_agg(n ORDER BY n) FROM app.tap")
+                == [["t", "t"]])
+        for body in [
+            "", "1", "[1]", "[]", "{", #"{"n":1"#, "[{},]", "[\((0...100).map { _ in "{}" }.joined(separator: ","))]",
+        ] {
+            #expect(try await post(client, body).hasPrefix("400 "), "\(body.prefix(20))")
+        }
+    }
+
+    @Test func whatWaitsIsBounded() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(try await post(client, #"{"n":0}"#).hasPrefix("202 "))
+        try await until(1)
+        let holder = try database.owner()
+        try holder.execute("SELECT pg_advisory_lock(77)")
+        var taken = 1
+        let hundred = { (start: Int) in "[\((start..<start + 100).map { #"{"n":\#($0)}"# }.joined(separator: ","))]" }
+        while try await post(client, hundred(taken)).hasPrefix("202 ") { taken += 100 }
+        #expect(taken > 1_000 && taken <= 1 + 200 + 1_000, "a batch under way, and a user's share")
+        #expect(try await post(client, hundred(taken)).hasPrefix("503 "))
+        #expect(try await post(client, #"{"n":1000000}"#, "u2").hasPrefix("202 "), "another user has room")
+        try holder.execute("SELECT pg_advisory_unlock(77)")
+        try await until(taken + 1)
+        #expect(try await post(client, #"{"n":1000001}"#).hasPrefix("202 "))
+        try await until(taken + 2)
+    }
+
+    @Test func oneThatFailsSpoilsNoOther() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(
+            try await post(client, #"[{"n":1},{"n":"x"},{"n":2},{"n":1},{"n":"\u0000"},{"n":3}]"#).hasPrefix("202 "))
+        try await until(3)
+        #expect(try await post(client, #"{"n":4}"#).hasPrefix("202 "))
+        try await until(4)
+        #expect(try owner.query("SELECT array_agg(n ORDER BY id) FROM app.tap") == [["{1,2,3,4}"]])
+    }
+
+    @Test func aLostConnectionLosesNothing() async throws {
+        let fixture = try await fixture()
+        let client = try TestClient(port: fixture.port)
+        #expect(try await post(client, #"{"n":0}"#).hasPrefix("202 "))
+        try await until(1)
+        let holder = try database.owner()
+        try holder.execute("SELECT pg_advisory_lock(77)")
+        for n in 1...5 { #expect(try await post(client, #"{"n":\#(n)}"#).hasPrefix("202 ")) }
+        let admin = try database.admin()
+        let waiting = """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%app.log_taps%' AND wait_event = 'advisory'
+            """
+        while try admin.query(waiting).isEmpty { await Task.yield() }
+        #expect(try await post(client, #"{"n":6}"#).hasPrefix("202 "))
+        try holder.execute("SELECT pg_advisory_unlock(77)")
+        try await until(7)
+        #expect(try owner.query("SELECT array_agg(n ORDER BY id) FROM app.tap") == [["{0,1,2,3,4,5,6}"]])
+    }
+}
