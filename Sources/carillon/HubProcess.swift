@@ -146,8 +146,7 @@ enum HubProcess {
                 startStore: settings.databaseURL.map { url in
                     { committed in
                         var configuration = StoreConfiguration(settings, url)
-                        configuration.exportConnections = RouteTable.product.hasExports ? 2 : 0
-                        configuration.takesAppends = RouteTable.product.hasAppends
+                        configuration.routes = RouteTable.product.connections
                         #if DEBUG
                         configuration.failpoints = try failpoints(ProcessInfo.processInfo.environment)
                         #endif

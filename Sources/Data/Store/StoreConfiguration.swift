@@ -1,6 +1,18 @@
 import Clock
 import Postgres
 
+/// Connections beside those that every hub has.
+package struct RouteConnections: Sendable, Equatable {
+    /// On which exports are read. 0...4.
+    package var exports = 0
+    /// On which is written what clients append. 0 or 1.
+    package var appends = 0
+
+    package init(exports: Int = 0, appends: Int = 0) {
+        (self.exports, self.appends) = (exports, appends)
+    }
+}
+
 /// The settings of a store.
 package struct StoreConfiguration: Sendable {
     /// The hub's connection string; of a role that may execute the hub functions.
@@ -9,10 +21,8 @@ package struct StoreConfiguration: Sendable {
     package var connections = 4
     /// Connections that read snapshots. 1...16.
     package var queryConnections = 2
-    /// Connections that exports are read on. 0...4.
-    package var exportConnections = 0
-    /// Whether there is a connection for what clients append.
-    package var takesAppends = false
+    /// Connections that only some routes want.
+    package var routes = RouteConnections()
     /// Actions sent ahead on one connection before the first of them is answered. 1...64.
     package var depth = 8
     /// How long an action may wait for a lock of another writer's.

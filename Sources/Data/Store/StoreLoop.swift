@@ -70,7 +70,7 @@ final class StoreLoop: EventSource {
         snapshots = try SnapshotDesk(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
         exports = try ExportDesk(loop, messages, configuration, parameters, logger, postgres.meter(.query), faults)
-        if configuration.takesAppends {
+        if configuration.routes.appends > 0 {
             appends = try AppendDesk(loop, configuration, parameters, logger, postgres.meter(.write), faults)
         }
         let pool = try RequestPool(

@@ -32,9 +32,8 @@ import Testing
     private static let table = RouteTable([.append("/taps", "app.log_taps", by: .userOfToken)])
 
     private func fixture() async throws -> GatewayFixture {
-        #expect(Self.table.hasAppends && !RouteTable.product.hasAppends)
         var configuration = StoreConfiguration(connectionString: database.hub)
-        configuration.takesAppends = true
+        configuration.routes = Self.table.connections
         return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table)
     }
 

@@ -46,9 +46,10 @@ import Testing
     ])
 
     private func fixture(connections: Int = 1, drain: Duration = .seconds(30)) async throws -> GatewayFixture {
-        #expect(Self.table.hasExports && !RouteTable.product.hasExports)
+        #expect(Self.table.connections == RouteConnections(exports: 2))
+        #expect(RouteTable.product.connections == RouteConnections())
         var configuration = StoreConfiguration(connectionString: database.hub)
-        configuration.exportConnections = connections
+        configuration.routes.exports = connections
         return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table) {
             $0.timeouts.drain = drain
         }

@@ -48,7 +48,7 @@ final class ExportDesk {
         _ parameters: ConnectionParameters, _ logger: Logger, _ meter: ConnectionMeter, _ faults: FaultLog
     ) throws(ReactorError) {
         (self.loop, self.messages, self.faults) = (loop, messages, faults)
-        for number in 0..<min(configuration.exportConnections, StoreLimits.exportConnectionsMax) {
+        for number in 0..<min(configuration.routes.exports, StoreLimits.exportConnectionsMax) {
             let line = Line()
             line.slot = try ConnectionSlot(
                 "exporting connection \(number + 1)", loop: loop, parameters: parameters,

@@ -30,14 +30,14 @@ package struct RouteTable: Sendable {
         routes.compactMap { if case .read(let function, _) = $0.kind { function.name } else { nil } }
     }
 
-    /// Whether there are exports, which want connections of their own.
-    package var hasExports: Bool {
-        routes.contains { if case .export = $0.kind { true } else { false } }
-    }
-
-    /// Whether there is something to be appended, which wants a connection of its own.
-    package var hasAppends: Bool {
-        routes.contains { if case .append = $0.kind { true } else { false } }
+    /// The connections to the database that its rows want.
+    package var connections: RouteConnections {
+        var connections = RouteConnections()
+        for route in routes {
+            if case .export = route.kind { connections.exports = 2 }
+            if case .append = route.kind { connections.appends = 1 }
+        }
+        return connections
     }
 
     /// A row that a path leads to, and what stands in its braces.
