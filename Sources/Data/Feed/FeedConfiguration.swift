@@ -32,9 +32,9 @@ package struct FeedConfiguration: Sendable {
     package var streamsMax = FeedLimits.streamsMax
     /// Streams of one user watched at a time.
     package var streamsPerUserMax = FeedLimits.streamsPerUserMax
-    /// Reads of the log waiting at a time.
+    /// Reads of the log of each kind, pages and confirmations, waiting at a time.
     package var readsMax = FeedLimits.readsMax
-    /// Reads of the log of one user's streams waiting at a time.
+    /// The same of one user's streams.
     package var readsPerUserMax = FeedLimits.readsPerUserMax
     /// Messages before the loops above which no events are read.
     package var backlogMax = FeedLimits.backlogMax

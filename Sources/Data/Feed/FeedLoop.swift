@@ -34,7 +34,7 @@ final class FeedLoop: EventSource {
     private var bulkReader: BulkReader?
     private var resume: Alarm?
     private var check: Alarm?
-    private var outage: Outage?
+    private var outage: OutageNotice?
 
     init(
         _ loop: EventLoop, _ configuration: FeedConfiguration, reading: ConnectionParameters,
@@ -74,7 +74,7 @@ final class FeedLoop: EventSource {
             changed: { [weak self] in self?.mark() })
         resume = try Alarm(loop) { [weak self] in self?.mark() }
         check = try Alarm(loop) { [weak self] in self?.checkDue() }
-        outage = try Outage(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
+        outage = try OutageNotice(loop, after: configuration.degradedAfter) { [weak self] in self?.put(.degraded($0)) }
         outage?.changed(isAway: true)
         check?.set(after: configuration.positionCheckInterval)
         hearing?.start()
@@ -276,7 +276,7 @@ final class FeedLoop: EventSource {
 
     /// A page of a bulk goes when hardly anything is before the loops: live events of others come behind it there.
     private func pumpBulk() {
-        guard let bulkReader else { return }
+        guard let bulkReader, tail.hasBulk || bulkReader.number != nil else { return }
         if bulkReader.number != tail.bulk?.number { bulkReader.cancel() }
         if bulkReader.isUp, let server = reader?.server {
             if let bulk = tail.nextBulk() { bulkReader.begin(bulk, on: server, epoch: tail.epoch) }

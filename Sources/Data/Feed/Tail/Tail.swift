@@ -90,6 +90,8 @@ package struct Tail {
     package var waitingTickets: Int { positions.count + healing.waiting }
     /// Whether this watch of the stream has not ended.
     package func isWatched(_ stream: StreamID, serial: UInt32) -> Bool { watches[stream]?.serial == serial }
+    /// Whether a bulk is being read, or waits.
+    package var hasBulk: Bool { !bulks.isEmpty }
     /// The bulk that is being read.
     package var bulk: Bulk? { bulks.current }
     /// Lots that one round of checks takes: their number tells how often one is due.

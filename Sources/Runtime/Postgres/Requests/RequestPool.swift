@@ -71,9 +71,18 @@ package final class RequestPool {
     /// Whether all connections are lost, or not to be had.
     package var isAway: Bool { outage.isOn }
     /// Requests waiting.
-    package var waiting: Int { queues.reduce(0) { $0 + $1.count } }
+    package var waiting: Int {
+        var count = 0
+        // By their places: a copy of each would be retained.
+        for kind in queues.indices { count += queues[kind].count }
+        return count
+    }
     /// Requests waiting and under way.
-    package var count: Int { connections.reduce(waiting) { $0 + $1.load } }
+    package var count: Int {
+        var count = waiting
+        for place in connections.indices { count += connections[place].load }
+        return count
+    }
     /// Whether nothing waits and nothing is under way.
     package var isIdle: Bool { queues.allSatisfy { $0.count == 0 && $0.underWay == 0 } }
     /// Whether something waits that could be sent.
@@ -137,8 +146,9 @@ package final class RequestPool {
 
     // MARK: Out
 
-    /// Sends what may be sent.
+    /// Sends what may be sent. Costs next to nothing where nothing waits.
     package func pump() {
+        guard waiting > 0 || !leases.isEmpty || drained != nil || quarantine != nil else { return }
         if !suspects.isEmpty || quarantine != nil { pumpSuspects() }
         if !leases.isEmpty || drained != nil { pumpLeases() }
         while let connection = freest(), let request = next() { send(request, connection) }

@@ -1,7 +1,7 @@
 import Reactor
 
 /// Tells of outages that last: short ones, of a server that restarts in no time, are nobody's business.
-final class Outage {
+final class OutageNotice {
     private let patience: Duration
     private let tell: (Bool) -> Void
     private var alarm: Alarm?
