@@ -169,6 +169,13 @@ extension FeedTests {
         let streams = [recorder.watch("flood")] + (1..<100).map { recorder.watch("flood", topic: "topic \($0)") }
         try recorder.waitForPosition(ann)
         for stream in streams { try recorder.waitForPosition(stream) }
+        // Each place is asked for once: answers are told apart by it.
+        func wait(_ number: Int) throws -> Duration {
+            let start = ContinuousClock.now
+            #expect(try recorder.events(recorder.read(ann, after: 0, upTo: Int64(3 + number)))?.count == 3)
+            return ContinuousClock.now - start
+        }
+        let alone = try (0..<20).map(wait).sorted()[10]
         let isOver = Locked(false)
         let flooded = DispatchSemaphore(value: 0)
         Thread.detachNewThread {
@@ -183,17 +190,12 @@ extension FeedTests {
             flooded.signal()
         }
         var waits: [Duration] = []
-        while !isOver.withLock({ $0 }), waits.count < 100 {
-            let start = ContinuousClock.now
-            // Each place is asked for once: answers are told apart by it.
-            let read = recorder.read(ann, after: 0, upTo: Int64(3 + waits.count))
-            #expect(try recorder.events(read)?.count == 3)
-            waits.append(ContinuousClock.now - start)
-        }
+        while !isOver.withLock({ $0 }), waits.count < 100 { waits.append(try wait(20 + waits.count)) }
         isOver.withLock { $0 = true }
         flooded.wait()
         #expect(waits.count >= 5)
-        #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100), "\(waits)")
+        // The mailbox takes its time on a busy machine; behind the flood it would be a hundred times as long.
+        #expect(waits.sorted()[waits.count / 2] <= .milliseconds(100) + alone * 20, "\(alone) alone, \(waits)")
     }
 
     /// A server that lives and will not: three times, and that is the answer.
