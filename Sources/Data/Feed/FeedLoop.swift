@@ -276,7 +276,7 @@ final class FeedLoop: EventSource {
 
     /// A page of a bulk goes when hardly anything is before the loops: live events of others come behind it there.
     private func pumpBulk() {
-        guard let bulkReader, tail.hasBulk || bulkReader.number != nil else { return }
+        guard let bulkReader, bulkReader.number != nil || Self.hasBulk(&tail) else { return }
         if bulkReader.number != tail.bulk?.number { bulkReader.cancel() }
         if bulkReader.isUp, let server = reader?.server {
             if let bulk = tail.nextBulk() { bulkReader.begin(bulk, on: server, epoch: tail.epoch) }
@@ -292,6 +292,9 @@ final class FeedLoop: EventSource {
             bulkReader.read()
         }
     }
+
+    /// As a parameter, for a property would be copied before it is asked.
+    private static func hasBulk(_ tail: inout Tail) -> Bool { tail.hasBulk }
 
     private func refreshStatus() {
         let next: FeedStatus

@@ -91,18 +91,9 @@ final class HTTPConversation {
 
     /// Says how far it came.
     private func take(_ bytes: UnsafeMutableRawBufferPointer, _ connection: Connection) -> Int {
-        var cursor = HTTPMachine.Cursor()
-        takeRequests(bytes, &cursor, connection)
-        guard cursor.consumed < bytes.count, connection.webSocket != nil else { return cursor.consumed }
-        connection.owner.webSockets.read(bytes, from: cursor.consumed, connection)
-        return bytes.count
-    }
-
-    private func takeRequests(
-        _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout HTTPMachine.Cursor, _ connection: Connection
-    ) {
         let owner = connection.owner
-        while let action = machine.next(
+        var cursor = HTTPMachine.Cursor()
+        requests: while let action = machine.next(
             bytes, &cursor, unsent: connection.transport.output.byteCount, at: owner.loop.now, owner.settings.http)
         {
             switch action {
@@ -115,16 +106,18 @@ final class HTTPConversation {
             case .wait(let sendsContinue, let look):
                 if sendsContinue { connection.queue(ConnectionSettings.continueResponse) }
                 if let look { owner.loop.setDeadline(connection, look) }
-                return
+                break requests
             }
         }
+        guard cursor.consumed < bytes.count, connection.webSocket != nil else { return cursor.consumed }
+        owner.webSockets.read(bytes, from: cursor.consumed, connection)
+        return bytes.count
     }
 
     /// What could be sent has been.
     func sent(_ connection: Connection) {
-        let owner = connection.owner
-        if machine.sent(unsent: connection.transport.output.byteCount, owner.settings.http) {
-            owner.turns.wants(connection.sessionID)
+        if machine.sent(unsent: connection.transport.output.byteCount, connection.owner.settings.http) {
+            connection.owner.turns.wants(connection.sessionID)
         }
         body?.pull(connection)
     }
@@ -326,9 +319,7 @@ final class HTTPConversation {
 
     /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
     private func fits(_ response: HTTPResponse, _ connection: Connection) -> Bool {
-        let head = response.fields.reduce(HTTPResponse.headBytesMax) { $0 + $1.value.utf8.count }
-        return connection.transport.output.byteCount + response.body.count + head
-            <= connection.owner.holdings.queued.bytesMax
+        connection.transport.output.byteCount + response.bytesMax <= connection.owner.holdings.queued.bytesMax
     }
 
     // MARK: The upgrade
@@ -401,8 +392,7 @@ final class HTTPConversation {
     @discardableResult private func open(
         _ app: App, behind response: consuming ByteWriter, _ connection: Connection
     ) -> Session {
-        var random = SystemRandomNumberGenerator()
-        let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: random.next()))
+        let session = Session(id: connection.sessionID, app: app, socketID: SocketID(random: .random(in: 0 ... .max)))
         let early = machine.takeHeld()
         machine.end()
         let owner = connection.owner
@@ -421,6 +411,9 @@ final class HTTPConversation {
 }
 
 extension HTTPResponse {
+    /// The most that it takes.
+    fileprivate var bytesMax: Int { fields.reduce(Self.headBytesMax + body.count) { $0 + $1.value.utf8.count } }
+
     /// As it goes out.
     fileprivate func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
         var writer = ByteWriter(capacity: body.count + 256)

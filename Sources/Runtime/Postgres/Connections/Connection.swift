@@ -291,7 +291,7 @@ package final class Connection: EventSource {
     // MARK: Statements
 
     private func sendNext() {
-        while let pg, inFlight.count < depth, var next = waiting.popFirst() {
+        while let pg, inFlight.count < depth, let next = waiting.popFirst() {
             switch next.work {
             case .text:
                 break

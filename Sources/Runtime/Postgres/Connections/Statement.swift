@@ -1,7 +1,8 @@
 import CPostgres
 
-/// A statement on its way, from the caller to its answer.
-struct Statement {
+/// A statement on its way, from the caller to its answer. An object, for it is looked at in queues: a structure would be copied
+/// each time, all that it refers to.
+final class Statement {
     enum Work {
         case text(String)
         case prepare(PreparedStatement)
@@ -14,6 +15,15 @@ struct Statement {
     let completion: Connection.Completion
     /// The prepared statement's name on this connection, from when it is sent.
     var name = ""
+
+    init(
+        work: Work, parameters: CStringList, timeout: Duration, completion: @escaping Connection.Completion
+    ) {
+        self.work = work
+        self.parameters = parameters
+        self.timeout = timeout
+        self.completion = completion
+    }
 
     /// False where libpq cannot take it.
     func send(_ pg: OpaquePointer) -> Bool {
