@@ -183,7 +183,7 @@ package final class Cluster: Sendable {
         start)
             cd "$folder"
             as "$bin/pg_ctl" -D "$folder/data" -w -t 60 -l "$folder/log" -o "-c listen_addresses='' -k '$folder' \
-                -c fsync=off -c full_page_writes=off -c max_connections=60 -c autovacuum=off" start >/dev/null ;;
+                -c fsync=off -c full_page_writes=off -c max_connections=200 -c autovacuum=off" start >/dev/null ;;
         stop)
             cd "$folder"
             as "$bin/pg_ctl" -D "$folder/data" -w -t 60 -m "$3" stop ;;
