@@ -4,13 +4,22 @@ import random
 
 import pytest
 
-from hub import Hub
+from hub import ORIGIN, Hub
 
 
 @pytest.fixture(scope="session")
 def hub():
     """A hub that tests share: they use users of their own."""
     with Hub() as running:
+        running.wait_until_listening()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """A hub of little patience."""
+    with Hub("--handshake-timeout", "1s", "--activity-timeout", "1s", "--pong-timeout", "1s", "--strict-protocol",
+             "true", "--allowed-origins", ORIGIN, "--limits-send-queue-bytes", "64KiB") as running:
         running.wait_until_listening()
         yield running
 

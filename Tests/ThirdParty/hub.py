@@ -20,6 +20,7 @@ PROGRAM = os.environ.get("CARILLON", ".build/release/carillon")
 
 APP_KEY = "carillon-key"
 APP_SECRET = "carillon-secret"
+ORIGIN = "https://app.example.com"
 
 
 class Output:
