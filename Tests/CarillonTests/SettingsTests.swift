@@ -15,26 +15,9 @@ import Testing
 struct SettingsTests {
     private let apps = #"[{"id":"1","key":"k","secret":"s"}]"#
 
-    private func effective(
-        _ arguments: [String] = [], environment: [String: String] = [:], profile: SettingsProfile = .serve
-    ) throws(Failure) -> EffectiveSettings {
-        try EffectiveSettings(SettingsSources(arguments: arguments, environment: environment), profile: profile)
-    }
-
-    private func refusal(
-        _ arguments: [String] = [], environment: [String: String] = [:]
-    ) -> Failure? {
-        do throws(Failure) {
-            _ = try effective(arguments, environment: environment)
-            return nil
-        } catch {
-            return error
-        }
-    }
-
     /// The targets' own defaults are what their tests run with; the table's are what hubs run with.
     @Test func defaultsAgreeWithTheTargetsLimits() throws {
-        let gateway = GatewayConfiguration(try Settings(effective(profile: .development)))
+        let gateway = GatewayConfiguration(try Settings(effectiveSettings(profile: .development)))
         let limits = GatewayLimits()
         #expect(gateway.limits.messageBytesMax == limits.messageBytesMax)
         #expect(gateway.limits.sendQueueBytesMax == limits.sendQueueBytesMax)
@@ -63,21 +46,22 @@ struct SettingsTests {
         #expect(gateway.timeouts.pong == GatewayTimeouts().pong)
         #expect(gateway.timeouts.handshake == GatewayTimeouts().handshake)
         #expect(gateway.compression == CompressionSettings())
-        let feed = FeedConfiguration(try Settings(effective(profile: .development)), "dbname=x", 4)
+        let feed = FeedConfiguration(try Settings(effectiveSettings(profile: .development)), "dbname=x", 4)
         #expect(feed.streamsPerUserMax == FeedConfiguration(connectionString: "").streamsPerUserMax)
     }
 
     @Test func compressionAsItIsSet() throws {
         let base = ["--apps", apps, "--websocket-compression"]
-        #expect(GatewayConfiguration(try Settings(effective(base + ["false"]))).compression == nil)
+        #expect(GatewayConfiguration(try Settings(effectiveSettings(base + ["false"]))).compression == nil)
         for on in [["true"], []] {
-            #expect(GatewayConfiguration(try Settings(effective(base + on))).compression == CompressionSettings())
+            #expect(
+                GatewayConfiguration(try Settings(effectiveSettings(base + on))).compression == CompressionSettings())
         }
-        #expect(refusal(base + ["on"])?.description.contains("true or false") == true)
+        #expect(refusedSettings(base + ["on"])?.description.contains("true or false") == true)
     }
 
     @Test func storeDefaultsAgreeWithTheTargetsOwn() throws {
-        let settings = try Settings(effective(profile: .development))
+        let settings = try Settings(effectiveSettings(profile: .development))
         let store = StoreConfiguration(settings, "host=h")
         let own = StoreConfiguration(connectionString: "host=h")
         #expect(store.connections == own.connections)
@@ -86,15 +70,15 @@ struct SettingsTests {
         #expect(store.retainDays == own.retainDays)
         #expect(store.userRate == own.userRate)
         #expect(store.deviceRate == own.deviceRate)
-        #expect(refusal(["--store-connections", "65"]) != nil)
-        #expect(refusal(["--store-connections", "0"]) != nil)
+        #expect(refusedSettings(["--store-connections", "65"]) != nil)
+        #expect(refusedSettings(["--store-connections", "0"]) != nil)
     }
 
     /// What may come at once after a silence follows from a rate; one message that is as large as allowed may.
     @Test(arguments: [(0, 0), (1, 1), (5, 3), (100, 50), (10_000, 5_000)])
     func aRateIsOneSetting(_ rate: Int, _ ofDevice: Int) throws {
         let names = ["--limits-messages-per-second", "--limits-connects-per-second", "--limits-actions-per-second"]
-        let settings = try Settings(effective(names.flatMap { [$0, "\(rate)"] }, profile: .development))
+        let settings = try Settings(effectiveSettings(names.flatMap { [$0, "\(rate)"] }, profile: .development))
         let limits = settings.gateway.limits
         #expect(limits.messagesPerSecond == rate && limits.messagesBurst == max(10 * rate, 17))
         #expect(limits.addressConnectsPerSecond == rate && limits.addressConnectsBurst == 20 * rate)
@@ -105,12 +89,12 @@ struct SettingsTests {
 
     @Test(arguments: [(1, 1), (2, 1), (4, 2), (9, 4), (64, 16)])
     func snapshotsHaveHalfAsManyConnections(_ given: Int, _ reading: Int) throws {
-        let settings = try Settings(effective(["--store-connections", "\(given)"], profile: .development))
+        let settings = try Settings(effectiveSettings(["--store-connections", "\(given)"], profile: .development))
         #expect(settings.store.connections == given && settings.store.queryConnections == reading)
     }
 
     @Test func aTimeoutIsOfAllThatItStandsFor() throws {
-        let given = try effective(
+        let given = try effectiveSettings(
             ["--handshake-timeout", "3s", "--unacked-timeout", "4s", "--presence-leave-grace", "5s"]
                 + ["--feed-heartbeat-interval", "8s"], profile: .development)
         let settings = try Settings(given)
@@ -124,13 +108,14 @@ struct SettingsTests {
 
     /// A token that is still taken must not be one whose connection ends at once.
     @Test func anIdentityLastsAsLongAsItsToken() throws {
-        let settings = try Settings(effective(profile: .development))
+        let settings = try Settings(effectiveSettings(profile: .development))
         #expect(settings.gateway.timeouts.identity.grace > settings.jwt.leeway)
     }
 
     @Test func commandLineBeatsEnvironmentBeatsFileBeatsDefault() throws {
-        try withFile(#"{"listen": "127.0.0.3:3", "loops": 3, "jwt": {"issuer": "file"}, "pongTimeout": 7}"#) { path in
-            let effective = try effective(
+        try withSettingsFile(#"{"listen": "127.0.0.3:3", "loops": 3, "jwt": {"issuer": "file"}, "pongTimeout": 7}"#) {
+            path in
+            let effective = try effectiveSettings(
                 ["--listen", "127.0.0.1:1", "--config=\(path)"],
                 environment: ["CARILLON_LISTEN": "127.0.0.2:2", "CARILLON_LOOPS": "2", "CARILLON_CONFIG": "/nowhere"])
             #expect(try effective.values.listen == [.address(ListenAddress(host: "127.0.0.1", port: 1))])
@@ -146,15 +131,18 @@ struct SettingsTests {
     }
 
     @Test func operationsMayBeOffAndAreApartInDevelopment() throws {
-        #expect(try Settings(effective(profile: .development)).operations == ListenAddress("127.0.0.1:0"))
-        let serve = try effective(["--apps", apps])
+        #expect(try Settings(effectiveSettings(profile: .development)).operations == ListenAddress("127.0.0.1:0"))
+        let serve = try effectiveSettings(["--apps", apps])
         #expect(try Settings(serve).operations == ListenAddress("127.0.0.1:9601"))
-        #expect(try Settings(effective(["--apps", apps, "--operations-listen", "off"])).operations == nil)
-        #expect(refusal(["--operations-listen", "on"])?.description.contains("must be off, or HOST:PORT") == true)
+        #expect(try Settings(effectiveSettings(["--apps", apps, "--operations-listen", "off"])).operations == nil)
+        #expect(
+            refusedSettings(["--operations-listen", "on"])?.description.contains("must be off, or HOST:PORT") == true)
     }
 
     @Test func databaseURLHasItsUsualName() throws {
-        let effective = try effective(environment: ["DATABASE_URL": "postgresql://u@h/d", "CARILLON_APPS": apps])
+        let effective = try effectiveSettings(environment: [
+            "DATABASE_URL": "postgresql://u@h/d", "CARILLON_APPS": apps,
+        ])
         let settings = try Settings(effective)
         #expect(settings.databaseURL == "postgresql://u@h/d")
         #expect(settings.databaseApp == "1")
@@ -165,8 +153,8 @@ struct SettingsTests {
             {"apps": [{"id": 7, "key": "k", "secret": "s", "name": "Seven"}],
              "allowedOrigins": ["https://A.example.org", "http://localhost:3000"], "strictProtocol": true}
             """
-        try withFile(text) { path in
-            let settings = try Settings(effective(["--config", path]))
+        try withSettingsFile(text) { path in
+            let settings = try Settings(effectiveSettings(["--config", path]))
             #expect(settings.apps == [ApplicationSettings(id: "7", key: "k", secret: "s", name: "Seven")])
             #expect(settings.gateway.origins == .only(["https://a.example.org", "http://localhost:3000"]))
             #expect(settings.gateway.requiresProtocolVersion)
@@ -174,12 +162,12 @@ struct SettingsTests {
     }
 
     @Test func developmentHasAnApplicationAndServeHasNone() throws {
-        let settings = try Settings(effective(profile: .development))
+        let settings = try Settings(effectiveSettings(profile: .development))
         #expect(settings.apps.map(\.id) == ["1"])
         #expect(settings.apps.map(\.key) == ["carillon-key"])
         #expect(settings.apps.map(\.secret) == ["carillon-secret"])
         #expect(settings.gateway.origins == .any)
-        let serve = #expect(throws: Failure.self) { try Settings(effective()) }
+        let serve = #expect(throws: Failure.self) { try Settings(effectiveSettings()) }
         #expect(serve?.description.contains("CARILLON_APPS") == true)
         #expect(serve?.status == .configuration)
     }
@@ -191,7 +179,8 @@ struct SettingsTests {
             ("10.0.0.1:7", "127.0.0.1:7", false), ("127.0.0.1:0", "127.0.0.1:0", false), ("127.0.0.1:7", "off", false),
         ])
     func theOperationsListenerHasAPortOfItsOwn(_ listen: String, _ operations: String, _ isRefused: Bool) throws {
-        let given = try effective(["--listen", listen, "--operations-listen", operations], profile: .development)
+        let given = try effectiveSettings(
+            ["--listen", listen, "--operations-listen", operations], profile: .development)
         guard isRefused else {
             _ = try Settings(given)
             return
@@ -203,7 +192,7 @@ struct SettingsTests {
 
     @Test func severalListenersAreNamedInOneList() throws {
         let settings = try Settings(
-            effective(
+            effectiveSettings(
                 ["--listen", "0.0.0.0:7, [::]:7,[::]:8,unix:/run/hub.sock", "--unix-socket-mode", "0600"],
                 profile: .development))
         #expect(
@@ -212,8 +201,8 @@ struct SettingsTests {
                 .tcp(host: "::", port: 8), .unix(path: "/run/hub.sock", mode: 0o600),
             ])
         #expect(GatewayConfiguration(settings).listeners.map(\.place) == settings.listenPlaces)
-        try withFile(#"{"listen": ["127.0.0.1:0", "127.0.0.1:0", "unix:/a"]}"#) { path in
-            let settings = try Settings(effective(["--config", path], profile: .development))
+        try withSettingsFile(#"{"listen": ["127.0.0.1:0", "127.0.0.1:0", "unix:/a"]}"#) { path in
+            let settings = try Settings(effectiveSettings(["--config", path], profile: .development))
             #expect(settings.listenPlaces.last == .unix(path: "/a", mode: 0o660))
             #expect(settings.listen.count == 3)
         }
@@ -226,7 +215,7 @@ struct SettingsTests {
             (String(repeating: "127.0.0.1:0,", count: 16) + "127.0.0.1:0", "at most 16 places"),
         ])
     func badListenersAreRefused(_ text: String, _ words: String) throws {
-        let failure = try #require(refusal(["--listen=" + text]))
+        let failure = try #require(refusedSettings(["--listen=" + text]))
         #expect(failure.status == .configuration)
         #expect(failure.description.contains(words), "\(failure)")
     }
@@ -236,7 +225,7 @@ struct SettingsTests {
             "127.0.0.1:7,127.0.0.1:7", "127.0.0.1:7,0.0.0.0:7", "[::1]:7,[::]:7", "unix:/a,127.0.0.1:7,unix:/a",
         ])
     func onePlaceIsNamedOnce(_ text: String) throws {
-        let given = try effective(["--listen", text], profile: .development)
+        let given = try effectiveSettings(["--listen", text], profile: .development)
         let failure = #expect(throws: Failure.self) { try Settings(given) }
         #expect(failure?.description.hasSuffix("which are one place") == true)
         #expect(failure?.status == .configuration)
@@ -244,38 +233,40 @@ struct SettingsTests {
 
     @Test func trustedProxiesAreRead() throws {
         let given = "10.0.0.0/8, fd00::/8,unix"
-        let settings = try Settings(effective(["--trusted-proxies", given], profile: .development))
+        let settings = try Settings(effectiveSettings(["--trusted-proxies", given], profile: .development))
         let peers = GatewayConfiguration(settings).trustedPeers
         for address in ["10.1.2.3", "fd00::1"] { #expect(peers.contains(try #require(PeerAddress(address)))) }
         for address in ["11.1.2.3", "127.0.0.1"] { #expect(!peers.contains(try #require(PeerAddress(address)))) }
         #expect(peers.contains(.unix))
-        #expect(try Settings(effective(profile: .development)).gateway.trustedPeers == TrustedPeers())
+        #expect(try Settings(effectiveSettings(profile: .development)).gateway.trustedPeers == TrustedPeers())
         for bad in ["proxy.example", "10.0.0.0/40", "*"] {
-            #expect(refusal(["--trusted-proxies", bad])?.description.contains("trustedProxies, which must be") == true)
+            #expect(
+                refusedSettings(["--trusted-proxies", bad])?.description.contains("trustedProxies, which must be")
+                    == true)
         }
         let many = Array(repeating: "10.0.0.1", count: TrustedPeers.rangesMax).joined(separator: ",")
-        #expect(refusal(["--trusted-proxies", many]) == nil)
-        #expect(refusal(["--trusted-proxies", many + ",10.0.0.1"]) != nil)
+        #expect(refusedSettings(["--trusted-proxies", many]) == nil)
+        #expect(refusedSettings(["--trusted-proxies", many + ",10.0.0.1"]) != nil)
     }
 
     @Test(arguments: ["0660", "600", "0777"]) func modesAreOctal(_ text: String) throws {
-        let settings = try Settings(effective(["--unix-socket-mode", text], profile: .development))
+        let settings = try Settings(effectiveSettings(["--unix-socket-mode", text], profile: .development))
         #expect(settings.unixSocketMode == UInt32(text, radix: 8))
-        for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusal(["--unix-socket-mode=" + bad]) != nil) }
+        for bad in ["0400", "1777", "rw", "8", ""] { #expect(refusedSettings(["--unix-socket-mode=" + bad]) != nil) }
     }
 
     /// They are good, but not for all of Pusher's libraries.
     @Test func idsThatAreNoNumbersAreWarnedOf() throws {
         let apps = #"[{"id":"12","key":"a","secret":"s"},{"id":"doses-2","key":"b","secret":"s"}]"#
-        let settings = try Settings(effective(environment: ["CARILLON_APPS": apps]))
+        let settings = try Settings(effectiveSettings(environment: ["CARILLON_APPS": apps]))
         #expect(settings.warnings.count == 1 && settings.warnings[0].contains("\"doses-2\""))
-        #expect(try Settings(effective(profile: .development)).warnings.isEmpty)
+        #expect(try Settings(effectiveSettings(profile: .development)).warnings.isEmpty)
     }
 
     @Test func whatHasNoEffectIsWarnedOf() throws {
         func warnings(_ members: String, _ arguments: [String] = []) throws -> [String] {
             let apps = #"[{"id":"1","key":"a","secret":"s",\#(members)}]"#
-            return try Settings(effective(arguments, environment: ["CARILLON_APPS": apps])).warnings
+            return try Settings(effectiveSettings(arguments, environment: ["CARILLON_APPS": apps])).warnings
         }
         let hooks = #""webhooks":[{"url":"https://u:pw@h.example/x","events":["subscription_count","client_events"]}]"#
         let silent = try warnings(hooks)
@@ -297,7 +288,7 @@ struct SettingsTests {
     /// It may be meant so, and says nothing else of itself.
     @Test func aDatabaseWithoutKeysOfTokensIsNoticed() throws {
         func notices(_ arguments: [String]) throws -> [String] {
-            try Settings(effective(arguments, environment: ["CARILLON_APPS": apps])).notices
+            try Settings(effectiveSettings(arguments, environment: ["CARILLON_APPS": apps])).notices
         }
         let database = ["--database-url", "postgresql://h/d"]
         #expect(
@@ -314,9 +305,9 @@ struct SettingsTests {
 
     @Test func anEmptyDatabaseURLIsNone() throws {
         let environment = ["CARILLON_APPS": apps, "DATABASE_URL": ""]
-        #expect(try Settings(effective(environment: environment)).databaseURL == nil)
-        try withFile(#"{"databaseURL": "postgresql://h/d"}"#) { path in
-            let settings = try Settings(effective(["--config", path], environment: environment))
+        #expect(try Settings(effectiveSettings(environment: environment)).databaseURL == nil)
+        try withSettingsFile(#"{"databaseURL": "postgresql://h/d"}"#) { path in
+            let settings = try Settings(effectiveSettings(["--config", path], environment: environment))
             #expect(settings.databaseURL == "postgresql://h/d")
         }
     }
@@ -328,11 +319,11 @@ struct SettingsTests {
         (#"{"databaseURL": "postgresql://u@h/d", "loops": 2}"#, false), ("{}", false),
     ])
     func aFileWithSecretsIsForItsOwnerAndGroup(_ text: String, _ hasSecrets: Bool) throws {
-        try withFile(text) { path in
+        try withSettingsFile(text) { path in
             #expect(chmod(path, 0o640) == 0)
-            #expect(try effective(["--config", path]).warnings.isEmpty)
+            #expect(try effectiveSettings(["--config", path]).warnings.isEmpty)
             #expect(chmod(path, 0o644) == 0)
-            let warnings = try effective(["--config", path]).warnings
+            let warnings = try effectiveSettings(["--config", path]).warnings
             #expect(warnings.count == (hasSecrets ? 1 : 0))
             for warning in warnings { #expect(warning.contains(path) && warning.contains("chmod o-r")) }
         }
@@ -340,7 +331,7 @@ struct SettingsTests {
 
     @Test func aLoweredQueueIsShownAsItTakesEffect() throws {
         func shown(_ arguments: [String]) throws -> String? {
-            CheckConfigCommand.lines(try effective(arguments)).first { $0.hasPrefix("limits.pullQueueBytes") }
+            CheckConfigCommand.lines(try effectiveSettings(arguments)).first { $0.hasPrefix("limits.pullQueueBytes") }
         }
         #expect(try shown([])?.contains("1MiB") == true)
         #expect(try shown(["--limits-send-queue-bytes", "2MiB"])?.contains("1MiB") == true)
@@ -360,151 +351,13 @@ struct SettingsTests {
     @Test func severalAppsNeedADatabaseApp() throws {
         let two = #"[{"id":"1","key":"a","secret":"s"},{"id":"2","key":"b","secret":"s"}]"#
         let environment = ["CARILLON_APPS": two, "DATABASE_URL": "postgresql://h/d"]
-        #expect(throws: Failure.self) { try Settings(effective(environment: environment)) }
-        let named = try Settings(effective(["--database-app", "2"], environment: environment))
+        #expect(throws: Failure.self) { try Settings(effectiveSettings(environment: environment)) }
+        let named = try Settings(effectiveSettings(["--database-app", "2"], environment: environment))
         #expect(named.databaseApp == "2")
-        #expect(throws: Failure.self) { try Settings(effective(["--database-app", "3"], environment: environment)) }
+        #expect(throws: Failure.self) {
+            try Settings(effectiveSettings(["--database-app", "3"], environment: environment))
+        }
         // Without a database nobody's users are meant.
-        #expect(try Settings(effective(environment: ["CARILLON_APPS": two])).databaseApp == nil)
-    }
-
-    @Test(
-        arguments: [
-            (["--listen"], [:], ["--listen needs a value"]),
-            (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
-            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 64"]),
-            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=****", "did you mean CARILLON_LISTEN?"]),
-            ([], ["CARILLON_LOOOPS": "4"], ["CARILLON_LOOOPS=\"4\"", "did you mean CARILLON_LOOPS?"]),
-            ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
-            ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
-            ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
-            ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
-            (
-                [], ["CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"},]"#],
-                ["environment CARILLON_APPS", "not JSON: line 1, column 36: a comma that no member"]
-            ),
-            (
-                [], ["CARILLON_APPS": #"[{"id":"7","key":"k","secret":"s","enabled":1}]"#],
-                [#"environment CARILLON_APPS: application "7", "enabled" must be true or false"#]
-            ),
-            ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
-            ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
-            ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
-            ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
-            ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
-            ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
-        ] as [([String], [String: String], [String])])
-    func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {
-        let failure = try #require(refusal(arguments, environment: environment))
-        #expect(failure.lines.count == 1)
-        #expect(failure.status == .configuration)
-        for word in words { #expect(failure.description.contains(word), "\(failure)") }
-    }
-
-    @Test func noSecretIsInAnError() throws {
-        let secret = "hunter2hunter2"
-        for name in ["CARILLON_JWT_SECRET", "CARILLON_APPS", "DATABASE_URL", "CARILLON_JWT_SECRT", "CARILLON_PASSWORD"]
-        {
-            let failure = try #require(refusal(environment: [name: secret]))
-            #expect(!failure.description.contains(secret))
-        }
-        for text in [
-            #"{"jwt": {"secrt": "\#(secret)"}}"#, #"{"aps": [{"id": "1", "secret": "\#(secret)"}]}"#,
-            #"{"webhooks": [{"url": "https://u:\#(secret)@h/", "headers": {"A": "\#(secret)"}}]}"#,
-            #"{"webhook": {"headers": {"A": "\#(secret)"}}}"#, #"{"webhook": ["https://u:\#(secret)@h/"]}"#,
-            #"{"listen": [{"secret": "\#(secret)"}]}"#, #"{"loops": {"secret": "\#(secret)"}}"#,
-        ] {
-            try withFile(text) { path in
-                let failure = try #require(refusal(["--config", path]))
-                #expect(!failure.description.contains(secret), "\(failure)")
-            }
-        }
-    }
-
-    @Test(arguments: [
-        (#"{"lops": 4}"#, #"(value "4")"#), (#"{"lops": true}"#, #"(value "true")"#),
-        (#"{"lops": -1.5}"#, #"(value "-1.5")"#),
-        (#"{"lops": "four"}"#, "(value ****)"), (#"{"passs": 4}"#, "(value ****)"), (#"{"lops": [4]}"#, "(value ****)"),
-    ])
-    func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {
-        try withFile(text) { path in
-            let failure = try #require(refusal(["--config", path]))
-            #expect(failure.description.contains(shown), "\(failure)")
-        }
-    }
-
-    @Test func everyProblemIsToldAtOnce() throws {
-        let failure = try #require(refusal(["--loops", "-1", "--nothing"], environment: ["CARILLON_X": "1"]))
-        #expect(failure.lines.count == 3)
-    }
-
-    @Test func unknownKeysOfAFileAreNamedWithTheirLine() throws {
-        try withFile("{\n  \"listen\": \"127.0.0.1:1\",\n  \"jwt\": {\n    \"isuer\": \"me\"\n  }\n}") { path in
-            let failure = try #require(refusal(["--config", path]))
-            #expect(failure.description.contains("\(path) line 4: unknown key jwt.isuer"))
-            #expect(failure.description.contains("did you mean jwt.issuer?"))
-        }
-    }
-
-    @Test(arguments: [
-        ("[]", "not a JSON object"), ("null", "not a JSON object"), ("{", "not JSON: line 1, column 2: the text ends"),
-        ("", "not JSON: line 1, column 1: the text ends"),
-        ("{\n  \"loops\": 2,\n}", "not JSON: line 3, column 1: a comma that no member or value follows"),
-        ("{\n  \"name é\": 02}", "not JSON: line 2, column 14: a number that JSON does not allow"),
-        ("{\"loops\": 2 \"listen\": 3}", "not JSON: line 1, column 13: a character that does not belong there"),
-        ("{\"loops\": 2,\n \"loops\": 3}", "not JSON: line 2, column 2: a member for the second time"),
-        ("{\"apps\": [{\"id\": 1,\n  \"id\": 2}]}", "not JSON: line 2, column 3: a member for the second time"),
-    ])
-    func whatIsNoJSONIsToldWithItsPlace(_ text: String, _ words: String) throws {
-        try withFile(text) { path in
-            let failure = try #require(refusal(["--config", path]))
-            #expect(failure.description.contains(words), "\(failure)")
-            #expect(failure.description.contains(path) && failure.status == .configuration)
-        }
-    }
-
-    @Test func badValuesOfAFileAreNamedWithTheirLine() throws {
-        try withFile("{\n  \"loops\": 2,\n  \"listen\": \"6001\"\n}") { path in
-            let failure = try #require(refusal(["--config", path]))
-            #expect(failure.description.hasPrefix("file \(path) line 3 listen: \"6001\" is no value of listen"))
-        }
-    }
-
-    @Test func variablesOfKubernetesArePassedOver() throws {
-        let links = [
-            "CARILLON_SERVICE_HOST": "10.0.0.1", "CARILLON_SERVICE_PORT": "6001", "CARILLON_SERVICE_PORT_WS": "6001",
-            "CARILLON_PORT": "tcp://10.0.0.1:6001", "CARILLON_PORT_6001_TCP_ADDR": "10.0.0.1",
-        ]
-        #expect(refusal(environment: links) == nil)
-        #expect(refusal(environment: ["CARILLON_PORTS": "1"]) != nil)
-    }
-
-    @Test func aKeySetThatIsMissingIsOfTheConfiguration() throws {
-        let environment = ["CARILLON_APPS": apps, "CARILLON_JWT_KEYS_FILE": "/no/such.json"]
-        let settings = try Settings(effective(environment: environment))
-        let logger = LogOutput.logger("test", level: settings.logLevel, format: settings.logFormat)
-        let failure = #expect(throws: Failure.self) { try HubProcess.tokenVerifier(settings.jwt, logger) }
-        #expect(failure?.description == "jwt.keysFile: the JWT key set /no/such.json does not exist")
-        #expect(failure?.status == .configuration)
-    }
-
-    #if DEBUG
-    @Test func failpointsAreRead() throws {
-        let name = SettingsSources.failpointEnvironment
-        #expect(refusal(environment: [name: "after-commit:3"]) == nil, "no setting, and yet known")
-        #expect(try HubProcess.failpoints([:]) == nil)
-        #expect(try HubProcess.failpoints([name: "after-commit:3"]) != nil)
-        for text in ["", "after-commit", "after-commit:0", "somewhere:1"] {
-            let failure = #expect(throws: Failure.self) { try HubProcess.failpoints([name: text]) }
-            #expect(failure?.description.contains("before-send") == true)
-        }
-    }
-    #endif
-
-    private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
-        let path = FileManager.default.temporaryDirectory.path + "/carillon-\(UUID().uuidString).json"
-        try text.write(toFile: path, atomically: true, encoding: .utf8)
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try body(path)
+        #expect(try Settings(effectiveSettings(environment: ["CARILLON_APPS": two])).databaseApp == nil)
     }
 }

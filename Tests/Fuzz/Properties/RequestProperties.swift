@@ -100,7 +100,7 @@ enum RequestProperties {
         try hold(
             request.path.first == UInt8(ascii: "/") || request.path == [UInt8(ascii: "*")], "a path without a slash")
         let target = request.path + (request.query.map { [UInt8(ascii: "?")] + $0 } ?? [])
-        var head = [UInt8]("\(name(request.method)) ".utf8) + target
+        var head = [UInt8]("\(request.method.name.description) ".utf8) + target
         head += [UInt8](" HTTP/1.\(request.minorVersion)\r\n".utf8)
         if let host = request.host { head += [UInt8]("Host:\t".utf8) + host + [UInt8](" \r\n".utf8) }
         if let bearer = request.bearer { head += [UInt8]("AUTHORIZATION: bearer ".utf8) + bearer + [13, 10] }
@@ -126,17 +126,5 @@ enum RequestProperties {
             start = end
         }
         return text + [UInt8]("0\r\nTrailer: t\r\n\r\n".utf8)
-    }
-
-    private static func name(_ method: Method) -> String {
-        switch method {
-        case .get: "GET"
-        case .head: "HEAD"
-        case .post: "POST"
-        case .put: "PUT"
-        case .patch: "PATCH"
-        case .delete: "DELETE"
-        case .options: "OPTIONS"
-        }
     }
 }

@@ -1,0 +1,142 @@
+import Testing
+
+@testable import carillon
+
+/// What is wrong with settings is told at once, with where it stands, and without secrets.
+@Suite(.timeLimit(.minutes(15)))
+struct SettingsProblemTests {
+    @Test(
+        arguments: [
+            (["--listen"], [:], ["--listen needs a value"]),
+            (["--lissen", "127.0.0.1:1"], [:], ["unknown option --lissen, did you mean --listen?"]),
+            (["--loops=many"], [:], ["command line --loops", "\"many\"", "loops", "from 0 to 64"]),
+            ([], ["CARILLON_LISTN": "x"], ["CARILLON_LISTN=****", "did you mean CARILLON_LISTEN?"]),
+            ([], ["CARILLON_LOOOPS": "4"], ["CARILLON_LOOOPS=\"4\"", "did you mean CARILLON_LOOPS?"]),
+            ([], ["CARILLON_DATABASE_URL": "postgresql://u:pw@h/d"], ["CARILLON_DATABASE_URL=****"]),
+            ([], ["CARILLON_LISTEN": "6001"], ["environment CARILLON_LISTEN", "\"6001\"", "HOST:PORT"]),
+            ([], ["CARILLON_JWT_SECRET": "short"], ["jwt.secret", "32 bytes", "****"]),
+            ([], ["CARILLON_APPS": "{}"], ["environment CARILLON_APPS", "JSON array", "****"]),
+            (
+                [], ["CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"},]"#],
+                ["environment CARILLON_APPS", "not JSON: line 1, column 36: a comma that no member"]
+            ),
+            (
+                [], ["CARILLON_APPS": #"[{"id":"7","key":"k","secret":"s","enabled":1}]"#],
+                [#"environment CARILLON_APPS: application "7", "enabled" must be true or false"#]
+            ),
+            ([], ["CARILLON_CONFIG": "/nowhere.json"], ["/nowhere.json", "cannot be read"]),
+            ([], ["CARILLON_ALLOWED_ORIGINS": "https://a.org/path"], ["allowedOrigins", "no path"]),
+            ([], ["CARILLON_PONG_TIMEOUT": "nan"], ["pongTimeout", "30s"]),
+            ([], ["CARILLON_LOG_LEVEL": "loud"], ["log.level", "trace, debug"]),
+            ([], ["CARILLON_STRICT_PROTOCOL": "yes"], ["strictProtocol", "true or false"]),
+            ([], ["DATABASE_URL": "mydb"], ["DATABASE_URL", "postgresql://"]),
+        ] as [([String], [String: String], [String])])
+    func badNamesAndValuesAreNamed(_ arguments: [String], _ environment: [String: String], _ words: [String]) throws {
+        let failure = try #require(refusedSettings(arguments, environment: environment))
+        #expect(failure.lines.count == 1)
+        #expect(failure.status == .configuration)
+        for word in words { #expect(failure.description.contains(word), "\(failure)") }
+    }
+
+    @Test func noSecretIsInAnError() throws {
+        let secret = "hunter2hunter2"
+        for name in ["CARILLON_JWT_SECRET", "CARILLON_APPS", "DATABASE_URL", "CARILLON_JWT_SECRT", "CARILLON_PASSWORD"]
+        {
+            let failure = try #require(refusedSettings(environment: [name: secret]))
+            #expect(!failure.description.contains(secret))
+        }
+        for text in [
+            #"{"jwt": {"secrt": "\#(secret)"}}"#, #"{"aps": [{"id": "1", "secret": "\#(secret)"}]}"#,
+            #"{"webhooks": [{"url": "https://u:\#(secret)@h/", "headers": {"A": "\#(secret)"}}]}"#,
+            #"{"webhook": {"headers": {"A": "\#(secret)"}}}"#, #"{"webhook": ["https://u:\#(secret)@h/"]}"#,
+            #"{"listen": [{"secret": "\#(secret)"}]}"#, #"{"loops": {"secret": "\#(secret)"}}"#,
+        ] {
+            try withSettingsFile(text) { path in
+                let failure = try #require(refusedSettings(["--config", path]))
+                #expect(!failure.description.contains(secret), "\(failure)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"lops": 4}"#, #"(value "4")"#), (#"{"lops": true}"#, #"(value "true")"#),
+        (#"{"lops": -1.5}"#, #"(value "-1.5")"#),
+        (#"{"lops": "four"}"#, "(value ****)"), (#"{"passs": 4}"#, "(value ****)"), (#"{"lops": [4]}"#, "(value ****)"),
+    ])
+    func onlyNumbersAndFlagsOfUnknownKeysAreShown(_ text: String, _ shown: String) throws {
+        try withSettingsFile(text) { path in
+            let failure = try #require(refusedSettings(["--config", path]))
+            #expect(failure.description.contains(shown), "\(failure)")
+        }
+    }
+
+    @Test func everyProblemIsToldAtOnce() throws {
+        let failure = try #require(refusedSettings(["--loops", "-1", "--nothing"], environment: ["CARILLON_X": "1"]))
+        #expect(failure.lines.count == 3)
+    }
+
+    @Test func unknownKeysOfAFileAreNamedWithTheirLine() throws {
+        try withSettingsFile("{\n  \"listen\": \"127.0.0.1:1\",\n  \"jwt\": {\n    \"isuer\": \"me\"\n  }\n}") { path in
+            let failure = try #require(refusedSettings(["--config", path]))
+            #expect(failure.description.contains("\(path) line 4: unknown key jwt.isuer"))
+            #expect(failure.description.contains("did you mean jwt.issuer?"))
+        }
+    }
+
+    @Test(arguments: [
+        ("[]", "not a JSON object"), ("null", "not a JSON object"), ("{", "not JSON: line 1, column 2: the text ends"),
+        ("", "not JSON: line 1, column 1: the text ends"),
+        ("{\n  \"loops\": 2,\n}", "not JSON: line 3, column 1: a comma that no member or value follows"),
+        ("{\n  \"name é\": 02}", "not JSON: line 2, column 14: a number that JSON does not allow"),
+        ("{\"loops\": 2 \"listen\": 3}", "not JSON: line 1, column 13: a character that does not belong there"),
+        ("{\"loops\": 2,\n \"loops\": 3}", "not JSON: line 2, column 2: a member for the second time"),
+        ("{\"apps\": [{\"id\": 1,\n  \"id\": 2}]}", "not JSON: line 2, column 3: a member for the second time"),
+    ])
+    func whatIsNoJSONIsToldWithItsPlace(_ text: String, _ words: String) throws {
+        try withSettingsFile(text) { path in
+            let failure = try #require(refusedSettings(["--config", path]))
+            #expect(failure.description.contains(words), "\(failure)")
+            #expect(failure.description.contains(path) && failure.status == .configuration)
+        }
+    }
+
+    @Test func badValuesOfAFileAreNamedWithTheirLine() throws {
+        try withSettingsFile("{\n  \"loops\": 2,\n  \"listen\": \"6001\"\n}") { path in
+            let failure = try #require(refusedSettings(["--config", path]))
+            #expect(failure.description.hasPrefix("file \(path) line 3 listen: \"6001\" is no value of listen"))
+        }
+    }
+
+    @Test func variablesOfKubernetesArePassedOver() throws {
+        let links = [
+            "CARILLON_SERVICE_HOST": "10.0.0.1", "CARILLON_SERVICE_PORT": "6001", "CARILLON_SERVICE_PORT_WS": "6001",
+            "CARILLON_PORT": "tcp://10.0.0.1:6001", "CARILLON_PORT_6001_TCP_ADDR": "10.0.0.1",
+        ]
+        #expect(refusedSettings(environment: links) == nil)
+        #expect(refusedSettings(environment: ["CARILLON_PORTS": "1"]) != nil)
+    }
+
+    @Test func aKeySetThatIsMissingIsOfTheConfiguration() throws {
+        let environment = [
+            "CARILLON_APPS": #"[{"id":"1","key":"k","secret":"s"}]"#, "CARILLON_JWT_KEYS_FILE": "/no/such.json",
+        ]
+        let settings = try Settings(effectiveSettings(environment: environment))
+        let logger = LogOutput.logger("test", level: settings.logLevel, format: settings.logFormat)
+        let failure = #expect(throws: Failure.self) { try HubProcess.tokenVerifier(settings.jwt, logger) }
+        #expect(failure?.description == "jwt.keysFile: the JWT key set /no/such.json does not exist")
+        #expect(failure?.status == .configuration)
+    }
+
+    #if DEBUG
+    @Test func failpointsAreRead() throws {
+        let name = SettingsSources.failpointEnvironment
+        #expect(refusedSettings(environment: [name: "after-commit:3"]) == nil, "no setting, and yet known")
+        #expect(try HubProcess.failpoints([:]) == nil)
+        #expect(try HubProcess.failpoints([name: "after-commit:3"]) != nil)
+        for text in ["", "after-commit", "after-commit:0", "somewhere:1"] {
+            let failure = #expect(throws: Failure.self) { try HubProcess.failpoints([name: text]) }
+            #expect(failure?.description.contains("before-send") == true)
+        }
+    }
+    #endif
+}
