@@ -63,11 +63,9 @@ private final class Sleeper: EventSource {
     private func post(
         _ times: Int = 1, to other: Other, _ call: @escaping @Sendable (EventLoop) -> Void = { _ in }
     ) throws -> [UInt] {
-        let handle = try LoopHandle(isLent: true)
-        let loop = try EventLoop(handle: handle)
-        let own = Mailbox<Int>(handle)
+        let loop = try EventLoop(handle: LoopHandle(isLent: true))
         let threads = Locked<[UInt]>([])
-        loop.attach(own) { _ in
+        try Self.tick(loop) {
             for _ in 0..<times {
                 loop.post(
                     { loop in
@@ -76,10 +74,18 @@ private final class Sleeper: EventSource {
                     }, to: other.mailbox)
             }
         }
-        own.post(1)
-        loop.tick(waitingAtMost: .zero)
         while threads.withLock({ $0.count }) < times { sched_yield() }
         return threads.withLock { $0 }
+    }
+
+    /// One tick of the loop, in which the call is made.
+    private static func tick(_ loop: EventLoop, _ call: @escaping () -> Void) throws {
+        let sleeper = Sleeper()
+        try loop.add(sleeper)
+        sleeper.whenDue = call
+        loop.setDeadline(sleeper, loop.now)
+        loop.tick(waitingAtMost: .zero)
+        loop.remove(sleeper)
     }
 
     private var here: UInt { UInt(pthread_self()) }
@@ -144,6 +150,95 @@ private final class Sleeper: EventSource {
         #expect(threads.withLock { $0 }.allSatisfy { ($0 == here) == isHere })
     }
 
+    /// What is marked to be written was not: the loop's own thread writes it, and until then a source that was removed meanwhile
+    /// lives, and nobody else does the loop's mail.
+    @Test func whatWasRemovedLivesUntilAllIsWritten() throws {
+        let handle = try LoopHandle(isLent: true)
+        let loop = try EventLoop(handle: handle)
+        let mailbox = Mailbox<Int>(handle)
+        let lease = try #require(handle.lease)
+        weak var gone: Sleeper?
+        var wasThere: [Bool] = []
+        loop.attach(mailbox) { count in
+            for number in 0..<count {
+                let sleeper = Sleeper()
+                try? loop.add(sleeper)
+                loop.markDirty(sleeper)
+                sleeper.whenTickEnds = { wasThere.append(gone != nil) }
+                if number == count - 1 {
+                    gone = sleeper
+                    loop.remove(sleeper)
+                }
+            }
+        }
+        lease.begin()
+        loop.tick(waitingAtMost: .zero)
+        // As another thread does while the loop waits.
+        lease.lend(loop)
+        mailbox.store(18)
+        #expect(lease.doMail() && wasThere.isEmpty)
+        mailbox.store(1)
+        #expect(!lease.doMail() && mailbox.count == 1, "the loop has to be woken")
+        lease.takeBack()
+        loop.tick(waitingAtMost: .zero)
+        #expect(wasThere == Array(repeating: true, count: 17))
+        lease.end()
+        #expect(gone == nil)
+    }
+
+    /// What a loop is posted by other threads than loops', or what may take long, holds up no other loop.
+    @Test func whatMayTakeLongIsTheLoopsOwn() throws {
+        let handle = try LoopHandle(isLent: true)
+        let loop = try EventLoop(handle: handle)
+        let mailbox = Mailbox<Int>(handle)
+        let lease = try #require(handle.lease)
+        var seen: [Int] = []
+        loop.attach(mailbox) { seen.append($0) }
+        lease.begin()
+        loop.tick(waitingAtMost: .zero)
+        lease.lend(loop)
+        mailbox.store(1)
+        mailbox.post(2)
+        mailbox.store(3)
+        #expect(!lease.doMail() && seen.isEmpty)
+        lease.takeBack()
+        handle.waker.wake()
+        loop.tick(waitingAtMost: .zero)
+        #expect(seen == [1, 2, 3])
+        lease.lend(loop)
+        mailbox.store(4)
+        #expect(lease.doMail() && seen == [1, 2, 3, 4])
+        lease.takeBack()
+        lease.end()
+    }
+
+    /// Its own thread comes first: once something is ready for the loop, no other thread begins to do its mail.
+    @Test func aLoopThatIsReadyTakesItselfBack() throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        // As while another loop does the mail.
+        other.handle.lease?.begin()
+        other.handle.waker.signal()
+        while other.handle.waker.mustBeTold { sched_yield() }
+        other.handle.lease?.end()
+    }
+
+    /// A loop posts, and does not come to its tick's end; what a third one posts wakes the loop nevertheless.
+    @Test func aThirdSenderWakesALoopThatIsMarked() throws {
+        let other = try Other()
+        defer { other.end() }
+        other.awaitSleep()
+        let done = Atomic<Int>(0)
+        let loop = try EventLoop(handle: LoopHandle(isLent: true))
+        try Self.tick(loop) {
+            loop.post({ _ in done.add(1, ordering: .releasing) }, to: other.mailbox)
+            other.handle.waker.mark()
+            other.mailbox.post { _ in done.add(1, ordering: .releasing) }
+            while done.load(ordering: .acquiring) < 2 { sched_yield() }
+        }
+    }
+
     /// A loop whose lease is another's is woken: what that one has taken out may be older than this message.
     @Test func aLoopThatIsLentAlreadyIsWoken() throws {
         let other = try Other()
@@ -160,14 +255,8 @@ private final class Sleeper: EventSource {
         }
         while !holds.load(ordering: .acquiring) { sched_yield() }
         let done = Atomic<Bool>(false)
-        let handle = try LoopHandle(isLent: true)
-        let loop = try EventLoop(handle: handle)
-        let own = Mailbox<Int>(handle)
-        loop.attach(own) { _ in
-            loop.post({ _ in done.store(true, ordering: .releasing) }, to: other.mailbox)
-        }
-        own.post(1)
-        loop.tick(waitingAtMost: .zero)
+        let loop = try EventLoop(handle: LoopHandle(isLent: true))
+        try Self.tick(loop) { loop.post({ _ in done.store(true, ordering: .releasing) }, to: other.mailbox) }
         let wasDone = done.load(ordering: .acquiring)
         #expect(!wasDone)
         mayEnd.store(true, ordering: .releasing)

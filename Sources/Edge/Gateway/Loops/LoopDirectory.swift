@@ -19,7 +19,7 @@ struct LoopDirectory: ChannelDirectory {
     // MARK: Publish
 
     /// Worst interleaving: a publish is answered that waits in its owner's mailbox, and the backend sends the next one to the owner's
-    /// loop itself. Loops take their mail before they read (`EventLoop`), so that is behind it.
+    /// loop itself. That one goes behind it (`EventLoop`, `Router.have`).
     func publish(
         _ publications: [Publication], of app: App, tellsFacts: Bool,
         _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
@@ -32,7 +32,8 @@ struct LoopDirectory: ChannelDirectory {
             return publications.map { _ in ChannelFacts() }
         }
         // One event to one channel, of whose subscribers no other loop has any.
-        if publications.count == 1, router.owns(ChannelKey(app.index, publications[0].channel)),
+        if publications.count == 1,
+            router.isFirst(at: router.owner(of: ChannelKey(app.index, publications[0].channel))),
             router.isAlone(in: loops(in: publications[0], app))
         {
             return [own.channels.publish(publications[0], of: app)]

@@ -71,12 +71,13 @@ final class DueWork: EventSource {
 
     /// The message has come.
     func turn() {
-        isPosted = false
         let now = loop.now.nanoseconds
         for kind in Kind.allCases where times[kind.rawValue] <= now {
             times[kind.rawValue] = Self.never
             perform(kind)
         }
+        // Not before: a kind that is set meanwhile would post a message for what is done in this turn.
+        isPosted = false
         arrange()
     }
 

@@ -49,9 +49,6 @@ final class Router {
     /// The loop that owns the ordinary channel.
     func owner(of channel: ChannelKey) -> Int { channel.home(of: loops) }
 
-    /// Whether this loop does.
-    func owns(_ channel: ChannelKey) -> Bool { owner(of: channel) == here }
-
     /// The feed's outputs for each loop, in their order: what is of a stream for its owner, what is of none for all.
     static func split(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
         // A loop alone gets all, and makes nothing of a status.
@@ -153,37 +150,47 @@ final class Router {
         for loop in mailboxes.indices where loop != here { mailboxes[loop].post(message) }
     }
 
-    /// Has a loop do something: this one at once, another one in its turn, in the app's backlog until then.
+    /// Has a loop do something that is done quickly, in the app's backlog until then: another one in its turn, this one at once.
+    ///
+    /// Worst interleaving: a publish of another loop came after this tick took its mail, its backend was answered, and speaks to this
+    /// loop in the same tick. What is done here then waits behind that mail.
     func have(
         _ loop: Int, for app: Int, on own: ClientLoop, _ question: @escaping @Sendable (ClientLoop) -> Void
     ) {
-        if loop == here { question(own) } else { ask(loop, for: app, question) }
+        if isFirst(at: loop) { return question(own) }
+        self.loop.post(counted(question, for: app), to: mailboxes[loop])
     }
+
+    /// Whether that loop is this one, and no other loop's mail stands before what it does at once.
+    func isFirst(at loop: Int) -> Bool { loop == here && (loops == 1 || !self.loop.hasMail) }
 
     /// Has another loop do something, in its turn.
     ///
     /// - Parameter app: the index of the app in whose backlog it is until then; nil for none.
     func ask(_ loop: Int, for app: Int? = nil, _ question: @escaping @Sendable (ClientLoop) -> Void) {
-        guard let app else { return self.loop.post(.ask(question), to: mailboxes[loop]) }
+        self.loop.post(app.map { counted(question, for: $0) } ?? .ask(question), to: mailboxes[loop])
+    }
+
+    /// The question, in the app's backlog until its turn.
+    private func counted(_ question: @escaping @Sendable (ClientLoop) -> Void, for app: Int) -> LoopMessage {
         backlog.add(.app(app))
-        let counted = LoopMessage.ask { loop in
+        return .ask { loop in
             loop.router.backlog.subtract(.app(app))
             question(loop)
         }
-        self.loop.post(counted, to: mailboxes[loop])
     }
 
-    /// Has each of these loops, none twice, give its part: this one at once, the others in their turn.
+    /// Has each of these loops, none twice, give its part, which may be a long list: this one at once, the others in their turn.
     ///
     /// - Returns: the parts in the order of the loops, where there is only this one; else `answer` gets them, on any thread.
     func gather<Part: Sendable>(
         from targets: some Collection<Int>, for app: Int, on own: ClientLoop,
         _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
     ) -> [Part]? {
-        if targets.allSatisfy({ $0 == here }) { return targets.map { _ in part(own) } }
+        if targets.allSatisfy({ isFirst(at: $0) }) { return targets.map { _ in part(own) } }
         let gather = Gather(targets.count, answer)
         for (place, target) in targets.enumerated() {
-            have(target, for: app, on: own) { gather.take(part($0), at: place) }
+            mailboxes[target].post(counted({ gather.take(part($0), at: place) }, for: app))
         }
         return nil
     }

@@ -36,14 +36,16 @@ public final class EventLoop {
     @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
     private var removed: ContiguousArray<EventSource> = []
     private var isTicking = false
-    @usableFromInline var mailboxes: ContiguousArray<() -> Void> = []
+    /// Each hands out its mailbox's messages. A thread that only borrows the loop passes true, and gets false where messages stay
+    /// for the loop's own thread; else false says that there were such messages.
+    @usableFromInline var mailboxes: ContiguousArray<(Bool) -> Bool> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
     /// The loops that have yet to be told of this tick's mail.
     @usableFromInline var untold: ContiguousArray<LoopHandle> = []
     /// How much this tick may post, and one more, before they are.
     @usableFromInline var postsLeft = 0
-    /// To which deadline the loop sleeps, while it lends itself.
-    private var sleepsTo: Instant?
+    /// Until when the loop sleeps, while it lends itself.
+    private var sleepsTo = Instant(nanoseconds: .max)
 
     /// The eventfd's token; no slot reaches it.
     private static let wakerToken = UInt64.max
@@ -112,20 +114,19 @@ public final class EventLoop {
     private func tick(waiting limit: UInt64) {
         let time = timeout(limit)
         let waits = time != 0 && handle.waker.mayWait()
-        if waits, let lease = handle.lease {
-            sleepsTo = deadlines.earliest
-            lease.lend(self)
-        }
+        if waits { handle.lease?.lend(self) }
         let count = epoll_wait(epoll, events.baseAddress, Int32(events.count), waits ? time : 0)
         if waits {
-            handle.lease?.takeBack()
+            // In this order: once the loop is seen awake, no other thread takes the lease again before it does.
             handle.waker.awakes()
+            handle.lease?.takeBack()
         }
         now = Instant.read()
         if handle.lease != nil { postsLeft = count <= Self.readyFew ? Self.postsFew &+ 1 : 0 }
         handle.ticks(at: now)
         isTicking = true
-        if handle.waker.isPending { takeMail() }
+        // With mail of its own the tick may be a long one, and other loops are told of theirs at once.
+        if handle.waker.isPending, !takeMail(borrowed: false) { tellAll() }
         if count > 0 {
             for index in 0..<Int(count) {
                 dispatch(events[index])
@@ -135,13 +136,18 @@ public final class EventLoop {
         eventsInARow = isCrowded ? eventsInARow &+ Int(count) : 0
         if isCrowded { overtake?() }
         // No more than there were: one that is set anew to a time that has passed holds up nobody.
-        var due = deadlines.count
-        while due > 0, let source = deadlines.popDue(now) {
-            due &-= 1
+        let due = deadlines.count
+        var passed = 0
+        while passed < due, let source = deadlines.popDue(now) {
+            passed &+= 1
+            if passed > Self.readyFew { tellAll() }
             source._withUnsafeGuaranteedRef { $0.deadlineReached() }
         }
         // Others write their share meanwhile.
         if dirty.count > Self.dirtyFew { tellAll() }
+        // Before anything is written: a client that is answered now may speak to another loop next, which has to take its mail
+        // before it listens.
+        for handle in untold { handle.waker.mark() }
         endTick()
         isTicking = false
         letGo()
@@ -283,60 +289,64 @@ public final class EventLoop {
     private static let postsFew = 16
     private static let dirtyFew = 16
 
-    /// Posts to another loop. Where this tick has little to do and that loop waits, its mail is done here when the tick ends
-    /// (`LoopLease`); else the loop is woken.
+    /// Posts a message that is dealt with quickly to another loop. Where this tick has little to do and that loop waits, its mail is
+    /// done here when the tick ends (`LoopLease`); else the loop is woken. What may take long goes by `Mailbox.post`.
     @inlinable
     public func post<Message>(_ message: Message, to mailbox: Mailbox<Message>) {
-        let handle = mailbox.handle
-        let mustTell = mailbox.store(message) && handle.waker.marks()
-        guard postsLeft > 0 else {
-            if mustTell, handle.waker.mustBeTold { handle.waker.signal() }
-            return
-        }
+        guard postsLeft > 0 else { return mailbox.post(message) }
+        mailbox.store(message)
         postsLeft &-= 1
-        if mustTell { untold.append(handle) }
+        let handle = mailbox.handle
+        if !untold.contains(where: { $0 === handle }) { untold.append(handle) }
         if postsLeft == 0 { tellAll() }
     }
 
-    /// Wakes the loops that have mail of this tick.
+    /// Whether the loop has mail that was there when the sender's tick ended: what is done in this tick overtakes it.
+    public var hasMail: Bool { handle.waker.isPending }
+
+    /// Wakes the loops that have mail of this tick. From here to its end each post wakes its loop.
     @usableFromInline func tellAll() {
         postsLeft = 0
-        for handle in untold where handle.waker.mustBeTold { handle.waker.signal() }
+        for handle in untold { handle.waker.wake() }
         untold.removeAll(keepingCapacity: true)
     }
 
     private func doOthersMail() {
         guard !untold.isEmpty else { return }
-        // Those that do not wait look by themselves.
-        for handle in untold where handle.waker.isPending && handle.waker.mustBeTold {
-            if handle.lease?.doMail() != true { handle.waker.signal() }
+        // Those that do not wait look by themselves, and so do those that somebody has woken.
+        for handle in untold where handle.waker.isMarked && handle.waker.mustBeTold {
+            if handle.lease?.doMail() != true { handle.waker.wake() }
         }
         untold.removeAll(keepingCapacity: true)
     }
 
-    /// The mail of a loop that waits, on another loop's thread.
-    func mailTick() {
+    /// The mail of a loop that waits, on another loop's thread. False where the loop's own thread has to look after it.
+    func mailTick() -> Bool {
+        // Left by the tick before this one, together with the removed ones among them.
+        guard dirty.isEmpty else { return false }
         now = Instant.read()
         isTicking = true
-        if handle.waker.isPending { takeMail() }
+        let isDone = takeMail(borrowed: true)
         let mayWrite = dirty.count <= Self.dirtyFew
         if mayWrite { endTick() }
         isTicking = false
-        letGo()
-        let mayOversleep = deadlines.earliest.map { $0 < sleepsTo ?? .max } ?? false
-        if !mayWrite || mayOversleep || handle.stopRequested.load(ordering: .relaxed) { handle.waker.signal() }
+        if mayWrite { letGo() }
+        let oversleeps = deadlines.earliest.map { $0 < sleepsTo } ?? false
+        if !mayWrite || oversleeps || handle.stopRequested.load(ordering: .relaxed) { handle.waker.signal() }
+        return isDone
     }
 
     /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.
     @inlinable
     public func attach<Message>(_ mailbox: Mailbox<Message>, _ received: @escaping (Message) -> Void) {
         var batch: ContiguousArray<Message> = []
-        mailboxes.append {
-            mailbox.takeAll(into: &batch)
+        mailboxes.append { isBorrowed in
+            let isQuick = mailbox.takeAll(into: &batch, borrowed: isBorrowed)
             for message in batch {
                 received(message)
             }
             batch.removeAll(keepingCapacity: batch.count <= 1024)
+            return isQuick
         }
         // What was posted before has woken nobody who would look here.
         handle.waker.wake()
@@ -356,9 +366,12 @@ public final class EventLoop {
         source._withUnsafeGuaranteedRef { $0.ready(Readiness(epoll: event.events)) }
     }
 
-    private func takeMail() {
+    /// False where some of it is for the loop's own thread: that is left to it where the loop is borrowed.
+    private func takeMail(borrowed isBorrowed: Bool) -> Bool {
         handle.waker.acknowledge()
-        for mailbox in mailboxes { mailbox() }
+        var isQuick = true
+        for mailbox in mailboxes { isQuick = mailbox(isBorrowed) && isQuick }
+        return isQuick
     }
 
     private func endTick() {
@@ -384,11 +397,13 @@ public final class EventLoop {
     }
 
     private func timeout(_ limit: UInt64) -> Int32 {
+        let clock = Instant.read()
         var wait = limit
         if let earliest = deadlines.earliest {
-            let clock = Instant.read()
             wait = min(wait, earliest > clock ? earliest.nanoseconds - clock.nanoseconds : 0)
         }
+        let (end, isOver) = clock.nanoseconds.addingReportingOverflow(wait)
+        sleepsTo = Instant(nanoseconds: isOver ? .max : end)
         guard wait != UInt64.max else { return -1 }
         // Rounded up, or a deadline a fraction of a millisecond away would spin.
         return Int32(clamping: (wait / 1_000_000) + (wait % 1_000_000 == 0 ? 0 : 1))

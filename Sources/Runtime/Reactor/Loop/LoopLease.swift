@@ -9,8 +9,10 @@ import Glibc
 /// Worst interleavings, each with its test in `LoopLeaseTests`:
 /// - something becomes ready while another thread does the mail: the loop's own thread waits for the lock;
 /// - the lock is another's, who has taken the mail out before this message was posted: the loop is woken;
+/// - the mail may take long: the loop is woken to do it (`Mailbox.post`);
 /// - the mail sets a deadline earlier than the one to which the loop sleeps: the loop is woken;
-/// - the mail has much to write: the loop is woken to write it, and the thread that took the mail is not held up;
+/// - the mail has much to write: the loop is woken to write it, and the thread that took the mail is not held up. The sources that
+///   were removed live until then, and no other thread takes more mail before;
 /// - two loops have mail for each other: neither waits for the other's lock.
 ///
 /// `@unchecked Sendable`: `loop` is touched under the mutex alone.
@@ -51,12 +53,11 @@ package final class LoopLease: @unchecked Sendable {
 
     // MARK: Others
 
-    /// Does the loop's mail, if the loop waits and nobody else does it.
+    /// Does the loop's mail, if the loop waits and nobody else does it. Where it is false, the loop has to be woken.
     func doMail() -> Bool {
         guard pthread_mutex_trylock(mutex) == 0 else { return false }
         defer { pthread_mutex_unlock(mutex) }
         guard let loop else { return false }
-        loop._withUnsafeGuaranteedRef { $0.mailTick() }
-        return true
+        return loop._withUnsafeGuaranteedRef { $0.mailTick() }
     }
 }

@@ -9,41 +9,54 @@ import Synchronization
 /// client there is little under way at a time.
 public final class Mailbox<Message: Sendable>: Sendable {
     // Public and inlinable, here and in `Locked`: other targets make code for their own messages in no other way.
-    @usableFromInline let messages = Locked<ContiguousArray<Message>>([])
+    @usableFromInline let contents = Locked(Contents())
     @usableFromInline let handle: LoopHandle
+
+    @usableFromInline struct Contents: Sendable {
+        @usableFromInline var messages: ContiguousArray<Message> = []
+        /// Whether the loop's own thread has to take them out: a thread that borrows the loop leaves them (`LoopLease`).
+        @usableFromInline var areOwners = false
+
+        @usableFromInline init() {}
+    }
 
     package init(_ handle: LoopHandle) {
         self.handle = handle
     }
 
     /// Messages that the loop has not taken out yet.
-    package var count: Int { messages.withLock { $0.count } }
+    package var count: Int { contents.withLock { $0.messages.count } }
 
-    /// Posts one message. Any thread; never waits for the loop.
+    /// Posts one message, and wakes the loop if it waits. Any thread; never waits for the loop.
     @inlinable
     public func post(_ message: Message) {
-        if store(message) { handle.waker.wake() }
-    }
-
-    /// Whether it is the first, of which the loop has to be told.
-    @inlinable
-    func store(_ message: Message) -> Bool {
-        messages.withLock { messages in
-            messages.append(message)
-            return messages.count == 1
+        contents.withLock { contents in
+            contents.messages.append(message)
+            contents.areOwners = true
         }
-    }
-
-    /// Posts several, next to one another.
-    package func post(contentsOf batch: [Message]) {
-        guard !batch.isEmpty else { return }
-        messages.withLock { $0.append(contentsOf: batch) }
         handle.waker.wake()
     }
 
+    /// Adds a message that is dealt with quickly. The caller sees to it that somebody looks.
     @inlinable
-    func takeAll(into batch: inout ContiguousArray<Message>) {
-        messages.withLock { swap(&$0, &batch) }
+    func store(_ message: Message) {
+        contents.withLock { $0.messages.append(message) }
+    }
+
+    /// Takes all messages out. False where some are for the loop's own thread: then nothing is taken out by a thread that borrows
+    /// the loop.
+    @inlinable
+    func takeAll(into batch: inout ContiguousArray<Message>, borrowed isBorrowed: Bool) -> Bool {
+        contents.withLock { contents in
+            if contents.areOwners {
+                if isBorrowed { return false }
+                contents.areOwners = false
+                swap(&contents.messages, &batch)
+                return false
+            }
+            swap(&contents.messages, &batch)
+            return true
+        }
     }
 }
 

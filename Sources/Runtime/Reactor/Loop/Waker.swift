@@ -8,17 +8,25 @@ import Synchronization
 /// It is watched edge-triggered and never read. Linux tells of each write to an eventfd, whether or not those before it were
 /// read (`eventfd_write` wakes whoever polls; a test holds it), and the counter has room for 2^64 of them, less two.
 ///
-/// Worst interleavings, both met by `everyMessageWakesALoopThatWaits` and `manySendersWakeALoopForEveryMessage`:
+/// Worst interleavings, each met by `everyMessageWakesALoopThatWaits` and `manySendersWakeALoopForEveryMessage`, the last one by
+/// `aThirdSenderWakesALoopThatIsMarked`:
 /// - a sender finds the loop awake, and does not write, while the loop is about to wait. Each first tells, then looks: the
 ///   sender sets `pending` before it reads `isWaiting`, the loop sets `isWaiting` before it reads `pending`, all sequentially
 ///   consistent. So one of them sees the other;
 /// - a message is stored while the loop takes its mail. `acknowledge` clears `pending` before the loop reads, so the sender
-///   either sets it anew, or its message is read.
+///   either sets it anew, or its message is read;
+/// - a loop marks the waiting one, to do its mail when its own tick ends, and another sender posts before that: the mark is no
+///   call, so that sender wakes the loop.
 @usableFromInline
 package final class Waker: Sendable {
     package let descriptor: Int32
-    private let pending = Atomic<Bool>(false)
+    private let pending = Atomic<UInt8>(Waker.nothing)
     private let isWaiting = Atomic<Bool>(false)
+
+    /// There is nothing to look at; there is, and another loop's thread will look or wake the loop; the loop was woken.
+    private static let nothing: UInt8 = 0
+    private static let marked: UInt8 = 1
+    private static let called: UInt8 = 2
 
     package init() throws(ReactorError) {
         let descriptor = cl_eventfd()
@@ -33,15 +41,18 @@ package final class Waker: Sendable {
     /// Wakes the loop. What was stored before this call is seen by the tick that follows.
     @usableFromInline
     package func wake() {
-        if marks(), mustBeTold { signal() }
+        if pending.exchange(Self.called, ordering: .sequentiallyConsistent) != Self.called, mustBeTold { signal() }
     }
 
-    /// Says that there is something to look at. True for the first who does: it has to see to it that the loop is told.
-    @usableFromInline
-    func marks() -> Bool { !pending.exchange(true, ordering: .sequentiallyConsistent) }
+    /// Says that there is something to look at, and wakes nobody: the caller looks, or wakes the loop, once its tick ends.
+    func mark() {
+        _ = pending.compareExchange(expected: Self.nothing, desired: Self.marked, ordering: .sequentiallyConsistent)
+    }
+
+    /// Whether the loop was marked, and neither woken since nor has it looked.
+    var isMarked: Bool { pending.load(ordering: .sequentiallyConsistent) == Self.marked }
 
     /// Whether the loop waits, and so would not look by itself.
-    @usableFromInline
     var mustBeTold: Bool { isWaiting.load(ordering: .sequentiallyConsistent) }
 
     /// Makes the descriptor readable, whether or not a loop waits: for one that has it among its sources.
@@ -51,8 +62,8 @@ package final class Waker: Sendable {
         _ = write(descriptor, &one, 8)
     }
 
-    /// Whether the loop has been woken and has not looked.
-    var isPending: Bool { pending.load(ordering: .sequentiallyConsistent) }
+    /// Whether there is something that the loop has not looked at.
+    var isPending: Bool { pending.load(ordering: .sequentiallyConsistent) != Self.nothing }
 
     /// The loop is about to wait; `awakes` follows. False where it has been woken, and must not.
     func mayWait() -> Bool {
@@ -69,7 +80,7 @@ package final class Waker: Sendable {
 
     /// The loop is about to look.
     func acknowledge() {
-        pending.store(false, ordering: .sequentiallyConsistent)
+        pending.store(Self.nothing, ordering: .sequentiallyConsistent)
     }
 }
 
