@@ -1,65 +1,61 @@
 import Metrics
 import Pusher
 
-/// What the engines of all loops decide, counted.
+/// Counts what the engines of all loops decide.
 package final class EngineMetrics: MetricSource {
-    /// The reasons among the hub's `auth_failures_total` that are found here.
+    /// The reasons of the hub's `auth_failures_total` that the engine finds.
     package static let authFailureReasons = ["signin_signature", "channel_signature", "other_user", "revoked"]
 
-    /// Credentials found bad, by the reason.
     let authFailures: CounterTable
-    /// Of them, subscribes to another user's channel: what a client can most easily send many of.
+    /// Subscribes to another user's channel, one of those reasons. Clients can send many of these most easily.
     let otherUsers: Counter
     private let resumes = CounterTable(
         "result", ["recovered", "lost"], by: "reason", ["none"] + ResumeLoss.allCases.map(\.rawValue))
     private let replayed = Histogram.sizes()
     let resets = Counter()
-    /// Subscriptions by kind: to users' streams, and to ordinary channels that are public, presence channels, or signed or
-    /// server-to-user.
+    /// Subscriptions by kind: users' streams, public, presence, and private channels (signed or server-to-user).
     private let streams = Gauge()
     private let publicChannels = Gauge()
     private let privateChannels = Gauge()
     private let presenceChannels = Gauge()
-    /// Users in presence channels.
     let members = Gauge()
-    /// What cache channels keep, with what it costs to keep it.
+    /// Bytes kept by cache channels, including what keeping them costs.
     let cachedBytes = Gauge()
     let cacheMisses = Counter()
-    /// Events that were published to ordinary channels by apps' backends, and by clients.
+    /// Events published to ordinary channels, by apps' backends and by clients.
     let published = Counter()
     let clientEvents = Counter()
-    /// Subscribes to streams that are not watched, refused since their user has too many.
+    /// Subscribes to unpublished streams that were refused because their user has too many.
     let refusedStreams = Counter()
-    /// The ordinary channels that all homes hold.
+    /// The ordinary channels of all shards.
     package let channels = ChannelCensus()
     let refusedClientEvents = CounterTable("reason", ["disabled", "kind", "outside", "overload", "rate", "size"])
 
-    /// - Parameter authFailures: the hub's, whose reasons include those named here.
+    /// - Parameter authFailures: the hub's table; its reasons include `authFailureReasons`.
     package init(authFailures: CounterTable = CounterTable("reason", EngineMetrics.authFailureReasons)) {
         self.authFailures = authFailures
         otherUsers = authFailures["other_user"]
     }
 
-    /// A client's place was found, and so many events lie behind it.
+    /// A client's position was found, `count` events ago.
     func recovered(_ count: Int64) {
         resumes["recovered", "none"].add()
         replayed.record(UInt64(clamping: count))
     }
 
-    /// What lies behind a client's place cannot be had.
     func lost(_ loss: ResumeLoss) {
         resumes["lost", loss.rawValue].add()
     }
 
-    /// Clients that engines have stopped themselves, by the name of that limit.
+    /// Clients that engines refused themselves, by the name of the limit.
     package func stopped(by limit: String) -> UInt64 { limit == "limits.streamsPerUser" ? refusedStreams.count : 0 }
 
-    /// A client's event was dropped, for too many are on their way.
+    /// A client's event was dropped because too many are in flight.
     package func droppedClientEvent() {
         refusedClientEvents["overload"].add()
     }
 
-    /// A session of the app has come into a channel, or left one.
+    /// A session of the app entered a channel, or left one.
     func subscriptions(_ change: Int, _ channel: Channel, of app: App) {
         app.counts.subscriptions.add(change)
         switch channel.label {

@@ -1,17 +1,17 @@
 import Metrics
 
-/// What is counted of one app, on all loops. It is the same for all values of the app, as long as the hub runs, so that what
-/// has come by an older one leaves by a newer one. Any thread.
+/// The counts of one app, over all loops. Any thread. All values of the app share one object while the hub runs. So what was
+/// counted in by an older value can be counted out by a newer one.
 package final class AppCounts: Sendable {
     /// WebSockets that are open.
     package let connections = BoundedCount()
-    /// Ordinary channels that homes hold.
+    /// Ordinary channels that shards hold.
     package let channels = BoundedCount()
-    /// Channels that its connections are in or have asked for, streams among them.
+    /// Channels that its connections are in or have asked for, streams included.
     let subscriptions = Gauge()
     /// Messages of its clients.
     package let messages = Counter()
-    /// Events to its ordinary channels, by who sent them, and what was queued of them to subscribers.
+    /// Events to its ordinary channels, by sender, and their deliveries queued to subscribers.
     let published = Counter()
     let clientEvents = Counter()
     package let deliveries = Counter()
@@ -20,7 +20,7 @@ package final class AppCounts: Sendable {
 
     package init() {}
 
-    /// A call of the HTTP API that names it was answered with that status.
+    /// A call of the HTTP API that names the app was answered with `status`.
     package func answered(_ status: Int) {
         let kind =
             switch status {
@@ -36,7 +36,7 @@ package final class AppCounts: Sendable {
         limits[limit.rawValue].add()
     }
 
-    /// Writes the families of all these apps.
+    /// Writes the metric families of all these apps.
     package static func append(_ apps: [App], to exposition: inout Exposition) {
         func gauge(_ name: StaticString, _ help: StaticString, _ value: (AppCounts) -> Int) {
             exposition.gauge(name, help, apps.map { ([.init("app", $0.id)], Double(max(0, value($0.counts)))) })
@@ -77,7 +77,7 @@ package final class AppCounts: Sendable {
 /// A limit of an app, by the name of its setting.
 package enum AppLimit: String, CaseIterable, Sendable {
     case connections = "limits.connections"
-    /// Also where the hub has no more room for the app's channels.
+    /// Also counted where the hub has no more room for the app's channels.
     case channels = "limits.channels"
     case eventBytes = "limits.eventBytes"
     case channelsPerPublish = "limits.channelsPerPublish"

@@ -1,11 +1,11 @@
 import Bytes
 import Pusher
 
-/// Why apps cannot take the place of those served: a sentence for the operator.
+/// Why a list of apps cannot replace the one being served: a sentence for the operator.
 package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible {
     case repeatedID(String)
     case repeatedKey(String)
-    /// It has the index of another app, or had another before.
+    /// The app has the index of another app, or had another index before.
     case wrongIndex(String)
     /// The database's streams cannot pass from one app to another while devices are in them.
     case databaseChanged
@@ -21,24 +21,23 @@ package enum AppTableError: Error, Equatable, Sendable, CustomStringConvertible 
     }
 }
 
-/// The apps that are served, immutable. Another table takes its place as a whole, made from it, so that an index never
-/// stands for two apps.
+/// The apps that are served. Immutable: `replaced(by:)` makes the next table, in which no index ever stands for another app.
 package final class AppTable: Sendable {
     package let apps: [App]
-    /// Counts the tables of a hub: of two, the later is the one with the higher version.
+    /// Numbers the tables of a hub. The one with the higher version is the later one.
     package let version: Int
-    /// Of all apps that this hub ever served.
+    /// The indices of all apps that this hub ever served.
     private let indices: [String: Int]
-    /// What is counted of each of them, by index.
+    /// The counts of each of those apps, by index.
     private let counts: [Int: AppCounts]
     private let byID: [String: App]
     private let byKey: [String: App]
     private let byIndex: [App?]
 
-    /// Apps up to which it is quicker to look at each one's key.
+    /// Up to this many apps a linear search by key is quicker.
     private static let searchedMax = 4
 
-    /// The apps that a hub begins with. Their indices may be any, each a small number of its own.
+    /// The apps that a hub begins with, each with a small index of its own.
     package convenience init(_ apps: [App]) throws(AppTableError) {
         try self.init(apps, version: 0, indices: [:], counts: [:])
     }
@@ -75,7 +74,7 @@ package final class AppTable: Sendable {
         self.byIndex = byIndex
     }
 
-    /// The table that takes this one's place.
+    /// The table that replaces this one.
     package func replaced(by apps: [App]) throws(AppTableError) -> AppTable {
         let table = try AppTable(apps, version: version + 1, indices: indices, counts: counts)
         let owner = self.apps.first { $0.ownsDatabase }?.id
@@ -83,7 +82,7 @@ package final class AppTable: Sendable {
         return table
     }
 
-    /// The index of each of these apps: its own, if it was ever served, else one that nobody has had.
+    /// The index of each of these apps: its own if it was ever served, otherwise one that was never used.
     package func indices(of ids: [String]) -> [Int] {
         var indices = indices
         var next = (indices.values.max() ?? -1) + 1
@@ -95,7 +94,7 @@ package final class AppTable: Sendable {
         }
     }
 
-    /// More than the highest index of an app served.
+    /// One more than the highest index of an app served.
     package var indexCount: Int { byIndex.count }
 
     package func app(index: Int) -> App? { byIndex.indices.contains(index) ? byIndex[index] : nil }

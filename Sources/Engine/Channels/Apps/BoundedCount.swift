@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How many there are of something, on all loops together, and no more than a bound. Any thread; nothing waits.
+/// A count over all loops, with a bound. Any thread; takes no lock.
 package final class BoundedCount: Sendable {
     private let value = Atomic<Int>(0)
 
@@ -8,9 +8,7 @@ package final class BoundedCount: Sendable {
 
     package var count: Int { value.load(ordering: .relaxed) }
 
-    /// Counts one in. How many there are with it; nil, and nothing is counted, where there are `most` already.
-    ///
-    /// - Parameter most: nil: there is no bound.
+    /// Counts one in. Returns the new count; nil, without counting, where there are `most` already. No `most`: no bound.
     package func enter(most: Int?) -> Int? {
         guard let most else { return value.add(1, ordering: .relaxed).newValue }
         var seen = count
@@ -22,7 +20,7 @@ package final class BoundedCount: Sendable {
         return nil
     }
 
-    /// One that was counted in is gone: how many are left.
+    /// Counts one out. Returns how many are left.
     @discardableResult
     package func leave() -> Int { value.subtract(1, ordering: .relaxed).newValue }
 }

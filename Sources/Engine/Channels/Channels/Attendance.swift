@@ -3,18 +3,17 @@ import Clock
 import Metrics
 import Pusher
 
-/// Who is in the ordinary channels of one home, and who has left them: users and channels that were left are gone after a
-/// grace, for they may be back in a moment.
+/// Who is in the ordinary channels of one shard, and who has left them. Users and channels that were left stay for a grace
+/// period, because they may be back in a moment.
 struct Attendance {
     typealias Effects = ChannelHome.Effects
 
     private let channels: HomeChannels
     private let limits: HomeLimits
     private let metrics: EngineMetrics
-    /// Users who are about to be gone, and channels.
+    /// Departures of users, and of channels.
     private var userDepartures: DepartureOrder
     private var channelDepartures: DepartureOrder
-    /// Numbers departures.
     private var lastNumber: UInt64 = 0
 
     init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
@@ -25,12 +24,11 @@ struct Attendance {
         channelDepartures = DepartureOrder(countMax: limits.departuresMax)
     }
 
-    /// What departures take, in entries.
     var departureEntryCount: Int { userDepartures.entryCount + channelDepartures.entryCount }
-    /// When the next is due, in the far future where there is none.
+    /// When the next departure is due; in the far future where there is none.
     var nextDue: Instant { min(userDepartures.nextDue ?? .max, channelDepartures.nextDue ?? .max) }
 
-    /// Ends one departure that is due; false where none is.
+    /// Ends one departure that is due. False where none is.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
         guard let departure = userDepartures.popFirst(dueBy: now) ?? channelDepartures.popFirst(dueBy: now) else {
             return false
@@ -69,7 +67,7 @@ struct Attendance {
 
     // MARK: Members
 
-    /// Whether the newcomer would be refused for connections that the channel's members have.
+    /// Whether the newcomer would be refused because connected members take all the room.
     func isFull(for entry: ChannelEntry) -> Bool {
         guard let member = entry.member, let channel = channels[entry.key] else { return false }
         return !channel.members.mayHaveRoom(for: member, bounds(entry.app))
@@ -79,8 +77,8 @@ struct Attendance {
         MemberBounds(countMax: channels.known(app).limits.presenceMembersMax, bytesMax: limits.membersBytesMax)
     }
 
-    /// Whether the user may come, with this to say: who has left gives way, the first of them first, if that is enough. Only
-    /// users who are connected hold their places against a newcomer.
+    /// Whether the user may enter with this `user_info`. If that makes enough room, members without a connection give way,
+    /// the longest gone first. Connected members never do.
     mutating func makesRoom(
         for member: PresenceMember, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) -> Bool {
@@ -88,7 +86,7 @@ struct Attendance {
         guard channel.members.mayHaveRoom(for: member, bounds) else { return false }
         while !channel.members.hasRoom(for: member, bounds) {
             guard let user = channel.members.firstToLeave() else { return false }
-            // The user is back, and stays.
+            // This is the user itself: it is back, and stays.
             if user.hasSameBytes(as: member.id) { continue }
             userDepartures.end(of: channel.key.app)
             removed(user, channel, &effects)
@@ -120,9 +118,9 @@ struct Attendance {
         }
     }
 
-    /// The user's last session has left. Who says so itself is gone at once, but not if it had just done the same: everybody
-    /// would be told of it as often as it likes. The app's backend hears of it after a pause in any case (Pusher's
-    /// "Webhooks"), if the user is not back.
+    /// The user's last session has left. A user who says so itself is removed at once, unless it did so a moment ago:
+    /// otherwise a client could have everybody told as often as it likes. The app's backend hears of it after a pause in any
+    /// case (Pusher's "Webhooks"), if the user is not back.
     mutating func left(
         _ user: String, _ channel: HomeChannel, _ app: App, mayReturn: Bool, now: Instant, _ effects: inout Effects
     ) {
@@ -152,8 +150,7 @@ struct Attendance {
 
     // MARK: Departures
 
-    /// Enters a user's departure. The grace and the webhooks' pause both begin with it: what the end of each leaves to be done
-    /// is done then.
+    /// Queues a user's departure. The grace and the webhook pause both begin now. Each does its own work when it ends.
     private mutating func depart(
         _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects
     ) {
@@ -167,7 +164,7 @@ struct Attendance {
             Departure(key: channel.key, user: user, number: number, due: due, isLast: isLast))
     }
 
-    /// Keeps departures within their bounds. Users' and channels' are apart: anybody may come to a public channel and go.
+    /// Keeps departures within their bounds. Users have a queue of their own: anybody may enter and leave a public channel.
     mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
         while var departure = userDepartures.popExcess() {
             departure.isLast = true
@@ -203,7 +200,7 @@ struct Attendance {
         channels.removeIfUnused(channel)
     }
 
-    /// The grace is over, or the webhooks' pause: the shorter of the two.
+    /// The shorter of grace and webhook pause is over.
     private mutating func shorterIsOver(
         _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) {
@@ -217,7 +214,7 @@ struct Attendance {
         }
     }
 
-    /// The longer is over too: nothing of the user is to be kept or told any more.
+    /// The longer one is over too. Nothing of the user is kept or owed any more.
     private mutating func over(_ user: String, _ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
         if channel.members.contains(user) { removed(user, channel, &effects) }
         if !channel.members.forget(user) { tellRemoved(user, channel, app, &effects) }
@@ -227,7 +224,7 @@ struct Attendance {
         }
     }
 
-    /// Has the app's backend told that nobody is in the channel: once its members are gone, too.
+    /// Tells the app's backend that the channel is vacant, once its members are gone too.
     private func tellVacated(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
         guard app.features.webhooks.contains(.channelExistence) else { return }
         if channel.members.count > 0 {

@@ -1,16 +1,15 @@
 import Bytes
 import Clock
 
-/// The cached events of a home in the order in which they are forgotten, and what they cost each app.
+/// The eviction order of a shard's cached events, and what they cost each app.
 ///
-/// Beyond the bound the app that has most loses its oldest. So no app loses any for others as long as it has no more than
-/// an equal share of the bound among the apps that have some; nor does it lose its last one, however large that is.
+/// Beyond the bound the app that has most loses its oldest event. So an app with at most an equal share of the bound, among
+/// the apps that have some, loses none for others. An app never loses its last event, however large it is.
 struct CacheOrder {
-    /// A cached event's place; stands for nothing once another took its channel's.
+    /// Names a cached event. Stale once its channel has a newer event, or none.
     struct Entry {
         let key: ChannelKey
         let number: UInt64
-        /// When it is forgotten.
         let due: Instant
     }
 
@@ -21,24 +20,23 @@ struct CacheOrder {
     }
 
     private let bytesMax: Int
-    /// Of all apps, the oldest first.
+    /// Entries of all apps, the oldest first.
     private var entries = Fifo<Entry>()
     /// By the app's index.
     private var shares: ContiguousArray<AppShare> = []
     /// Events, and the apps that have some.
     private var count = 0
     private var holders = 0
-    /// Of all events, with what it costs to keep them.
+    /// Bytes of all events, including what keeping them costs.
     private(set) var bytes = 0
 
     init(bytesMax: Int) {
         self.bytesMax = bytesMax
     }
 
-    /// Places of both orders, those that stand for nothing included.
+    /// Entries of all queues, stale ones included.
     var entryCount: Int { shares.reduce(entries.count) { $0 + $1.entries.count } }
 
-    /// When the oldest is forgotten; nil where there is none.
     var nextDue: Instant? { entries.first?.due }
 
     mutating func append(_ entry: Entry, size: Int) {
@@ -53,7 +51,7 @@ struct CacheOrder {
         shares[app].entries.append(entry)
     }
 
-    /// An event is kept no more; its entry stays, and stands for nothing.
+    /// An event is no longer kept. Its entry stays, stale.
     mutating func remove(size: Int, of app: Int) {
         shares[app].count -= 1
         shares[app].bytes -= size
@@ -65,14 +63,13 @@ struct CacheOrder {
         bytes -= size
     }
 
-    /// The oldest of all, if its time is over. It may stand for nothing.
+    /// The oldest entry, if it has expired. It may be stale.
     mutating func popFirst(dueBy now: Instant) -> Entry? {
         guard let due = nextDue, due <= now else { return nil }
         return entries.popFirst()
     }
 
-    /// Whose turn it is to be forgotten, for there is too much; nil where there is not, or nobody has more than his share. It
-    /// may stand for nothing: then there is another.
+    /// The entry to evict next, perhaps stale (then call again). Nil within the bound, or if no app exceeds its share.
     mutating func popExcess() -> Entry? {
         guard bytes > bytesMax, holders > 0 else { return nil }
         let share = bytesMax / holders
@@ -83,7 +80,7 @@ struct CacheOrder {
         return largest.flatMap { shares[$0].entries.popFirst() }
     }
 
-    /// Drops the entries that stand for nothing, where most of all, or of the app's, are such.
+    /// Drops stale entries where most entries, of all apps or of this one, are stale.
     mutating func sweep(of app: Int, keeping isLive: (Entry) -> Bool) {
         if entries.needsSweep(live: count) { entries.sweep(keeping: isLive) }
         if shares[app].entries.needsSweep(live: shares[app].count) { shares[app].entries.sweep(keeping: isLive) }

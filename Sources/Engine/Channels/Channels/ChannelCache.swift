@@ -2,13 +2,12 @@ import Clock
 import Metrics
 import Pusher
 
-/// The last events of the cache channels of one home.
+/// The last events of the cache channels of one shard.
 struct ChannelCache {
     private let channels: HomeChannels
     private let limits: HomeLimits
     private let metrics: EngineMetrics
     private(set) var order: CacheOrder
-    /// Numbers events.
     private var lastNumber: UInt64 = 0
 
     init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
@@ -18,7 +17,6 @@ struct ChannelCache {
         order = CacheOrder(bytesMax: limits.cacheBytesMax)
     }
 
-    /// Keeps an event as its channel's last.
     mutating func keep(
         _ publication: Publication, _ messages: SharedMessages, _ channel: HomeChannel, now: Instant
     ) {
@@ -34,7 +32,7 @@ struct ChannelCache {
         order.sweep(of: channel.key.app) { [channels] in channels[$0.key]?.cached?.entry == $0.number }
     }
 
-    /// Forgets one event whose time is over; false where there is none.
+    /// Forgets one expired event. False where there is none.
     mutating func forgetNext(now: Instant) -> Bool {
         guard let entry = order.popFirst(dueBy: now) else { return false }
         forget(entry)

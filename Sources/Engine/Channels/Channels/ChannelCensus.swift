@@ -1,35 +1,31 @@
 import Synchronization
 
-/// The ordinary channels that all homes hold, and who may make one more. A channel is held while somebody is in it, its last
-/// event is kept, or its end has still to be told; each that is may be joined, however many there are. Any thread.
+/// Counts the ordinary channels of all shards, and decides who may make one more. A channel is held while somebody is in it,
+/// its event is kept, or its end has still to be told. Anybody may join a held channel. Any thread.
 ///
-/// The bound is exact: loops that make a channel in the same moment count one after the other. What is left of it goes to
-/// many rather than to one:
-/// - half of it is held: an app goes on only below its share. The other half is enough for the shares of all apps but one,
-///   so that there is room for each, whatever the others hold;
-/// - an app holds more than is left to it: a connection that is in more than a few channels makes one more only while they are
-///   fewer than an even share of what is left, among the app's connections. So one client of many channels, or many such from
-///   one address, leave room to all others, however many channels they ask for.
+/// The bound is exact: loops that make channels at the same moment count one after the other. Scarce room goes to many:
+/// - once half of the bound is held, an app goes on only below its share. The other half covers all apps' shares but one;
+/// - once an app holds more than is left to it, a connection with more than a few channels makes one more only below an even
+///   share of what is left, among the app's connections. So no client, and no crowd from one address, takes others' room.
 package final class ChannelCensus: Sendable {
     private let all = BoundedCount()
-    /// Apps that are served.
     private let apps = Atomic<Int>(1)
 
     package init() {}
 
-    /// Of all apps.
+    /// Channels of all apps.
     package var count: Int { all.count }
 
-    /// So many apps are served from here on.
+    /// Sets how many apps are served.
     package func serves(_ count: Int) { apps.store(count, ordering: .relaxed) }
 
-    /// Counts in a channel that the app has not.
+    /// Counts in a channel that the app does not have yet.
     ///
     /// - Parameters:
-    ///   - subscriptions: how many channels the connection is in that asks; nil: the app's backend does.
-    ///   - most: the bound, of all apps.
-    ///   - few: channels of a connection below which it always may, where there is room.
-    /// - Throws: why there is to be no such channel.
+    ///   - subscriptions: channels that the asking connection is in; nil: the app's backend asks.
+    ///   - most: the bound over all apps.
+    ///   - few: a connection in fewer channels than this may always make one, where there is room.
+    /// - Throws: why the channel is not made.
     package func enter(_ app: App, subscriptions: Int?, most: Int, few: Int) throws(SubscriptionRefusal) {
         let own = app.counts.channels
         let held = own.count
@@ -54,7 +50,7 @@ package final class ChannelCensus: Sendable {
         }
     }
 
-    /// A channel of the app's that was counted in is held no more.
+    /// Counts out a channel of the app.
     package func leave(_ app: App) {
         app.counts.channels.leave()
         all.leave()

@@ -2,19 +2,17 @@ import Clock
 import Metrics
 import Pusher
 
-/// How often the number of a channel's subscribers is told, and that nothing is kept of a cache channel: who comes and goes
-/// as fast as he can makes no more of it than anybody else.
+/// Throttles how often subscriber counts and cache misses are told, however fast clients come and go.
 struct ChannelCounts {
     typealias Effects = ChannelHome.Effects
 
     private let channels: HomeChannels
     private let limits: HomeLimits
     private let metrics: EngineMetrics
-    /// Channels with few subscribers and with many whose count was told a moment ago, and those that were missed.
+    /// Channels with few subscribers and with many whose count was told a moment ago, and channels whose miss was.
     private var prompt: Silences
     private var long: Silences
     private var misses: Silences
-    /// Numbers silences.
     private var lastNumber: UInt64 = 0
 
     init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
@@ -26,10 +24,10 @@ struct ChannelCounts {
         misses = Silences(of: limits.missInterval)
     }
 
-    /// When the first silence ends, in the far future where there is none.
+    /// When the first quiet period ends; in the far future where there is none.
     var nextDue: Instant { min(prompt.nextDue ?? .max, long.nextDue ?? .max, misses.nextDue ?? .max) }
 
-    /// Ends one silence that is over; false where none is.
+    /// Ends one quiet period that is over. False where none is.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
         if let silence = prompt.popFirst(dueBy: now) ?? long.popFirst(dueBy: now) {
             endCountSilence(silence, staysSilent: true, now: now, &effects)
@@ -52,20 +50,19 @@ struct ChannelCounts {
         app.features.subscriptionCounts && !channel.name.kind.isPresence
     }
 
-    /// Whether the count was told so short a time ago that a change has to wait.
+    /// Whether the count was told so recently that a change has to wait.
     private func isSilent(_ channel: HomeChannel, now: Instant) -> Bool {
         guard channel.countSilence != 0 else { return false }
-        // Who has become few is not kept waiting as many are.
+        // A channel that now has few subscribers does not wait as long as one with many.
         return !channel.isSilentForLong || channel.total > limits.promptCountsMax
             || now < channel.countToldAt.advanced(by: limits.promptInterval)
     }
 
-    /// Whether someone who comes now is told the count alone, since the others are not.
+    /// Whether a newcomer is told the count alone, because the others are not told now.
     func owesNewcomer(_ channel: HomeChannel, _ app: App, now: Instant) -> Bool {
         tellsCounts(channel, app) && isSilent(channel, now: now)
     }
 
-    /// Somebody has come or gone.
     mutating func changed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         guard tellsCounts(channel, app) else { return }
         guard isSilent(channel, now: now) else {
@@ -112,7 +109,7 @@ struct ChannelCounts {
         channel.countSilence = 0
     }
 
-    /// A silence is over: what has changed in it is told.
+    /// A quiet period is over: tells a count that changed in it.
     private mutating func endCountSilence(
         _ silence: Silences.Silence, staysSilent: Bool, now: Instant, _ effects: inout Effects
     ) {
@@ -128,7 +125,6 @@ struct ChannelCounts {
 
     // MARK: Cache misses
 
-    /// Somebody has found nothing kept.
     mutating func missed(_ channel: HomeChannel, _ app: App, now: Instant, _ effects: inout Effects) {
         metrics.cacheMisses.add()
         guard app.features.webhooks.contains(.cacheChannels), channel.missSilence == 0 else { return }
@@ -141,7 +137,7 @@ struct ChannelCounts {
         }
     }
 
-    /// Whatever was told is old news.
+    /// An event is kept again: the next miss is news.
     mutating func endMissSilence(_ channel: HomeChannel) {
         guard channel.missSilence != 0 else { return }
         channel.missSilence = 0

@@ -3,35 +3,36 @@ import Clock
 import Metrics
 import Pusher
 
-/// The ordinary channels whose home is one loop: who is in them over all loops, by numbers, users and loops, what was
-/// published last, and what their apps' backends are told.
+/// The shard of ordinary channels that one loop owns. It knows who is in them over all loops (by numbers, users and loops),
+/// what was published last, and what apps' backends are told.
 ///
-/// A session becomes a subscriber on its loop when the answer comes, never before, and answers and broadcasts leave for a
-/// loop by one mailbox in the order in which they are decided here. So a newcomer gets the cached event and all that is
-/// published behind it, once and in order; is told who is there, and then of each who comes or goes; and never hears of
-/// itself. A loop tells of each session that was let in and has left, once.
+/// A session becomes a subscriber on its loop when the shard's answer arrives, never before. Answers and broadcasts leave
+/// for a loop by one mailbox, in the order in which the shard decides them. So a newcomer gets the cached event and
+/// everything published after it, once and in order. It is told who is there, then of each who comes or goes, and never of
+/// itself. A loop reports the leave of each session that was let in, once.
 ///
 /// Worst interleavings, each with its test in `ChannelHomeTests`, and all of them in `ChannelHistories`:
-/// - a session leaves while its answer is under way: its loop finds nobody to take the answer, and tells of the leave
-///   then; a refused one is never told of (`aSubscribeTakenBackIsTakenBackAtHome`);
-/// - pusher-js subscribes, unsubscribes and subscribes at once: the second answer makes it live, the first is given back,
-///   and its user was there all the time (`subscribeUnsubscribeSubscribe`);
-/// - a user's connection ends and another comes, on any loop, in either order: in neither is the user gone
-///   (`PresenceTests.aUserWhoComesBackWasNeverGone`);
-/// - the end of a grace is due when the user has come back and gone again: departures are numbered
-///   (`PresenceTests.anOldDepartureEndsNothing`);
-/// - a session comes and goes as fast as it can: counts, cache misses and who is there are told now and then, and the last
-///   of it always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and its like).
+/// - A session leaves while its answer is in flight. Its loop finds nobody to take the answer, and reports the leave then.
+///   The leave of a refused one is never reported (`aSubscribeTakenBackIsTakenBackAtHome`).
+/// - pusher-js subscribes, unsubscribes and subscribes at once. The second answer makes it live, the first is given back,
+///   and its user was there all the time (`subscribeUnsubscribeSubscribe`).
+/// - A user's connection ends and another comes, on any loop, in either order. The user never counts as gone
+///   (`PresenceTests.aUserWhoComesBackWasNeverGone`).
+/// - A grace ends when the user has come back and left again. Departures are numbered
+///   (`PresenceTests.anOldDepartureEndsNothing`).
+/// - A session comes and goes as fast as it can. Counts, cache misses and members are told now and then, and the last state
+///   always (`ChannelCountTests.whoComesAndGoesQuicklyIsToldOfNowAndThen` and others).
 package struct ChannelHome {
     package typealias Effects = ContiguousArray<Effect>
 
+    /// What the shard wants done, in order.
     package enum Effect: Sendable {
         /// Send the answer to the loop.
         case answer(loop: Int, ChannelAnswer)
-        /// Tell it to the channel's subscribers on each loop of the set, but to that one.
-        /// `isEvent`: it is what a backend or a client has to say, and not of who comes and goes.
+        /// Send the messages to the channel's subscribers on each loop of the set, except one. `isEvent`: a backend or a
+        /// client sent it; otherwise it tells of subscribers coming and going.
         case broadcast(loops: LoopSet, ChannelKey, Broadcast, except: Exclusion?, isEvent: Bool)
-        /// Have the app's backend told.
+        /// Tell the app's backend.
         case webhook(App, WebhookEvent)
     }
 
@@ -53,22 +54,22 @@ package struct ChannelHome {
 
     /// Channels that somebody is in, or of which something is kept.
     package var channelCount: Int { channels.count }
-    /// Of all cached events, with what it costs to keep them.
+    /// Bytes of all cached events, including what keeping them costs.
     package var cachedBytes: Int { cache.order.bytes }
-    /// What their order takes, in entries.
+    /// Entries in the eviction order of cached events.
     package var cacheEntryCount: Int { cache.order.entryCount }
-    /// What departures take, in entries.
+    /// Entries in the departure queues.
     package var departureEntryCount: Int { attendance.departureEntryCount }
 
-    /// The app's value has changed: it counts at once.
+    /// The app's value has changed: the new one counts at once.
     package func replace(_ app: App) { channels.replace(app) }
 
-    /// Whether the newcomer would be refused for connections that the channel's members have.
+    /// Whether the newcomer would be refused because connected members take all the room.
     package func isFull(for entry: ChannelEntry) -> Bool { attendance.isFull(for: entry) }
 
     // MARK: Inputs
 
-    /// A loop says something about one of its sessions.
+    /// A loop's message about one of its sessions.
     package mutating func received(_ request: ChannelRequest, from loop: Int, now: Instant, _ effects: inout Effects) {
         switch request {
         case .enter(let entry): enter(entry, from: loop, now: now, &effects)
@@ -138,7 +139,7 @@ package struct ChannelHome {
             cached = channel.cached.flatMap { $0.due > now ? .event($0.messages) : nil } ?? .miss
         }
         if case .miss = cached, !entry.isRepeated { counts.missed(channel, app, now: now, &effects) }
-        // The count where it is not about to be told to everybody.
+        // The count is sent here only where it is not about to be told to everybody.
         return ChannelEntered(
             key: channel.key, session: entry.session, serial: entry.serial, userID: entry.member?.id,
             isRepeated: entry.isRepeated, count: counts.owesNewcomer(channel, app, now: now) ? channel.total : nil,
@@ -146,8 +147,8 @@ package struct ChannelHome {
     }
 
     private func membersTold(_ channel: HomeChannel) -> SharedMessages {
-        // Who is in may ask again and again, without a signature, and users come by further connections or come back: the
-        // list is not written and compressed each time. One that has just changed is likely to change with the next.
+        // The list is not written and compressed for every entry: a client may ask again and again without a signature, and
+        // users add connections or come back. A list that has just changed is likely to change with the next entry.
         if let told = channel.membersTold { return told }
         let told = SharedMessages(.entered(channel.name, members: channel.members.list()))
         if channel.isListTold { channel.membersTold = told }
@@ -157,7 +158,7 @@ package struct ChannelHome {
 
     // MARK: Backends
 
-    /// Publishes to a channel, and tells what is known of it afterwards.
+    /// Publishes to a channel. Returns what is known of the channel afterwards.
     package mutating func publish(
         _ publication: Publication, of app: App, now: Instant, _ effects: inout Effects
     ) -> ChannelFacts {
@@ -203,12 +204,12 @@ package struct ChannelHome {
         return facts
     }
 
-    /// The loops that have somebody in the channel.
+    /// The loops with subscribers in the channel.
     package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
 
-    /// The app's occupied channels here whose names begin with `prefix`.
+    /// The app's occupied channels of this shard whose names begin with `prefix`.
     ///
-    /// - Parameter isEnough: asked behind each that is found, whether no more are wanted.
+    /// - Parameter isEnough: asked after each find; true ends the search.
     package func channels(
         of app: App, prefix: String, now: Instant, until isEnough: () -> Bool
     ) -> [String: ChannelFacts] {
@@ -227,15 +228,14 @@ package struct ChannelHome {
 
     // MARK: With time
 
-    /// When there is something to do, at the earliest: nil where nothing waits.
+    /// The earliest time at which `tick` has work; nil where nothing waits.
     package var nextDue: Instant? {
-        // At each input: without an array.
+        // Called at each input, so it allocates no array.
         let due = min(attendance.nextDue, counts.nextDue, cache.order.nextDue ?? .max)
         return due == .max ? nil : due
     }
 
-    /// Time has passed. Does what is due, but so much at most: thousands may have left in one moment, and each of them is
-    /// told to all who stay.
+    /// Does due work, within the limits of one turn: thousands may leave at once, and each leave is told to all who stay.
     package mutating func tick(now: Instant, _ effects: inout Effects) {
         var (told, seen) = (0, effects.count)
         for _ in 0..<limits.dueAtOnceMax {
@@ -250,7 +250,6 @@ package struct ChannelHome {
 }
 
 extension ChannelHome.Effects {
-    /// Tells all who are in the channel, but that one.
     mutating func broadcast(
         _ messages: consuming Broadcast, _ channel: HomeChannel, except: Exclusion? = nil, isEvent: Bool = false
     ) {

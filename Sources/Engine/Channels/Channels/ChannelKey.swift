@@ -24,12 +24,12 @@ package struct ChannelKey: Hashable, Sendable {
         hasher.combine(code)
     }
 
-    /// What the standard library's tables ask for: the code is a keyed hash already.
+    /// The standard library's tables ask for this. The code is a keyed hash already.
     package func _rawHashValue(seed: Int) -> Int {
         Int(truncatingIfNeeded: KeyedHash.mix(code, UInt64(truncatingIfNeeded: seed)))
     }
 
-    /// The channel's home among so many loops: by the highest bits, which its table there does not look at alone.
+    /// The loop that owns the channel: by the highest bits, which are not the only ones its table there looks at.
     package func home(of loops: Int) -> Int {
         Int(truncatingIfNeeded: code.multipliedFullWidth(by: UInt64(loops)).high)
     }

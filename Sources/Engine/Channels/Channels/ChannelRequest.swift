@@ -13,7 +13,7 @@ package struct PresenceMember: Sendable, Equatable {
     }
 }
 
-/// What a loop says to the home of an ordinary channel.
+/// A loop's message to the shard of an ordinary channel.
 package enum ChannelRequest: Sendable {
     case enter(ChannelEntry)
     case exit(ChannelExit)
@@ -29,17 +29,17 @@ package enum ChannelRequest: Sendable {
     }
 }
 
-/// A session asks to be let in. Answered once, by `ChannelAnswer.entered` or `.refused` of the same serial.
+/// A session asks to be let in. Answered once, by `ChannelAnswer.entered` or `.refused` with the same serial.
 package struct ChannelEntry: Sendable {
     package let app: App
     package let key: ChannelKey
     package let session: SessionID
     package let serial: UInt32
-    /// Of a presence channel; nil where a repeated subscribe says nothing new.
+    /// In a presence channel; nil where a repeated subscribe says nothing new.
     package let member: PresenceMember?
-    /// It is in already, and only wants to be told so again.
+    /// The session is in already, and asks for the answer again.
     package let isRepeated: Bool
-    /// How many other channels it is in, or has asked for.
+    /// Other channels that the session is in, or has asked for.
     package let subscriptionCount: Int
 
     package init(
@@ -56,12 +56,12 @@ package struct ChannelEntry: Sendable {
     }
 }
 
-/// A session that was let in has left: told once for each that was.
+/// A session that was let in has left. Sent once for each.
 package struct ChannelExit: Sendable, Equatable {
     package let key: ChannelKey
-    /// Of a presence channel: who it was.
+    /// Who it was, in a presence channel.
     package let userID: String?
-    /// Its connection broke, and the client may be back in a moment; else the client said that it leaves.
+    /// True where the connection broke, so that the client may be back in a moment; false where the client left by request.
     package let mayReturn: Bool
 
     package init(key: ChannelKey, userID: String?, mayReturn: Bool) {
@@ -71,7 +71,7 @@ package struct ChannelExit: Sendable, Equatable {
     }
 }
 
-/// A client's event, for everybody in the channel but its sender.
+/// A client's event, for everybody in the channel except its sender.
 package struct ChannelRelay: Sendable {
     package let app: App
     package let key: ChannelKey
@@ -81,25 +81,25 @@ package struct ChannelRelay: Sendable {
     package let data: [UInt8]
     /// The sender, in a presence channel.
     package let userID: String?
-    /// What the app's backend is told, where it wants to be.
+    /// What the app's backend is told; nil where it wants nothing.
     package let webhook: WebhookEvent?
 }
 
-/// The one connection that does not get what is sent to a channel.
+/// The one connection that does not get a broadcast.
 package enum Exclusion: Sendable, Hashable {
-    /// As a backend names it: wherever it is.
+    /// As a backend names it, on any loop.
     case socket(SocketID)
-    /// The sender of a client's event.
+    /// The sender of a client event.
     case session(SessionID, loop: Int)
 }
 
-/// What a home says to a loop. What it broadcasts to the channel later follows by the same mailbox.
+/// A shard's answer to a loop. Later broadcasts to the channel follow by the same mailbox.
 package enum ChannelAnswer: Sendable {
     case entered(ChannelEntered)
     case refused(SessionID, serial: UInt32, SubscriptionRefusal)
 }
 
-/// The session is in, at the home.
+/// The session is in, at the shard.
 package struct ChannelEntered: Sendable {
     package let key: ChannelKey
     package let session: SessionID
@@ -108,21 +108,20 @@ package struct ChannelEntered: Sendable {
     package let isRepeated: Bool
     /// The number of subscribers, where it is told; nil in presence channels.
     package let count: Int?
-    /// Of a presence channel: that it is in, and with whom.
+    /// In a presence channel: the success message with the member list.
     package let members: SharedMessages?
     package let cached: Cached
 
     /// What a cache channel keeps.
     package enum Cached: Sendable {
-        /// It is no such channel.
+        /// It is no cache channel.
         case noCache
-        /// Nothing.
         case miss
         /// The last event.
         case event(SharedMessages)
     }
 
-    /// For one that is no longer there to hear it.
+    /// The leave to report for a session that is gone by now; nil for a repeated subscribe.
     package func exit(mayReturn: Bool) -> ChannelExit? {
         isRepeated ? nil : ChannelExit(key: key, userID: userID, mayReturn: mayReturn)
     }

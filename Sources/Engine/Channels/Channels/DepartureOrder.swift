@@ -1,18 +1,18 @@
 import Bytes
 import Clock
 
-/// What is about to be gone from a home: a user without a connection, or one of whom only the app's backend still has to
-/// hear that he is gone, or a channel without anybody. Stands for nothing once somebody has come back.
+/// Something about to be removed from a shard: a user without a connection, a user whose removal only the app's backend has
+/// still to hear of, or an empty channel. Stale once somebody has come back.
 struct Departure {
     let key: ChannelKey
     /// Nil for the channel itself.
     let user: String?
     let number: UInt64
     let due: Instant
-    /// Whether nothing is to be done after it.
+    /// Whether nothing is left to do after it.
     var isLast = true
 
-    /// What is still to be done of it later.
+    /// The second part of the departure, `time` later.
     func rest(after time: Duration) -> Departure {
         Departure(key: key, user: user, number: number, due: due.advanced(by: time))
     }
@@ -24,10 +24,10 @@ struct Departure {
     }
 }
 
-/// The departures of a home of one kind, users' or channels', in the order in which they are due, and how many are whose. One
-/// of which something is to be done at two times is due twice. All wait equally long for the first, and for the second after it.
+/// The departures of a shard of one kind (users' or channels') by due time, counted by app. One with work at two times is
+/// due twice. All wait equally long for the first time, and equally long from there to the second.
 ///
-/// Beyond the bound the app that has most loses its oldest: no app's clients end the grace of another's, which has fewer.
+/// Beyond the bound the app that has most loses its oldest: no app's clients end the grace in another app that has fewer.
 struct DepartureOrder {
     private struct AppShare {
         var entries = Fifo<Departure>()
@@ -35,23 +35,22 @@ struct DepartureOrder {
     }
 
     private let countMax: Int
-    /// Of all apps, the oldest first.
+    /// Departures of all apps, the oldest first.
     private var entries = Fifo<Departure>()
-    /// Those that are due for the second time.
+    /// Departures that are due for the second time.
     private var again = Fifo<Departure>()
     /// By the app's index.
     private var shares: ContiguousArray<AppShare> = []
-    /// Those that stand for something.
+    /// Departures that are not stale.
     private(set) var count = 0
 
     init(countMax: Int) {
         self.countMax = countMax
     }
 
-    /// Places of both orders, those that stand for nothing included.
+    /// Entries of all queues, stale ones included.
     var entryCount: Int { shares.reduce(entries.count + again.count) { $0 + $1.entries.count } }
 
-    /// When the next is due; nil where there is none.
     var nextDue: Instant? {
         guard let first = entries.first?.due else { return again.first?.due }
         return min(first, again.first?.due ?? .max)
@@ -66,40 +65,38 @@ struct DepartureOrder {
         shares[app].entries.append(departure)
     }
 
-    /// One that was due, and still counts, is so again.
+    /// Queues a departure for its second time.
     mutating func appendAgain(_ departure: Departure) {
         again.append(departure)
     }
 
-    /// One of the app's is over, or stands for nothing from here on; its entry stays.
+    /// A departure of the app is over, or stale from now on. Its entry stays.
     mutating func end(of app: Int) {
         shares[app].count -= 1
         count -= 1
         if shares[app].count == 0 { shares[app].entries = Fifo() }
     }
 
-    /// The next of all, if its time is over. It may stand for nothing.
+    /// The next departure that is due. It may be stale.
     mutating func popFirst(dueBy now: Instant) -> Departure? {
         guard let due = nextDue, due <= now else { return nil }
         return again.first?.due == due ? again.popFirst() : entries.popFirst()
     }
 
-    /// Whose turn it is to be gone, for there are too many; nil where there are not. It may stand for nothing: then there is
-    /// another.
+    /// The departure to end early; nil within the bound. It may be stale: then call again.
     mutating func popExcess() -> Departure? {
         guard count > countMax, let largest = shares.indices.max(by: { shares[$0].count < shares[$1].count })
         else { return nil }
         return shares[largest].entries.popFirst()
     }
 
-    /// Whether most entries of all, or of the app's, stand for nothing.
+    /// Whether most entries, of all apps or of this one, are stale.
     func needsSweep(of app: Int) -> Bool {
         guard app < shares.count else { return false }
         return entries.needsSweep(live: count) || again.needsSweep(live: count)
             || shares[app].entries.needsSweep(live: shares[app].count)
     }
 
-    /// Drops those.
     mutating func sweep(of app: Int, keeping isLive: (Departure) -> Bool) {
         if entries.needsSweep(live: count) { entries.sweep(keeping: isLive) }
         if again.needsSweep(live: count) { again.sweep(keeping: isLive) }

@@ -2,38 +2,36 @@ import Bytes
 import Clock
 import Pusher
 
-/// One ordinary channel at its home.
+/// One ordinary channel at its shard.
 ///
-/// Invariant: it is in the home's table exactly while somebody is in it, or something of it is to be kept or told.
+/// Invariant: it is in the shard's table exactly while somebody is in it, or something of it has to be kept or told.
 final class HomeChannel {
     let key: ChannelKey
     /// Sessions on each loop.
     private var counts: ContiguousArray<UInt32>
-    /// The loops that have some.
+    /// The loops with sessions in it.
     private(set) var loops: LoopSet = []
-    /// Over all loops.
+    /// Sessions over all loops.
     private(set) var total = 0
-    /// Of a presence channel.
     var members = PresenceMembers()
-    /// What a session is told that is in with these members, until they are others; kept from the second on that is.
+    /// What a newcomer is told of these members, until they change. Kept from the second newcomer on.
     var membersTold: SharedMessages?
-    /// Whether the first has been.
+    /// Whether the first newcomer has been told.
     var isListTold = false
-    /// Of a cache channel: the last event that the app's backend published.
+    /// For a cache channel: the last event that the app's backend published.
     var cached: KeptEvent?
-    /// The departure by which the app's backend hears that nobody is left; 0 where none does.
+    /// The departure by which the app's backend hears that the channel is vacant; 0 where there is none.
     var vacating: UInt64 = 0
-    /// Whether the backend hears of it when the last member is gone, whose grace is longer.
+    /// Whether the backend hears of it when the last member is removed, whose grace is longer.
     var owesVacated = false
-    /// The silence in which counts are not told, for one was; 0 where there is none.
+    /// The quiet period after a told count; 0 where there is none.
     var countSilence: UInt64 = 0
-    /// Whether it is that of a channel with many subscribers.
+    /// Whether that period is the one of a channel with many subscribers.
     var isSilentForLong = false
-    /// Whether the count has changed in it.
+    /// Whether the count has changed in that period.
     var owesCount = false
-    /// When a count was told last.
     var countToldAt = Instant.min
-    /// The silence in which cache misses are not told to the app's backend; 0 where there is none.
+    /// The quiet period in which the app's backend is told of no cache miss; 0 where there is none.
     var missSilence: UInt64 = 0
 
     init(_ key: ChannelKey, loops: Int) {
@@ -46,7 +44,6 @@ final class HomeChannel {
         total == 0 && members.isForgotten && cached == nil && vacating == 0 && countSilence == 0 && missSilence == 0
     }
 
-    /// One has come or gone.
     func membersChanged() {
         membersTold = nil
         isListTold = false
@@ -73,14 +70,13 @@ struct KeptEvent {
     let event: String
     let data: [UInt8]
     let messages: SharedMessages
-    /// Which entry of the home's order stands for it.
+    /// The number of its entry in the shard's eviction order.
     let entry: UInt64
-    /// When it is forgotten.
     let due: Instant
 
-    /// What it costs to keep it, in bytes.
+    /// What keeping it costs, in bytes.
     var size: Int { event.utf8.count + data.count + messages.byteCount + Self.overhead }
 
-    /// Of the channel, its name, and the order.
+    /// For the channel, its name, and the eviction order.
     static let overhead = 512
 }

@@ -1,7 +1,6 @@
 import Pusher
 
-/// The ordinary channels of one home, by app: what is asked about one app's costs nothing for those of others. And the apps as
-/// they are now, as far as they were seen.
+/// The ordinary channels of one shard, by app: looking at one app's costs nothing for others'. Also the current apps.
 final class HomeChannels {
     private var perApp: ContiguousArray<[ChannelKey: HomeChannel]> = []
     private(set) var count = 0
@@ -27,13 +26,12 @@ final class HomeChannels {
         }
     }
 
-    /// The channels of one app.
     subscript(app: App) -> [ChannelKey: HomeChannel] { app.index < perApp.count ? perApp[app.index] : [:] }
 
-    /// The channel, made where it is not held.
+    /// The channel, made where it does not exist.
     ///
-    /// - Parameter subscriptions: how many channels the connection is in that asks; nil: the app's backend does.
-    /// - Throws: why it is not to be made.
+    /// - Parameter subscriptions: channels that the asking connection is in; nil: the app's backend asks.
+    /// - Throws: why it is not made.
     func held(_ key: ChannelKey, of app: App, subscriptions: Int?) throws(SubscriptionRefusal) -> HomeChannel {
         if let channel = self[key] { return channel }
         do throws(SubscriptionRefusal) {
@@ -49,7 +47,7 @@ final class HomeChannels {
     }
 
     func removeIfUnused(_ channel: HomeChannel) {
-        // A departure that is ended early may have been the one that was entered just now.
+        // A departure that is ended early may be the one queued just now.
         guard channel.isUnused, self[channel.key] === channel, let app = app(of: channel) else { return }
         self[channel.key] = nil
         metrics.channels.leave(app)
@@ -57,13 +55,12 @@ final class HomeChannels {
 
     // MARK: Apps
 
-    /// The app's value has changed: it counts at once.
     func replace(_ app: App) {
         while apps.count <= app.index { apps.append(nil) }
         apps[app.index] = app
     }
 
-    /// The app as it is now, for a loop may have heard of a change later than this home; seen from here on.
+    /// The app's current value: `app` itself where none is known, since a loop may hear of a change later than this shard.
     func known(_ app: App) -> App {
         if app.index < apps.count, let known = apps[app.index] { return known }
         replace(app)

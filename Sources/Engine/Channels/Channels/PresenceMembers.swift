@@ -17,54 +17,52 @@ package struct MemberBounds {
 /// The users in a presence channel, by id, byte for byte.
 package struct PresenceMembers {
     struct Member {
-        /// The newest subscription's word, which stands until a newer one comes or the user is gone.
+        /// What the newest subscription says; it stands until a newer one comes or the user is removed.
         var member: PresenceMember
-        /// Connections over all loops; none while the user may still come back.
+        /// Connections over all loops; 0 in the grace period.
         var connections: Int
-        /// The departure that ends the user's grace; 0 where none does.
+        /// The departure that ends the user's grace; 0 where there is none.
         var departure: UInt64 = 0
-        /// Until then the user lingers on leaving: it had left a moment before it came.
+        /// Until then even a leave by request gets a grace: the user was removed a moment before it came.
         var settledAt: Instant
         /// Bytes in the list.
         var size: Int
     }
 
-    /// A user as he came to linger; stands for nothing once he has come back, or is gone.
+    /// A user whose grace began. Stale once the user is back, or removed.
     private struct Leaving {
         let id: String
         let departure: UInt64
     }
 
     private var members: [TextKey: Member] = [:]
-    /// Bytes of the list of them.
     private var bytes = 0
-    /// Users who may still come back, and their bytes.
+    /// Users in their grace period, and their bytes in the list.
     private var lingering = 0
     private var lingeringBytes = 0
-    /// Those, in the order in which they left.
     private var leaving = Fifo<Leaving>()
-    /// Who has gone a moment ago.
+    /// A user who was removed a moment ago.
     private struct Gone {
-        /// By which this is forgotten.
+        /// The departure at which this record is dropped.
         let departure: UInt64
-        /// Whether the app's backend has heard of it; else it does by that departure.
+        /// Whether the app's backend has been told; if not, that departure tells it.
         var isTold = false
     }
 
     private var remembered: [TextKey: Gone] = [:]
-    /// All members as clients are told; nil where it must be written anew, since one is gone.
+    /// The list of all members as told to clients; nil where a member was removed or changed, so that it is written anew.
     private var writtenList: MemberList? = MemberList()
 
     package init() {}
 
     package var count: Int { members.count }
-    /// Nobody is in, and nobody's leave is remembered.
+    /// Nobody is in, and no leave is remembered.
     var isForgotten: Bool { members.isEmpty && remembered.isEmpty }
     var ids: [String] { members.values.map(\.member.id) }
-    /// Whether all of the list is written.
+    /// Whether the whole list is written.
     package var isListWritten: Bool { writtenList != nil }
 
-    /// What is told to who comes. Who comes is added to it, and only when somebody is gone is all of it written again.
+    /// The list for a newcomer. Newcomers are appended; it is written anew only after a removal or a change.
     package mutating func list() -> MemberList {
         if let writtenList { return writtenList }
         var list = MemberList()
@@ -75,7 +73,7 @@ package struct PresenceMembers {
 
     // MARK: Room
 
-    /// Whether the user may come beside all others who are in, in place of what is known of the user.
+    /// Whether the user may enter, or change what it says, beside all other members.
     package func hasRoom(for member: PresenceMember, _ bounds: MemberBounds) -> Bool {
         let known = members[TextKey(member.id)]
         if let known, known.member.info == member.info { return true }
@@ -84,7 +82,7 @@ package struct PresenceMembers {
         return size <= known.size || bytes - known.size + size <= bounds.bytesMax
     }
 
-    /// Whether the user may where all others who have no connection are gone.
+    /// The same question, with all other members in their grace period removed.
     package func mayHaveRoom(for member: PresenceMember, _ bounds: MemberBounds) -> Bool {
         let known = members[TextKey(member.id)]
         if let known, known.member.info == member.info { return true }
@@ -96,7 +94,7 @@ package struct PresenceMembers {
         return size <= known.size || bytes - lingeringBytes - own + size <= bounds.bytesMax
     }
 
-    /// Who has no connection for the longest time; nil where all have one.
+    /// The member in its grace period for the longest time; nil where there is none.
     mutating func firstToLeave() -> String? {
         while let first = leaving.popFirst() {
             if members[TextKey(first.id)]?.departure == first.departure { return first.id }
@@ -108,22 +106,22 @@ package struct PresenceMembers {
 
     func contains(_ id: String) -> Bool { members[TextKey(id)] != nil }
 
-    /// `isNews`: whether what is known of the user is another from here on.
+    /// `isNews`: whether what is known of the user has changed.
     package enum Arrival: Equatable {
         /// The user's first connection.
         case first
-        /// The same, when the user had left a moment ago and the app's backend has not been told of it.
+        /// The first again, after a recent leave of which the app's backend has not been told.
         case again
-        /// The same, when it has.
+        /// The first again, after a recent leave of which the app's backend has been told.
         case anew
-        /// One more.
+        /// A further connection.
         case further(isNews: Bool)
-        /// The user had left a moment ago, and is back before anybody was told.
+        /// The user was in its grace period, and is back before anybody was told.
         case back(isNews: Bool)
     }
 
-    /// A connection of the user comes, whose word of the user takes the place of an older one's. `settledAt`: until when the
-    /// user should not leave at once after having just left.
+    /// A connection of the user comes. What it says of the user replaces what an older one said. `settledAt`: until then, a
+    /// user who had just left gets a grace at its next leave.
     package mutating func arrive(_ member: PresenceMember, settledAt: Instant) -> Arrival {
         let key = TextKey(member.id)
         guard let known = members[key] else {
@@ -147,7 +145,7 @@ package struct PresenceMembers {
         return known.departure != 0 ? .back(isNews: isNews) : .further(isNews: isNews)
     }
 
-    /// A connection that the user has already says this of the user: true where it is news, and there is room for it.
+    /// An existing connection says this of its user. True where it is news, and there is room for it.
     mutating func says(_ member: PresenceMember, _ bounds: MemberBounds) -> Bool {
         guard let known = members[TextKey(member.id)], known.member.info != member.info, hasRoom(for: member, bounds)
         else { return false }
@@ -164,7 +162,7 @@ package struct PresenceMembers {
         writtenList = nil
     }
 
-    /// A connection of the user goes: true where it was the last.
+    /// A connection of the user ends. True where it was the last.
     mutating func leave(_ id: String) -> Bool {
         let key = TextKey(id)
         guard let connections = members[key]?.connections, connections > 0 else { return false }
@@ -172,7 +170,7 @@ package struct PresenceMembers {
         return connections == 1
     }
 
-    /// The user, without a connection, is kept until that departure.
+    /// Keeps the user, without a connection, until that departure.
     mutating func linger(_ id: String, until departure: UInt64) {
         let key = TextKey(id)
         guard let known = members[key] else { return }
@@ -187,13 +185,13 @@ package struct PresenceMembers {
         leaving.sweep { members[TextKey($0.id)]?.departure == $0.departure }
     }
 
-    /// A hub has many channels, most of them with few users.
+    /// Small, because a hub has many channels, most with few users.
     private static let leavingSlack = 8
 
-    /// Whether the user has come back a moment after he had left.
+    /// Whether the user came back a moment after it had left.
     func isUnsettled(_ id: String, now: Instant) -> Bool { members[TextKey(id)].map { now < $0.settledAt } ?? false }
 
-    /// Whether that departure is the user's still.
+    /// Whether that departure is still the user's current one.
     func awaits(_ departure: UInt64, of id: String) -> Bool {
         let key = TextKey(id)
         return members[key]?.departure == departure || remembered[key]?.departure == departure
@@ -210,14 +208,13 @@ package struct PresenceMembers {
         writtenList = members.isEmpty ? MemberList() : nil
     }
 
-    /// The user is gone, which is remembered until that departure.
+    /// The user is removed. This is remembered until that departure.
     mutating func remember(_ id: String, until departure: UInt64) {
         remembered[TextKey(id)] = Gone(departure: departure)
     }
 
-    /// The app's backend hears that the user is gone.
     mutating func told(_ id: String) { remembered[TextKey(id)]?.isTold = true }
 
-    /// Forgets that the user has gone. Returns whether the app's backend has heard of it.
+    /// Forgets the user's leave. Returns whether the app's backend has been told of it.
     mutating func forget(_ id: String) -> Bool { remembered.removeValue(forKey: TextKey(id))?.isTold == true }
 }

@@ -4,7 +4,7 @@ import Pusher
 package struct Publication: Sendable {
     package let channel: ChannelName
     package let event: String
-    /// What the publisher's `data` string holds; clients get the same.
+    /// What the publisher's `data` string holds. Clients get it unchanged.
     package let data: [UInt8]
     /// The connection that does not get it: the one on whose behalf the backend publishes.
     package let except: SocketID?
@@ -19,16 +19,16 @@ package struct Publication: Sendable {
 
 /// What the hub knows of one channel, over all loops.
 package struct ChannelFacts: Sendable, Equatable {
-    /// Connections that are in it.
+    /// Connections in it.
     package var subscriptionCount = 0
-    /// Users in it; nil but for presence channels.
+    /// Users in it; nil except for presence channels.
     package var userCount: Int?
     /// The last event of a cache channel; nil where there is none.
     package var cached: CachedEvent?
 
     package init() {}
 
-    /// Somebody is in it, or is still taken for a member of it.
+    /// Somebody is in it, or still counts as a member.
     package var isOccupied: Bool { subscriptionCount > 0 || (userCount ?? 0) > 0 }
 }
 

@@ -1,9 +1,8 @@
 import Bytes
 import Clock
 
-/// Channels that have told something and do not tell it again for a time, always the same one: in the order of its end.
-///
-/// A silence is known by its number; one that its channel no longer names stands for nothing.
+/// Channels in a quiet period of fixed length: each has told something and does not tell it again until the period ends. In
+/// the order in which they end. A period is known by its number, and stale when its channel no longer names it.
 struct Silences {
     struct Silence {
         let key: ChannelKey
@@ -14,17 +13,15 @@ struct Silences {
     /// In nanoseconds.
     private let time: UInt64
     private var entries = Fifo<Silence>()
-    /// Those that stand for something.
+    /// Periods that are not stale.
     private(set) var count = 0
 
     init(of time: Duration) {
         self.time = time.wholeNanoseconds
     }
 
-    /// When the first ends; nil where there is none.
     var nextDue: Instant? { entries.first?.due }
 
-    /// Whether the entries that stand for nothing should be swept.
     var needsSweep: Bool { entries.needsSweep(live: count) }
 
     mutating func begin(_ key: ChannelKey, _ number: UInt64, now: Instant) {
@@ -32,13 +29,13 @@ struct Silences {
         entries.append(Silence(key: key, number: number, due: now.advanced(byNanoseconds: time)))
     }
 
-    /// Its channel names one no more.
+    /// A channel no longer names its period.
     mutating func end() { count -= 1 }
 
-    /// Takes out the first, which may stand for nothing.
+    /// Takes out the first, which may be stale.
     mutating func popFirst() -> Silence? { entries.popFirst() }
 
-    /// The same, if it is over.
+    /// Takes out the first if it is over. It may be stale.
     mutating func popFirst(dueBy now: Instant) -> Silence? {
         guard let due = nextDue, due <= now else { return nil }
         return entries.popFirst()

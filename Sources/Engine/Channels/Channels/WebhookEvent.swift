@@ -1,12 +1,12 @@
 import Pusher
 
-/// What an app's backend can be told of by a webhook (Pusher's "Webhooks").
+/// What a webhook can tell an app's backend (Pusher's "Webhooks").
 package enum WebhookEvent: Sendable, Equatable {
     case channelOccupied(ChannelName)
     case channelVacated(ChannelName)
     case memberAdded(ChannelName, userID: String)
     case memberRemoved(ChannelName, userID: String)
-    /// `data` is the client's text as other clients get it; `userID` where the channel is a presence channel.
+    /// `data` is the client's text as other clients get it. `userID` is set in a presence channel.
     case clientEvent(ChannelName, name: String, data: [UInt8], socketID: SocketID, userID: String?)
     case cacheMiss(ChannelName)
     case subscriptionCount(ChannelName, Int)
@@ -22,7 +22,7 @@ package enum WebhookEvent: Sendable, Equatable {
     }
 }
 
-/// The kinds that a webhook can be set up for, as Pusher groups them.
+/// The kinds that a webhook can ask for, as Pusher groups them.
 package struct WebhookKinds: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
 
@@ -41,15 +41,15 @@ package struct WebhookKinds: OptionSet, Hashable, Sendable {
     /// `subscription_count`.
     package static let subscriptionCount = WebhookKinds(rawValue: 16)
 
-    /// Each as Pusher calls it.
+    /// Pusher's name for each kind.
     package static let names: [(name: String, kind: WebhookKinds)] = [
         ("channel_existence", .channelExistence), ("presence", .presence), ("client_events", .clientEvents),
         ("cache_channels", .cacheChannels), ("subscription_count", .subscriptionCount),
     ]
 }
 
-/// Where webhooks go. Safe from any thread, and never waits.
+/// Where webhooks go. Any thread; never waits.
 package protocol WebhookSink: Sendable {
-    /// Has the app's backend told. Dropped, and counted, where the queue is full or nobody wants it.
+    /// Tells the app's backend. Dropped, and counted, where the queue is full or no webhook asks for it.
     func post(_ event: WebhookEvent, of app: App)
 }

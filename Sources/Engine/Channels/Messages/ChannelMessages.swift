@@ -1,9 +1,9 @@
 import Bytes
 import Pusher
 
-/// What sessions in ordinary channels are told.
+/// Messages to sessions in ordinary channels.
 extension Messages {
-    /// What a session is told when it is in: that it is, and the number of subscribers where it is told.
+    /// The success message, and the subscriber count where it is told.
     static func entered(_ channel: ChannelName, count: Int?) -> Messages {
         var writer = ByteWriter(capacity: count == nil ? 192 : 384)
         append(to: &writer) { ServerEvent.subscriptionSucceeded(channel, to: &$0) }
@@ -11,7 +11,6 @@ extension Messages {
         return Messages(writer)
     }
 
-    /// What a session is told when it is in a presence channel: that it is, and with whom.
     static func entered(_ channel: ChannelName, members: MemberList) -> Messages {
         Messages(capacity: channel.string.utf8.count + members.byteCount + 192) {
             ServerEvent.subscriptionSucceeded(channel, members: members, to: &$0)
@@ -36,7 +35,7 @@ extension Messages {
         Messages(capacity: 320) { ServerEvent.subscriptionCount(channel, count, to: &$0) }
     }
 
-    /// What an app's backend published; its data becomes a string.
+    /// An event that an app's backend published. Its data becomes a string.
     static func published(_ publication: Publication) -> Messages {
         publication.data.withUnsafeBytes { data in
             Messages(capacity: data.count + data.count / 4 + 320) {
@@ -46,7 +45,6 @@ extension Messages {
         }
     }
 
-    /// What a client sent to the others.
     static func clientEvent(
         _ name: String, _ channel: ChannelName, data: UnsafeRawBufferPointer, userID: String?
     ) -> Messages {

@@ -3,11 +3,11 @@ import JSON
 import Pusher
 import Sync
 
-/// What sessions are told, in Pusher's words: each message is written once, into a block of its own.
+/// Messages to sessions, in Pusher's protocol. Each is written once, into a block of its own.
 extension Messages {
     package static func pong() -> Messages { Messages(capacity: 64) { ServerEvent.pong(to: &$0) } }
 
-    /// `pusher:error` without a code: the connection stays.
+    /// `pusher:error` without a code: the connection stays open.
     package static func error(_ message: StaticString) -> Messages {
         Messages(capacity: 192) { ServerEvent.error(message, to: &$0) }
     }
@@ -39,12 +39,12 @@ extension Messages {
         refused(refusal) { _ = stream.append(to: &$0) }
     }
 
-    /// `name`: canonical, and so without a character that needs an escape.
+    /// `name` is canonical, and so has no character that needs an escape.
     static func refused(_ name: StreamName.Text, _ refusal: SubscriptionRefusal) -> Messages {
         refused(refusal) { $0.append(name.bytes) }
     }
 
-    /// `name`: of no channel, as the inside of a JSON string.
+    /// `name` is not a channel's name. It is given as the inside of a JSON string.
     static func refused(escaped name: [UInt8], _ refusal: SubscriptionRefusal) -> Messages {
         Messages(capacity: name.count + 320) {
             ServerEvent.subscriptionError(channel: { $0.append(name) }, ending: refusal.ending, to: &$0)
@@ -58,7 +58,7 @@ extension Messages {
     }
 
     static func signinSuccess(userData: UnsafeRawBufferPointer) -> Messages {
-        // Each of its quotes takes three bytes more.
+        // Each quote of it takes three bytes more.
         Messages(capacity: userData.count * 2 + 128) { ServerEvent.signinSuccess(userData: userData, to: &$0) }
     }
 
@@ -69,7 +69,7 @@ extension Messages {
         }
     }
 
-    /// `sync:auth_ok` (design: the wire extension); `expiresAt` in seconds since 1970.
+    /// `sync:auth_ok` (design: the wire extension). `expiresAt`: seconds since 1970.
     static func authOK(userID: String, expiresAt: Int64?) -> Messages {
         var data = ByteWriter(capacity: 96)
         data.append(#"{"userId":"#)
@@ -84,7 +84,7 @@ extension Messages {
         }
     }
 
-    /// `sync:auth_expiring` (design: the wire extension); `expiresAt` in seconds since 1970.
+    /// `sync:auth_expiring` (design: the wire extension). `expiresAt`: seconds since 1970.
     static func authExpiring(expiresAt: Int64) -> Messages {
         var data = ByteWriter(capacity: 40)
         data.append(#"{"expiresAt":"#)
@@ -111,7 +111,7 @@ extension Messages {
         }
     }
 
-    /// A stream's event under one of its names; `json` becomes a string inside.
+    /// A stream's event under one of the stream's two names. Its data becomes a string.
     static func event(_ event: StreamEvent, _ stream: StreamName) -> Messages {
         event.data.withUnsafeBytes { data in
             Messages(capacity: data.count + data.count / 4 + 192) {
@@ -120,7 +120,7 @@ extension Messages {
         }
     }
 
-    /// Events of a stream that follow one another, under one of its names: all in one block.
+    /// Consecutive events of a stream under one of its names, all in one block.
     static func page(_ page: ContiguousArray<ReplayWindow.Entry>, _ stream: StreamName) -> Messages {
         var writer = ByteWriter(capacity: page.reduce(0) { $0 + $1.size + $1.size / 4 + 192 })
         for entry in page {
@@ -133,7 +133,7 @@ extension Messages {
         return Messages(writer)
     }
 
-    /// `sync:resumed` (design: the wire extension): the events behind the client's place follow.
+    /// `sync:resumed` (design: the wire extension): the events after the client's position follow.
     static func resumed(_ channel: ChannelLabel, at position: StreamPosition, replayed: Int64) -> Messages {
         resumed(channel, at: position) { data in
             data.append(#","recovered":true,"replayed":"#)
@@ -141,7 +141,7 @@ extension Messages {
         }
     }
 
-    /// `sync:resumed`: the channel goes on at `position`, and a snapshot is to be fetched.
+    /// `sync:resumed`: the channel continues at `position`, and the client must fetch a snapshot.
     static func resumed(_ channel: ChannelLabel, at position: StreamPosition, lost: ResumeLoss) -> Messages {
         resumed(channel, at: position) { data in
             data.append(#","recovered":false,"reason":""#)

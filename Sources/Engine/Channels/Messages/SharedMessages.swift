@@ -1,12 +1,9 @@
 import Bytes
 import Synchronization
 
-/// Messages that many are sent, one after the other or at once. Any thread.
-///
-/// What a sink makes of them to send them is made once, for the first who gets it, and takes their place here: they cost
-/// memory once.
+/// Messages that go to many sessions. Any thread. A sink's form of them is made once and replaces them: memory once.
 package final class SharedMessages: Sendable {
-    /// What a sink makes of messages: an object of a kind of its own.
+    /// What a sink makes of messages: an object of a type of its own.
     package typealias Form = AnyObject & Sendable
 
     private enum State {
@@ -25,7 +22,7 @@ package final class SharedMessages: Sendable {
         state = Mutex(.messages(messages))
     }
 
-    /// What was made of the messages: by `make`, which gets the only reference to them, if nothing was so far.
+    /// The form of the messages. If there is none yet, `make` makes it and gets the only reference to the messages.
     package func form(_ make: (consuming Messages) -> any Form) -> any Form {
         state.withLock { state in
             let form: any Form
@@ -40,10 +37,10 @@ package final class SharedMessages: Sendable {
     }
 }
 
-/// What is told to all in an ordinary channel.
+/// What all in an ordinary channel are told.
 package enum Broadcast: Sendable {
-    /// To those who are in it now.
+    /// For those who are in it now.
     case passing(Messages)
-    /// Also to those who come later.
+    /// Also for those who come later.
     case kept(SharedMessages)
 }

@@ -2,25 +2,25 @@ import Bytes
 import Pusher
 import Sync
 
-/// Users' actions: whose are taken, how many of a session are under way, and what is answered.
+/// Users' actions: which are accepted, how many of a session are in flight, and what is answered.
 final class ActionGate {
-    /// How long a device that has not signed in is asked to wait: it takes a round trip or two.
+    /// How long a device that has not signed in is asked to wait. Sign-in takes a round trip or two.
     private static let signinPause = Duration.seconds(1)
-    /// How long a device waits while the hub does not know whose access was revoked.
+    /// How long a device is asked to wait while the hub does not know all revocations.
     private static let revocationPause = Duration.seconds(1)
-    /// How long a device with too many actions under way is asked to wait.
+    /// How long a device with too many actions in flight is asked to wait.
     private static let crowdedPause = Duration.milliseconds(250)
 
     private let most: Int
     private let identities: Identities
 
-    /// - Parameter most: the actions that a session may have unanswered.
+    /// - Parameter most: actions of one session that may be in flight.
     init(most: Int, _ identities: Identities) {
         self.most = most
         self.identities = identities
     }
 
-    /// `sync:action`: a session with an identity has the action applied. What the action means is the database's to say.
+    /// `sync:action`: applies the action of a session with an identity. What the action means is up to the database.
     func act(_ data: [UInt8], _ session: Session, _ effects: inout Hub.Effects) {
         guard session.app.ownsDatabase else {
             return effects.complain("sync:action needs the app that owns the database; this app does not")
@@ -53,7 +53,6 @@ final class ActionGate {
         effects.append(.act(envelope, user: identity.userID))
     }
 
-    /// An action of the session has been answered.
     func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout Hub.Effects) {
         session.actionsInFlight -= 1
         self.answer(answer, &effects)

@@ -2,7 +2,7 @@ import Metrics
 import Pusher
 import Sync
 
-/// Who of one loop's sessions may be in which channel. Those that may are handed on to where such channels are kept.
+/// Decides which of one loop's sessions may be in which channel, and hands those that may to the channels' owners.
 final class Admission {
     typealias Effects = Hub.Effects
 
@@ -27,7 +27,7 @@ final class Admission {
         self.metrics = metrics
     }
 
-    /// `pusher:subscribe`: who may join is decided by the channel's name.
+    /// `pusher:subscribe`: the channel's name decides who may join.
     func subscribe(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ session: Session, _ effects: inout Effects
     ) {
@@ -64,23 +64,22 @@ final class Admission {
         ordinary.subscribe(name, auth, channelData, isSigned: isSigned, session, &effects)
     }
 
-    /// `pusher:subscribe` to a user's stream, unsigned, when the session's user is known: what a signed-in client sends.
-    /// False where it is anything else.
+    /// An unsigned `pusher:subscribe` to a stream by a session with a user, the common case. False (nothing done) otherwise.
     ///
-    /// - Parameter name: unchecked: what is read as a stream's name has characters of channels' names alone.
+    /// - Parameter name: unchecked. Whatever parses as a stream's name has only the characters of channel names.
     func subscribe(unsigned name: UnsafeRawBufferPointer, _ session: Session, _ effects: inout Effects) -> Bool {
         guard session.app.ownsDatabase, session.parked.isEmpty, let identity = session.identity,
             let text = try? StreamName.Text(name), session.subscriptions.count < limits.subscriptionsPerSessionMax
         else { return false }
         guard identity.owns(text) else {
-            // It is in no stream of another's, unless a backend has vouched for it.
+            // It is in no stream of another user, unless a backend has vouched for it.
             guard !session.isVouchedFor, session.detail?.places.isEmpty != false else { return false }
             metrics.otherUsers.add()
             effects.append(.send(.refused(text, .otherUser)))
             return true
         }
         let stream = StreamName(text)
-        // A channel that somebody is in is in the table: where it is not, as nearly always, the session is not in it.
+        // A channel that somebody is in is in the table. If it is not, as nearly always, the session is not in it.
         let channel = channels[stream]
         if let channel, let place = session.place(of: channel) {
             streams.repeated(session.subscriptions[place], &effects)
@@ -90,10 +89,10 @@ final class Admission {
         return true
     }
 
-    /// A user's stream: for that user alone. A subscribe that comes before the identity is parked and answered when the
-    /// identity comes, for pusher-js never recovers from an early refusal.
+    /// A user's stream: only for that user. A subscribe that comes before the identity is parked and answered when the
+    /// identity comes, because pusher-js never recovers from an early refusal.
     ///
-    /// - Parameter vouching: what the signature amounts to; nil without one.
+    /// - Parameter vouching: who signed; nil without a signature.
     private func subscribe(
         _ name: ChannelName, _ stream: StreamName, _ vouching: Vouching?, _ session: Session,
         _ effects: inout Effects
@@ -107,7 +106,7 @@ final class Admission {
                 effects.refuse(name, .badSignature, metrics)
                 return forbid(stream, session, &effects)
             case .backend:
-                // It may have been parked before: a session enters a channel once, or its places in it get mixed up.
+                // Unparks it: a session that entered a channel twice would mix up its subscriptions.
                 session.parked.removeAll { $0 == stream }
                 session.isVouchedFor = true
                 return streams.enter(stream, session, &effects)
@@ -129,9 +128,9 @@ final class Admission {
     /// Who vouches for a subscriber to a user's stream.
     private enum Vouching {
         case nobody
-        /// The app's own, as for any private channel.
+        /// The app's backend, as for any private channel.
         case backend
-        /// The hub's `/pusher/auth`, for who showed it a token: that is who the connection is.
+        /// The hub's `/pusher/auth`, for a client that showed it a token: the token's user is the connection's.
         case hub(Identity)
     }
 
@@ -151,7 +150,7 @@ final class Admission {
         _ name: ChannelName, _ stream: StreamName, as identity: Identity, _ session: Session,
         _ effects: inout Effects
     ) {
-        // Another user's: what it admits to would outlast the token, for a connection's identity is one.
+        // Another user's: admission would outlast the token, because a connection has one identity.
         guard session.identity == nil else {
             effects.refuse(name, .otherUser, metrics)
             return forbid(stream, session, &effects)
@@ -177,9 +176,9 @@ final class Admission {
         leave(session.subscriptions.remove(at: place), of: session, mayReturn: false, &effects)
     }
 
-    /// Takes a subscription, already out of the session's list, out of its channel.
+    /// Removes a subscription, already out of the session's list, from its channel.
     ///
-    /// - Parameter mayReturn: as of `Hub.closed`.
+    /// - Parameter mayReturn: see `Hub.closed`.
     func leave(_ subscription: Subscription, of session: Session, mayReturn: Bool, _ effects: inout Effects) {
         guard case .plain(let name) = subscription.channel.label else {
             return streams.leave(subscription, of: session, &effects)
@@ -188,8 +187,8 @@ final class Admission {
         ordinary.leave(name, subscription, of: session, mayReturn: mayReturn, &effects)
     }
 
-    /// The identity has come: what was parked is answered, in the order it came. Then the places that were named in streams
-    /// of others: nothing else would ever answer them.
+    /// The identity has come: answers what was parked, in order of arrival. Then it answers the positions that were named in
+    /// other users' streams, which nothing else would answer.
     func unpark(_ session: Session, _ effects: inout Effects) {
         guard let identity = session.identity else { return }
         let parked = session.parked
@@ -209,7 +208,7 @@ final class Admission {
         }
     }
 
-    /// The session has no right to the stream: if its client named a place in it, that is answered.
+    /// The session has no right to the stream. A position that its client named there is answered.
     private func forbid(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         guard let position = session.takePlace(stream) else { return }
         effects.lose(.stream(stream), at: position, .forbidden, metrics)

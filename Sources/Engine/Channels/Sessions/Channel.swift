@@ -2,18 +2,18 @@ import Bytes
 import Pusher
 import Sync
 
-/// The subscribers that one loop has of one channel.
+/// The subscribers that one loop has in one channel.
 ///
 /// Invariant: it is in the hub's table exactly while it has a subscriber, live or behind, or awaits one.
 package final class Channel {
-    // Small, and in an order that leaves no gaps: a hub has one for each stream of each connection.
+    // Small, in an order without gaps: a hub has one for each stream of each connection.
     /// The loop's sessions that get this channel's events.
     package internal(set) var subscribers = SubscriberList()
-    /// Subscribes whose answer from the channel's home is still under way.
+    /// Subscribes whose answer from the channel's shard is in flight.
     var joining: UInt32 = 0
     package let label: ChannelLabel
-    /// Of a stream: what this loop was handed last, by an answer or a broadcast, and so where each live subscriber
-    /// stands. Known while there is one. The offset is -1 of one that is not published.
+    /// For a stream: the position that this loop was handed last, by an answer or a broadcast. Every live subscriber stands
+    /// there. Known while there is one. The offset is -1 for an unpublished stream.
     private var life: Epoch?
     private var offset: Int64 = 0
 
@@ -21,23 +21,21 @@ package final class Channel {
         self.label = label
     }
 
-    /// The user's stream, fed by the database, that it is; nil for an ordinary channel.
+    /// The user's stream, fed by the database; nil for an ordinary channel.
     package var stream: StreamName? { label.stream }
 
-    /// Whether it is that stream, under that form of its name.
     func isOf(_ name: StreamName) -> Bool { stream == name }
 
-    /// Sessions that are to be told of events some way or other.
+    /// Sessions that must get events, live or by pages.
     package var memberCount: Int { subscribers.count + subscribers.behind.count }
 
-    /// Whether it is a stream of a topic that is not published: its home knows nothing of it, and all who are in it are at
-    /// `position`, whose offset is 0.
+    /// Whether it is a stream of an unpublished topic: its shard does not know it, and all are at `position`, with offset 0.
     var isUnpublished: Bool {
         get { offset < 0 }
         set { offset = newValue ? -1 : 0 }
     }
 
-    /// See above. Once set, the channel is not unpublished.
+    /// The position of live subscribers. Setting it makes the channel a published one.
     var position: StreamPosition? {
         get { life.map { StreamPosition(in: $0, offset: max(0, offset)) } }
         set {
@@ -46,7 +44,7 @@ package final class Channel {
         }
     }
 
-    /// The event at `offset` has been handed to all who are live.
+    /// The event at `offset` has been handed to all live subscribers.
     package func advanced(to offset: Int64) {
         self.offset = offset
     }
@@ -54,11 +52,11 @@ package final class Channel {
     var isEmpty: Bool { subscribers.isEmpty && joining == 0 && subscribers.behind.isEmpty }
 }
 
-/// What a channel is called.
+/// A channel's name.
 package enum ChannelLabel: Hashable, Sendable {
-    // Indirect, for a label of every user's stream takes the room of the largest.
+    // Indirect, because the label of every user's stream takes the room of the largest case.
     indirect case plain(ChannelName)
-    // Likewise names, kept as what they stand for; a case for each form, or the form takes a word of its own.
+    // Stored as what the names stand for. One case for each form: as a payload the form would take a word of its own.
     case user(StreamID)
     case privateUser(StreamID)
 
@@ -69,7 +67,6 @@ package enum ChannelLabel: Hashable, Sendable {
         }
     }
 
-    /// The stream's name that it is; nil for an ordinary channel's.
     var stream: StreamName? {
         switch self {
         case .plain: nil
@@ -78,17 +75,17 @@ package enum ChannelLabel: Hashable, Sendable {
         }
     }
 
-    /// Appends the name, no character of which needs an escape in JSON.
+    /// Appends the name. None of its characters needs an escape in JSON.
     func append(to writer: inout ByteWriter) {
         switch self {
         case .plain(let name): writer.append(utf8: name.string)
-        // One that was subscribed to can be written.
+        // A name that was subscribed to can be written.
         case .user, .privateUser: _ = stream?.append(to: &writer)
         }
     }
 }
 
-/// A stream's channel, in the hub's table of them.
+/// A stream's channel, as an entry of the hub's table.
 struct StreamChannel: TableEntry {
     let channel: Channel
 

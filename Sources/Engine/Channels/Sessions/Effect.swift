@@ -3,38 +3,38 @@ import Metrics
 import Pusher
 import Sync
 
-/// What a loop's hub wants done for the session that an input was about. In order.
+/// What a loop's hub wants done for the session of an input. In order.
 package enum Effect {
     /// Answer its ping.
     case pong
-    /// Tell it the messages, which nobody else gets.
+    /// Send it messages that nobody else gets.
     case send(Messages)
-    /// Tell it the messages, which others get too: what is made of them to send them is made once.
+    /// Send it messages that others get too; the sink's form of them is made once.
     case share(SharedMessages)
-    /// The same with no work on them to make them smaller: they cost it a short message, and it may ask again and again.
+    /// Like `share`, without compression: the request costs the client a short message, and it may repeat it.
     case queue(SharedMessages)
-    /// Have the token verified, the session's input paused meanwhile, and report by `Hub.authenticated` or `Hub.rejected`.
+    /// Have the token verified while the session's input is paused, and report by `Hub.authenticated` or `Hub.rejected`.
     case verify(token: String)
     /// Have the user's action applied, and report by `Hub.answered`.
     indirect case act(ActionEnvelope, user: String)
-    /// The session's identity ends: have `Identities.due` called after that time.
+    /// Have `Identities.due` called after that time: the identity, or the time to show one, may end.
     case watchIdentity(after: Duration)
-    /// Tell the homes of these users, each what concerns it, in order.
+    /// Tell the shards of these users, each its own requests, in order.
     case users([UserRequest])
     /// Close the connection with that code. The last effect of an input.
     case close(ErrorCode)
-    /// Ask the stream's home loop: to take this session in, or for what it missed.
+    /// Ask the stream's shard to let this session in, or for what it missed.
     case join(StreamJoin)
-    /// Tell the stream's home loop that this session awaits nothing more under this name; others of this loop are in it.
+    /// Tell the stream's shard that this session awaits nothing more under this name. Others of this loop are still in it.
     case forget(StreamName)
-    /// Tell the stream's home loop that this loop has nobody left under this name.
+    /// Tell the stream's shard that this loop has no subscriber left under this name.
     case leave(StreamName)
-    /// Tell the home of that ordinary channel.
+    /// Send the request to that ordinary channel's shard.
     indirect case request(ChannelRequest)
 }
 
 extension ContiguousArray<Effect> {
-    /// What the client has said is of no use; the connection stays.
+    /// The client's message is of no use. The connection stays open.
     mutating func complain(_ message: StaticString) {
         append(.send(.error(message)))
     }
@@ -45,7 +45,7 @@ extension ContiguousArray<Effect> {
         append(.send(.refused(name, refusal)))
     }
 
-    /// A subscribe to a stream is refused for good. A place that the client named in it is answered, too.
+    /// A subscribe to a stream is refused for good. A position that the client named in it is answered too.
     mutating func refuse(
         _ stream: StreamName, _ refusal: SubscriptionRefusal, owed position: StreamPosition?, _ metrics: EngineMetrics
     ) {
@@ -53,7 +53,7 @@ extension ContiguousArray<Effect> {
         if let position { lose(.stream(stream), at: position, .storeUnavailable, metrics) }
     }
 
-    /// What lies behind the place that a client named cannot be had; the channel goes on at `position`.
+    /// The events after a position that a client named cannot be had. The channel continues at `position`.
     mutating func lose(
         _ channel: ChannelLabel, at position: StreamPosition, _ loss: ResumeLoss, _ metrics: EngineMetrics
     ) {

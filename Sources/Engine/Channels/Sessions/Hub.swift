@@ -3,13 +3,13 @@ import Clock
 import Pusher
 import Sync
 
-/// The engine of one loop: its sessions, its channels, and Pusher's rules between them. Pure: events in, effects out;
-/// no socket, no clock of its own, no lock. Belongs to its loop's thread.
+/// The engine of one loop: its sessions, its channels, and Pusher's rules between them. Pure: events in, effects out; no
+/// socket, no clock of its own, no lock. Belongs to its loop's thread.
 ///
-/// Streams (channels that belong to a user by name) are joined at their home loop, which may be another: the session
-/// becomes a subscriber when the home's answer comes, never before, and so misses nothing and sees nothing early. One
-/// that missed something, or takes what it is sent too slowly, is behind: it gets pages from the home until an answer says
-/// that it is current (`StreamSubscriptions.swift`).
+/// A stream (a channel that belongs to a user by name) is joined at its shard, which may be on another loop. The session
+/// becomes a subscriber when the shard's answer arrives, never before, so it misses nothing and sees nothing early. A
+/// session that missed something, or reads too slowly, is behind: it gets pages from the shard until an answer says that it
+/// is current (`StreamSubscriptions.swift`).
 package final class Hub {
     package typealias Effects = ContiguousArray<Effect>
 
@@ -23,7 +23,7 @@ package final class Hub {
     private let admission: Admission
     private let actions: ActionGate
 
-    /// - Parameter now: reads the wall clock; without one no time passes, and no identity ends.
+    /// - Parameter now: reads the wall clock. With the default no time passes, and no identity ends.
     package init(
         limits: ChannelLimits = ChannelLimits(), identityTimes: IdentityTimes = IdentityTimes(),
         metrics: EngineMetrics = EngineMetrics(),
@@ -47,10 +47,9 @@ package final class Hub {
         sessions.insert(session)
     }
 
-    /// The connection is gone: out of every channel.
+    /// The connection is gone: removes it from every channel.
     ///
-    /// - Parameter mayReturn: whether it broke, so that the client may be back in a moment; else the client said that it
-    ///   leaves, and what waits for its return does not wait.
+    /// - Parameter mayReturn: whether it broke, so that the client may be back; false where it left by request: no grace.
     package func closed(_ session: Session, mayReturn: Bool = true, _ effects: inout Effects) {
         while let subscription = session.subscriptions.popLast() {
             admission.leave(subscription, of: session, mayReturn: mayReturn, &effects)
@@ -60,7 +59,7 @@ package final class Hub {
         sessions.remove(session)
     }
 
-    /// The connection has little left to send: what its session has missed may follow.
+    /// The connection has little left to send: what its session missed may follow.
     package func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
         streams.drained(session, now: now, &effects)
     }
@@ -69,7 +68,7 @@ package final class Hub {
 
     /// An event came from the client.
     ///
-    /// - Parameter hasRoom: whether the connection takes a page now; without room what is missed is asked for later.
+    /// - Parameter hasRoom: whether the connection takes a page now. If not, missed events are asked for later.
     package func received(
         _ event: ClientEvent, from session: Session, hasRoom: Bool = true, now: Instant, _ effects: inout Effects
     ) {
@@ -99,7 +98,7 @@ package final class Hub {
         }
     }
 
-    /// Handles a message of one of the frequent kinds. False where it needs the general way; nothing was done then.
+    /// Handles a message of a frequent kind. False where it needs the general parser; nothing was done then.
     package func received(_ event: CommonEvent, from session: Session, _ effects: inout Effects) -> Bool {
         switch event {
         case .ping: effects.append(.pong)
@@ -126,7 +125,7 @@ package final class Hub {
 
     // MARK: Tokens and actions
 
-    /// The token given by `sync:auth` or on the upgrade was found good.
+    /// The token of `sync:auth` or of the upgrade was found good.
     package func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) {
         identified(session, identities.authenticated(session, as: identity, &effects), &effects)
     }
@@ -139,7 +138,7 @@ package final class Hub {
     /// Whether the identity was issued before its user's access was revoked.
     package func refuses(_ identity: Identity, of app: App) -> Bool { identities.refuses(identity, of: app) }
 
-    /// The session's user is known, or known for longer: what waited for that goes on.
+    /// The session's user is known, or known for longer: whatever waited for that continues.
     private func identified(_ session: Session, _ known: Identities.Known?, _ effects: inout Effects) {
         guard let known else { return }
         watchlists.welcome(session, as: known.user, &effects)
@@ -153,10 +152,10 @@ package final class Hub {
 
     // MARK: Apps
 
-    /// The session's app is another value from here on; nil: it is served no more.
+    /// Gives the session the new value of its app; nil: the app is no longer served.
     ///
-    /// - Parameter keyIsServed: whether the key that the client knows is an app's still, another one's where its own has
-    ///   gone: then it is to come back, which it never would after 4001.
+    /// - Parameter keyIsServed: whether some app still has the client's key. If so it must come back: after 4001 it never
+    ///   would.
     package func replaceApp(
         of session: Session, by app: App?, keyIsServed: Bool = false, _ effects: inout Effects
     ) {
@@ -168,11 +167,11 @@ package final class Hub {
             if !app.features.watchlists {
                 watchlists.departed(session, &effects)
             } else {
-                // Whom the user watches was not kept: that comes with the next signin.
+                // Whom the user watches was not kept. It comes with the next signin.
                 watchlists.welcome(session, &effects)
             }
         }
-        // The time runs from the day on that the app has it, not from a beginning that nobody had been told of.
+        // The deadline runs from the moment the app got it, not from the opening of a connection that had none.
         if old.features.authorizationDeadline == nil, let time = session.authorizationTime,
             session.identity == nil, !session.isAuthorized
         {

@@ -11,7 +11,7 @@ package final class Identities {
 
     /// The user of a session is known, or known for longer.
     struct Known {
-        /// What was said of the user beside the id; nil where that is nothing.
+        /// What was said of the user beside the id; nil for nothing.
         let user: UserData?
     }
 
@@ -19,11 +19,11 @@ package final class Identities {
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
     private let times: IdentityTimes
-    /// The wall clock: what a token says of its end is said by that one.
+    /// The wall clock, because tokens give their end by it.
     private let now: () -> UnixTime
-    /// Whose older identities are refused.
+    /// The users whose older identities are refused.
     private var revocations = RevocationTable()
-    /// Whether all revocations are known. While they are not, nobody's actions are taken: access may have been revoked.
+    /// Whether all revocations are known. While they are not, all actions are refused: access may have been revoked.
     package var isRevocationCurrent = true
 
     init(
@@ -39,7 +39,7 @@ package final class Identities {
 
     /// `pusher:signin`: the app's backend, or this hub's own user-auth endpoint, has signed who the user is.
     ///
-    /// - Returns: nil where there is nothing to be done with it; the client has been told, or is closed.
+    /// - Returns: nil where nothing is left to do: the client has been told, or is being closed.
     func signin(_ auth: String, _ userData: String, _ session: Session, _ effects: inout Effects) -> Known? {
         var auth = auth
         var userData = userData
@@ -50,7 +50,6 @@ package final class Identities {
         }
     }
 
-    /// `pusher:signin`, its two texts given as UTF-8.
     func signin(
         _ auth: UnsafeRawBufferPointer, _ userData: UnsafeRawBufferPointer, _ session: Session,
         _ effects: inout Effects
@@ -60,7 +59,7 @@ package final class Identities {
             effects.complain("The signature of pusher:signin does not fit this socket id and user_data")
             return nil
         }
-        // Nearly always: an id and nothing else, of which nothing is kept but the identity.
+        // Nearly always it is only an id, of which only the identity is kept.
         if session.detail == nil, let id = UserData.idAlone(in: userData) {
             return signedIn(session, as: Identity(userID: id), saying: nil, userData, &effects)
         }
@@ -74,7 +73,7 @@ package final class Identities {
             return nil
         }
         let identity = Identity(userID: user.id, issuedAt: past(user.issuedAt), expiresAt: user.expiresAt)
-        // A backend that does not say when it vouched for the user has just done so, and itself knows who is revoked.
+        // A backend that gives no time has vouched just now, and itself knows who is revoked.
         guard identity.issuedAt == nil || !refuses(identity, of: session.app) else {
             complainOfRevocation(&effects)
             return nil
@@ -82,7 +81,7 @@ package final class Identities {
         return signedIn(session, as: identity, saying: user, userData, &effects)
     }
 
-    /// - Parameter user: what `userData` says; nil where that is an id alone, of a session that has no detail either.
+    /// - Parameter user: what `userData` says; nil where that is only an id, for a session without a detail.
     private func signedIn(
         _ session: Session, as identity: Identity, saying user: UserData?, _ userData: UnsafeRawBufferPointer,
         _ effects: inout Effects
@@ -92,8 +91,8 @@ package final class Identities {
         return Known(user: user)
     }
 
-    /// The time of issue, unless it has still to come: a backend that counts milliseconds would outlast all revocations.
-    /// Clocks may differ by a minute.
+    /// The time of issue, unless it is in the future: that of a backend that counts milliseconds would outlast all
+    /// revocations. Clocks may differ by a minute.
     private func past(_ issuedAt: Int64?) -> Int64? {
         guard let issuedAt, UnixTime(seconds: issuedAt).advanced(by: .seconds(-60)) <= now() else { return nil }
         return issuedAt
@@ -118,10 +117,9 @@ package final class Identities {
         return nil
     }
 
-    /// The token given by `sync:auth` or on the upgrade was found good: it makes the session its user's, or lets it be
-    /// that for longer.
+    /// The token of `sync:auth` or of the upgrade was found good. It makes the session its user's, or extends that.
     func authenticated(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Known? {
-        // It was good when it was verified, which may have been before the revocation.
+        // It was good when it was verified, which may have been before a revocation.
         let isRevoked = refuses(identity, of: session.app)
         if isRevoked { complainOfRevocation(&effects) }
         guard !isRevoked, identify(session, as: identity, &effects) else {
@@ -134,26 +132,24 @@ package final class Identities {
         return Known(user: nil)
     }
 
-    /// The token was found bad. The connection stays as it was, unless there have been too many of them.
+    /// The token was found bad. The connection stays as it was, unless too many in a row were refused.
     func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
         effects.complain(reason)
         countRefusal(session, &effects)
     }
 
-    /// Each token costs a verification: who has none that is good goes, to come back with a new one.
+    /// Each token costs a verification. A client without a good one is closed, to come back with a new one.
     private func countRefusal(_ session: Session, _ effects: inout Effects) {
         let detail = session.madeDetail()
         detail.refusedTokens += 1
         if Int(detail.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
-    /// Whether the identity was issued before its user's access was revoked.
     func refuses(_ identity: Identity, of app: App) -> Bool {
         app.ownsDatabase && revocations.refuses(identity.userID, issuedAt: identity.issuedAt)
     }
 
-    /// Gives the session the identity, or the time that it adds. False where there is nothing to be done with it; the
-    /// client has been told, or is closed.
+    /// Gives the session the identity, or extends its own. False: nothing is left to do; the client was told or closed.
     func identify(_ session: Session, as identity: Identity, _ effects: inout Effects) -> Bool {
         if let known = session.identity, !known.owns(identity.userID) {
             effects.complain("This connection belongs to another user already; open a new one")
@@ -183,8 +179,8 @@ package final class Identities {
 
     // MARK: The end of an identity
 
-    /// The session's identity is to be looked at: near its end that is announced, and at its end, the grace over, the
-    /// connection closed. Returns the time after which to look again, above zero; nil where there is no need to.
+    /// Looks at the session's identity: announces its end beforehand, and closes the connection after the grace. Returns the
+    /// time, above zero, until the next look; nil where none is needed.
     package func due(_ session: Session, _ effects: inout Effects) -> Duration? {
         guard let identity = session.identity else {
             authorizationDue(session, &effects)
@@ -206,7 +202,7 @@ package final class Identities {
         return now.duration(until: expiry.advanced(by: times.grace))
     }
 
-    /// The time is over that the session's app leaves a connection to show who it is.
+    /// The time is over in which the session's app wants a connection to show who it is.
     private func authorizationDue(_ session: Session, _ effects: inout Effects) {
         guard session.app.features.authorizationDeadline != nil, !session.isAuthorized else { return }
         effects.append(.close(.notAuthorizedInTime))
@@ -217,12 +213,12 @@ package final class Identities {
         return UnixTime(seconds: expiresAt).advanced(by: times.grace) <= now
     }
 
-    /// These users' access has been revoked. Returns the sessions to be closed: theirs, where the identity was issued
-    /// before or does not say when, and those that were admitted to streams of theirs by a signature, which says no time:
-    /// whoever signed decides again when they come back.
+    /// These users' access has been revoked. Returns the sessions to close: those of the users whose identity was issued
+    /// before or gives no time, and those that a signature admitted to streams of theirs: it gives no time, and its signer
+    /// decides again.
     ///
-    /// Only what is new is held against sessions, for the feed tells all that stands whenever it connects, and a
-    /// backend may well have let a user back in.
+    /// Only new revocations count against sessions: the feed repeats all of them when it connects, and a backend may have
+    /// let a user back in.
     package func revoked(_ revocations: [Revocation]) -> [SessionID] {
         let news = self.revocations.insert(revocations).news
         guard !news.isEmpty else { return [] }

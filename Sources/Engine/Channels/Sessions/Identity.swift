@@ -1,12 +1,11 @@
 import Bytes
 import Sync
 
-/// The user that a connection has shown itself to be. Never another user on one connection; its times may move on.
+/// The user that a connection has shown itself to be. Never another user on one connection; its times may be extended.
 package struct Identity: Sendable {
-    /// The user's id: one word, which the tables of users share.
+    /// The user's id: one word, shared with the tables of users.
     let user: SharedBytes
-    // Numbers, for two optional ones take half as much again, in each session. What nobody said is a time that no clock
-    // shows.
+    // Plain numbers: two optionals take half as much again, in each session. A time not given is one that no clock shows.
     private let issue: Int64
     private let end: Int64
     private static let unsaid = Int64.min
@@ -28,30 +27,28 @@ package struct Identity: Sendable {
 
     package var userID: String { user.string }
 
-    /// Seconds since 1970; nil where whoever vouched for the user did not say.
+    /// Seconds since 1970; nil where none was given.
     package var issuedAt: Int64? { issue == Self.unsaid ? nil : issue }
-    /// Seconds since 1970; nil where whoever vouched for the user set no end.
+    /// Seconds since 1970; nil where there is no end.
     package var expiresAt: Int64? { end == Self.unsaid ? nil : end }
 
-    /// Whether `userID` is this user, byte for byte, as PostgreSQL compares; Swift's own comparison would take two
-    /// spellings of "é" for one user.
+    /// Whether `userID` is this user, byte for byte as PostgreSQL compares. For Swift two spellings of "é" are equal.
     package func owns(_ userID: String) -> Bool {
         var userID = userID
         return userID.withUTF8 { other in user.withUnsafeBytes { $0.equals(UnsafeRawBufferPointer(other)) } }
     }
 
-    /// Whether the stream is this user's, likewise.
+    /// Whether the stream is this user's, byte for byte.
     package func owns(_ stream: StreamID) -> Bool {
         stream.withUser { owner in user.withUnsafeBytes { $0.equals(owner) } }
     }
 
-    /// Whether the stream of that name is this user's, likewise.
+    /// Whether the stream of that name is this user's, byte for byte.
     package func owns(_ name: StreamName.Text) -> Bool {
         user.withUnsafeBytes { name.belongs(to: $0) }
     }
 
-    /// What the two amount to, of the same user both: the later of their issues, and the later of their ends, for
-    /// showing a second credential takes nothing away.
+    /// Two identities of one user combined: the later issue and the later end. A second credential takes nothing away.
     func renewed(by other: Identity) -> Identity {
         let issue = [issuedAt, other.issuedAt].compactMap { $0 }.max()
         guard let expiresAt, let otherEnd = other.expiresAt else {
@@ -61,11 +58,11 @@ package struct Identity: Sendable {
     }
 }
 
-/// What goes before and after the moment at which an identity expires.
+/// The times around the moment at which an identity expires.
 package struct IdentityTimes: Sendable {
     /// From `sync:auth_expiring` to the expiry.
     package var notice: Duration
-    /// From the expiry to the connection's end, for clients whose new token is under way.
+    /// From the expiry to the connection's end, for clients whose new token is on its way.
     package var grace: Duration
 
     package init(notice: Duration = .seconds(60), grace: Duration = .seconds(25)) {

@@ -3,14 +3,13 @@ import Clock
 import Metrics
 import Pusher
 
-/// Sessions in ordinary channels: who may be in which, and how they come to be in them by the homes' answers.
+/// Sessions in ordinary channels: who may be in which, and how the shards' answers let them in.
 package final class OrdinarySubscriptions {
     package typealias Effects = Hub.Effects
 
     private let channels: SubscribedChannels
     private let metrics: EngineMetrics
-    /// Subscribes whose answers are under way, and whose clients have said meanwhile that they leave: no more than there are
-    /// such answers.
+    /// Subscribes in flight whose clients have left the channel by request meanwhile. Bounded by the answers in flight.
     private var farewells: Set<Farewell> = []
 
     init(in channels: SubscribedChannels, _ metrics: EngineMetrics) {
@@ -20,7 +19,7 @@ package final class OrdinarySubscriptions {
 
     /// `pusher:subscribe` to an ordinary channel.
     ///
-    /// - Parameter isSigned: whether that is the app's signature of the channel, and of `channel_data` where there is one.
+    /// - Parameter isSigned: whether the text is the app's signature of the channel, and of `channel_data` if any.
     func subscribe(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, isSigned: (String) -> Bool, _ session: Session,
         _ effects: inout Effects
@@ -48,7 +47,7 @@ package final class OrdinarySubscriptions {
         }
     }
 
-    /// Who the session is in a presence channel: by `channel_data`, or else the user that it is signed in as.
+    /// Who the session is in a presence channel: by `channel_data`, otherwise the user that it is signed in as.
     private func member(_ channelData: String?, _ session: Session) throws(SubscriptionRefusal) -> PresenceMember {
         let member: PresenceMember
         if let channelData {
@@ -73,7 +72,6 @@ package final class OrdinarySubscriptions {
         return member
     }
 
-    /// Makes the session one that awaits the channel's home.
     private func enter(
         _ name: ChannelName, as member: PresenceMember?, _ session: Session, _ effects: inout Effects
     ) {
@@ -93,8 +91,8 @@ package final class OrdinarySubscriptions {
                         subscriptionCount: session.subscriptionCount - 1))))
     }
 
-    /// A subscribe to a channel that the session is in: it is answered again, of a presence channel with who is there, of a
-    /// cache channel with what is kept, as the home knows it.
+    /// A subscribe to a channel that the session is in is answered again: in a presence channel with its members, in a cache
+    /// channel with its event, as the shard has them.
     func repeated(
         _ place: Int, of name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool,
         _ session: Session, _ effects: inout Effects
@@ -104,7 +102,7 @@ package final class OrdinarySubscriptions {
         guard name.kind.isPresence || name.kind.isCache else {
             return effects.append(.send(.succeeded(name)))
         }
-        // The answer to the one before is this one's, too.
+        // The answer to the first repeat in flight serves this one too.
         guard session.madeDetail().asksAgain(session.subscriptions[place].serial) else { return }
         effects.append(
             .request(
@@ -114,8 +112,7 @@ package final class OrdinarySubscriptions {
                         serial: session.subscriptions[place].serial, member: member, isRepeated: true))))
     }
 
-    /// What a repeated subscribe says of the session's user in a presence channel; nil where it is not signed, or says
-    /// nothing that can be used, or is of another user than the one who is in.
+    /// What a repeated subscribe says of the user in a presence channel. Nil if unsigned, unusable, or of another user.
     private func newest(
         _ name: ChannelName, _ auth: String?, _ channelData: String?, _ isSigned: (String) -> Bool, _ session: Session,
         _ place: Int
@@ -134,12 +131,12 @@ package final class OrdinarySubscriptions {
         session.tidy()
     }
 
-    // MARK: The home's answers
+    // MARK: The shard's answers
 
-    /// The channel's home has let the session in.
+    /// The channel's shard has let the session in.
     ///
-    /// - Parameter hasRoom: whether little is queued to the connection. A repeated answer is left out where there is much:
-    ///   members are a long list, and asking for it costs a client next to nothing.
+    /// - Parameter hasRoom: whether little is queued to the connection. If not, a repeated answer is dropped: member lists
+    ///   are long, and asking costs a client next to nothing.
     package func entered(
         _ entered: ChannelEntered, _ session: Session, hasRoom: Bool = true, _ effects: inout Effects
     ) {
@@ -149,7 +146,6 @@ package final class OrdinarySubscriptions {
             return tell(entered, { .queue($0) }, &effects)
         }
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == entered.serial }) else {
-            // Taken back meanwhile.
             endsFarewell(session.id, serial: entered.serial)
             if let exit = entered.exit(mayReturn: false) { effects.append(.request(.exit(exit))) }
             return
@@ -171,7 +167,7 @@ package final class OrdinarySubscriptions {
         }
     }
 
-    /// The channel's home has not.
+    /// The channel's shard has refused the session.
     package func refused(
         _ session: Session, serial: UInt32, _ refusal: SubscriptionRefusal, _ effects: inout Effects
     ) {
@@ -187,10 +183,10 @@ package final class OrdinarySubscriptions {
 
     // MARK: Leaving
 
-    /// Takes a subscription, already out of the session's list, out of its channel. The home is told; of one that awaits its
-    /// answer when that comes.
+    /// Removes a subscription, already out of the session's list, from its channel, and tells the shard. For a subscription
+    /// that awaits its answer, the shard is told when the answer comes.
     ///
-    /// - Parameter mayReturn: as of `Hub.closed`.
+    /// - Parameter mayReturn: see `Hub.closed`.
     func leave(
         _ name: ChannelName, _ subscription: Subscription, of session: Session, mayReturn: Bool,
         _ effects: inout Effects
@@ -209,28 +205,26 @@ package final class OrdinarySubscriptions {
         if channel.isEmpty { channels.remove(key) }
     }
 
-    /// A subscribe whose client has gone, and had said that it leaves.
+    /// A subscribe in flight whose client has left the channel by request.
     private struct Farewell: Hashable {
         let session: SessionID
         let serial: UInt32
     }
 
-    /// The client has said that it leaves a channel. Where it awaits the answer still, that is remembered until the answer
-    /// comes: the session may be gone by then.
+    /// The client leaves a channel by request. Remembered while the answer is in flight: the session may be gone by then.
     func saysFarewell(_ session: Session, to subscription: Subscription) {
         guard case .joining = subscription.standing else { return }
         farewells.insert(Farewell(session: session.id, serial: subscription.serial))
     }
 
-    /// Such an answer has come. Returns whether the client had said that it leaves.
+    /// Such an answer has come. Returns whether the client had left by request.
     @discardableResult
     private func endsFarewell(_ session: SessionID, serial: UInt32) -> Bool {
-        // Nearly always there is none.
+        // Nearly always the set is empty.
         !farewells.isEmpty && farewells.remove(Farewell(session: session, serial: serial)) != nil
     }
 
-    /// The home has answered a session that is gone. What the loop tells the home: that it has left, and whether the client
-    /// may be back in a moment; nil where the home knows.
+    /// The shard has answered a session that is gone. Returns the leave to report; nil where the shard knows.
     package func answeredTooLate(_ answer: ChannelAnswer) -> ChannelExit? {
         switch answer {
         case .entered(let entered):

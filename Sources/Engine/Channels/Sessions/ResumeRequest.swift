@@ -3,9 +3,9 @@ import JSON
 import Pusher
 import Sync
 
-/// What `sync:resume` says: for each channel the place up to which the client has it (design: the wire extension).
+/// The content of `sync:resume`: for each channel, the position up to which the client has it (design: the wire extension).
 struct ResumeRequest {
-    /// Why a `sync:resume` is not looked at, as `pusher:error` tells it.
+    /// Why a `sync:resume` is not processed, as `pusher:error` tells it.
     struct Fault: Error {
         let message: StaticString
 
@@ -14,10 +14,10 @@ struct ResumeRequest {
         }
     }
 
-    /// In the order of the text; of a channel named twice, the last place counts.
+    /// In the order of the text. For a channel named twice, the last position counts.
     private(set) var channels: [(name: ChannelName, position: StreamPosition)] = []
 
-    /// Reads `{"v":1,"channels":{"<name>":{"epoch":"…","offset":1287}}}`. Members of other names are ignored.
+    /// Reads `{"v":1,"channels":{"<name>":{"epoch":"…","offset":1287}}}`. Other members are ignored.
     ///
     /// - Parameter most: the channels that may be named.
     init(_ text: UnsafeRawBufferPointer, most: Int) throws(Fault) {
@@ -33,7 +33,7 @@ struct ResumeRequest {
             throw Fault("The data of sync:resume is not a JSON object")
         }
         guard version?.integer == 1 else { throw Fault(#"sync:resume needs "v":1, the version that this hub knows"#) }
-        // The whole text has been validated: nothing fails below but what is looked at.
+        // The whole text has been validated: below, only what is checked explicitly can fail.
         guard var reader = try? channels?.object() else { throw Self.noChannels }
         while let member = try? reader.next() {
             try take(member, most: most)

@@ -1,30 +1,27 @@
 import Clock
 import Sync
 
-/// What only few sessions have: those in presence channels, those that send client events, those whose user is more
-/// than an id, and those on their way in.
+/// What few sessions have: those in presence channels, with client events, with a user of more than an id, or still joining.
 final class SessionDetail {
     /// Who the session is in the presence channels that it is in or awaits.
     private var memberships: ContiguousArray<Membership> = []
-    /// Subscriptions, by serial, whose repeated subscribe is unanswered: each once.
+    /// Serials of subscriptions whose repeated subscribe is unanswered, each once.
     private var askingAgain: ContiguousArray<UInt32> = []
-    /// Guarded subscribes that wait for an identity.
     var parked: ContiguousArray<StreamName> = []
-    /// Places that the client named for channels that it is not in yet; at most as many as subscriptions.
+    /// Positions that the client named for channels that it is not in yet; at most `ChannelLimits.placesPerSessionMax`.
     var places: ContiguousArray<NamedPlace> = []
-    /// Tokens of `sync:auth` refused since the last good one.
+    /// Tokens refused since the last good one.
     var refusedTokens: UInt32 = 0
     /// Where the search for the next subscription to get a page begins.
     var nextTurn: UInt32 = 0
-    /// How many client events it may send.
+    /// How many client events it may send now.
     var clientEvents = Allowance()
-    /// The JSON text of the signed-in user's `user_info`, as it came; empty where there is none, nil where it was longer than
-    /// the app allows: it is not kept.
+    /// The signed-in user's `user_info`, JSON as it came. Empty where there is none; nil where it exceeded the app's limit.
     var info: [UInt8]? = []
     /// Whom the signed-in user watches, each once; at most `AppLimits.watchlistMax`.
     var watching: ContiguousArray<Watching> = []
 
-    /// Whether a new one would be as good, for a session that is not behind.
+    /// Whether it can be dropped, for a session that is not behind.
     var isUnused: Bool {
         memberships.isEmpty && askingAgain.isEmpty && parked.isEmpty && places.isEmpty && refusedTokens == 0
             && clientEvents == Allowance() && info?.isEmpty == true && watching.isEmpty
@@ -35,7 +32,7 @@ final class SessionDetail {
         let userID: String
     }
 
-    /// A subscribe is repeated: false where one of that serial is unanswered.
+    /// Notes a repeated subscribe. False where one of that serial is unanswered.
     func asksAgain(_ serial: UInt32) -> Bool {
         guard !askingAgain.contains(serial) else { return false }
         askingAgain.append(serial)

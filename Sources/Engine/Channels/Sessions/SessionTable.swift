@@ -2,16 +2,15 @@
 package final class SessionTable {
     /// By slot, as the loop numbers its sources.
     private var sessions: ContiguousArray<Session?> = []
-    /// A few bits of who each session's user is, by slot; 0 where there is none. All sessions of a user are found by them
-    /// without a look at each.
+    /// A few bits of each session's user, by slot; 0 without a user. A search for a user's sessions looks only at these.
     private var marks: ContiguousArray<UInt32> = []
 
-    /// Slots that have been taken so far are below this.
+    /// All slots taken so far are below this.
     package var slotCount: Int { sessions.count }
 
     package subscript(slot slot: Int) -> Session? { slot < sessions.count ? sessions[slot] : nil }
 
-    /// The session of that name, if it is here still.
+    /// The session with that id, if it is still here.
     subscript(id: SessionID) -> Session? {
         guard let session = self[slot: Int(id.slot)], session.id == id else { return nil }
         return session
@@ -31,7 +30,7 @@ package final class SessionTable {
         sessions[Int(session.id.slot)] = nil
     }
 
-    /// The session has an identity, its first.
+    /// The session has its first identity.
     func mark(_ session: Session, _ identity: Identity) {
         marks[Int(session.id.slot)] = Self.mark(UserKey(identity.user, of: session.app.index))
     }
@@ -39,7 +38,7 @@ package final class SessionTable {
     /// Never 0, which stands for no user.
     private static func mark(_ user: UserKey) -> UInt32 { user.code | 1 }
 
-    /// Those that are signed in as the user.
+    /// The sessions that are signed in as the user.
     package func ids(of user: UserKey) -> [SessionID] {
         let mark = Self.mark(user)
         var found: [SessionID] = []

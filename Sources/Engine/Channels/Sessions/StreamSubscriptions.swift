@@ -4,13 +4,11 @@ import Metrics
 import Pusher
 import Sync
 
-/// Sessions in users' streams: how they come to be in them, and the way back of those that name the place they have, or were
-/// too slow.
+/// Sessions in users' streams: how they join, and how they catch up when they name a position or were too slow.
 ///
-/// One mechanism for both. A subscription that is behind has a cursor and is sent pages from the home, each asked for when the
-/// connection has taken the one before. A place that a client names is a cursor, too. A page that ends where the home
-/// stood when it answered makes the subscription live: the home's next event comes by the same mailbox behind that
-/// answer.
+/// One mechanism serves both. A subscription that is behind has a cursor and gets pages from the shard, each asked for when
+/// the connection has taken the one before. A position that a client names is a cursor too. A page that ends where the shard
+/// stood when it answered makes the subscription live: the shard's next event follows that answer by the same mailbox.
 package final class StreamSubscriptions {
     package typealias Effects = Hub.Effects
 
@@ -32,12 +30,11 @@ package final class StreamSubscriptions {
 
     // MARK: Coming and going
 
-    /// Makes the session one that awaits its stream's home.
     func enter(_ stream: StreamName, _ session: Session, _ effects: inout Effects) {
         enter(channels[stream] ?? channels.insert(stream), of: stream, session, &effects)
     }
 
-    /// Makes the session one that awaits the home of `stream`, whose channel this is.
+    /// Adds a subscription that awaits the shard of `stream`, whose channel is given.
     func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Effects) {
         if unpublished.contains(channel, of: stream) {
             return unpublished.enter(channel, of: stream, session, &effects)
@@ -48,7 +45,7 @@ package final class StreamSubscriptions {
         effects.append(.join(StreamJoin(name: stream, session: session.id, serial: session.lastSerial)))
     }
 
-    /// Takes a subscription, already out of the session's list, out of its channel.
+    /// Removes a subscription, already out of the session's list, from its channel.
     func leave(_ subscription: Subscription, of session: Session, _ effects: inout Effects) {
         let channel = subscription.channel
         metrics.subscriptions(-1, channel, of: session.app)
@@ -72,8 +69,7 @@ package final class StreamSubscriptions {
         }
     }
 
-    /// A subscribe to a stream that the session is in is answered again: it is told where it stands itself, for what it will
-    /// be sent follows from there.
+    /// Answers a repeated subscribe with the session's own position: what it will be sent follows from there.
     func repeated(_ subscription: Subscription, _ effects: inout Effects) {
         let channel = subscription.channel
         guard let stream = channel.stream else { return }
@@ -87,21 +83,21 @@ package final class StreamSubscriptions {
         }
     }
 
-    /// These topics are published. Returns the sessions that are behind now, and are to be asked whether they have room.
+    /// These topics are published. Returns the sessions that are behind now, and must be asked whether they have room.
     package func published(_ topics: PublishedTopics) -> [SessionID] {
         unpublished.published(topics).flatMap { channel in
             Array(channel.subscribers).filter { fellBehind($0, in: channel) }
         }
     }
 
-    /// The stream is not watched after all. A session that was let in before its topic was published is told so, too.
+    /// The stream is not watched after all. A session that was let in before its topic was published is told too.
     package func joinRefused(
         _ session: Session, serial: UInt32, _ refusal: StreamRefusal, _ effects: inout Hub.Effects
     ) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }) else { return }
         let reason: SubscriptionRefusal
         switch refusal {
-        // pusher-js never asks again for a channel that was refused, but it comes back after this code.
+        // pusher-js never retries a channel that was refused, but it reconnects after this code.
         case .hubFull: return effects.append(.close(.overCapacity))
         case .userFull: reason = .tooManyStreams
         case .notNameable: reason = .notNameable
@@ -114,14 +110,14 @@ package final class StreamSubscriptions {
         session.tidy()
     }
 
-    // MARK: Places that clients name
+    // MARK: Named positions
 
-    /// `sync:resume`: for each channel the place that the client has. Those it is in are replayed from there at once;
-    /// the others when they are subscribed to, for a client that signs in or asks its backend first may say it early.
+    /// `sync:resume`: for each channel, the position that the client has. Streams it is in are replayed from there at once,
+    /// the others when they are subscribed to: a client that signs in or asks its backend first may name positions early.
     func resume(_ data: [UInt8], _ session: Session, _ hasRoom: Bool, _ now: Instant, _ effects: inout Effects) {
         let request: ResumeRequest
         do throws(ResumeRequest.Fault) {
-            // Arrays do not pass typed errors on.
+            // Closures of arrays do not pass typed errors on.
             let result: Result<ResumeRequest, ResumeRequest.Fault> = data.withUnsafeBytes { text in
                 do throws(ResumeRequest.Fault) {
                     return .success(try ResumeRequest(text, most: limits.placesPerSessionMax))
@@ -162,13 +158,12 @@ package final class StreamSubscriptions {
         if hasRoom { askResumes(of: session, now, &effects) }
     }
 
-    /// The stream of that name, where the session's app has streams and it is one's.
+    /// The stream of that name, if the session's app has streams and the name is a stream's.
     private func stream(_ name: ChannelName, of session: Session) -> StreamName? {
         session.app.ownsDatabase ? try? StreamName.parse(name.string) : nil
     }
 
-    /// Has what lies behind `position` sent to a subscription that the home has answered, instead of what it was being
-    /// sent; one still joining is left to its answer.
+    /// Replays from `position`, in place of what a subscription was being sent. A joining one waits for its answer.
     private func replay(_ place: Int, of session: Session, from position: StreamPosition) {
         switch session.subscriptions[place].standing {
         case .joining:
@@ -185,7 +180,7 @@ package final class StreamSubscriptions {
         }
     }
 
-    /// Asks about the places that were named, as far as the session's allowance goes; for the rest `drained` does.
+    /// Asks about the named positions within the session's allowance. `drained` asks about the rest.
     private func askResumes(of session: Session, _ now: Instant, _ effects: inout Effects) {
         for place in session.subscriptions.indices {
             guard case .behind(let replay) = session.subscriptions[place].standing, replay.isResume, !replay.isAsking
@@ -195,11 +190,11 @@ package final class StreamSubscriptions {
         }
     }
 
-    // MARK: The home's answers
+    // MARK: The shard's answers
 
-    /// The stream's home has answered. Answers to requests that were taken back or replaced meanwhile find nothing.
+    /// The stream's shard has answered. An answer to a request that was cancelled or replaced finds nothing.
     ///
-    /// - Parameter hasRoom: whether the connection takes a page now; without room the page is asked for again later.
+    /// - Parameter hasRoom: whether the connection takes a page now. If not, the page is asked for again later.
     package func joined(
         _ joined: StreamJoined, _ session: Session, hasRoom: Bool, now: Instant, _ effects: inout Effects
     ) {
@@ -226,7 +221,7 @@ package final class StreamSubscriptions {
         case (.behind, .lost(let loss)):
             lost(loss, place, of: session, at: joined.position, &effects)
         case (.behind(let replay), .fresh):
-            // The home did not know the stream before. What lies between is asked for next.
+            // The shard did not know the stream before. The events between are asked for next.
             replay.isAsking = false
             if !replay.isResume, replay.cursor == joined.position {
                 goLive(place, subscription, of: session, at: joined.position)
@@ -238,7 +233,7 @@ package final class StreamSubscriptions {
         }
     }
 
-    /// The answer to a subscribe: the session is in the channel, from here on or from the place that its client named.
+    /// The answer to a subscribe: the session is in the channel, from now on or from the position that its client named.
     private func letIn(
         to channel: Channel, _ joined: StreamJoined, _ place: Int, of session: Session, _ hasRoom: Bool,
         _ now: Instant, _ effects: inout Effects
@@ -263,7 +258,7 @@ package final class StreamSubscriptions {
         replay.isAsking = false
         replay.isResume = false
         if let page {
-            // It is asked for once more when there is room.
+            // Asked for once more when there is room.
             guard hasRoom else { return }
             effects.append(.share(page.messages))
             replay.cursor = StreamPosition(in: position.life, offset: page.last)
@@ -281,8 +276,8 @@ package final class StreamSubscriptions {
         goLive(place, subscription, of: session, at: position)
     }
 
-    /// The connection has little left to send: places that were named are asked about, and the next of its streams that
-    /// are behind gets its next page, one such page at a time.
+    /// The connection has little left to send. Named positions are asked about, and one stream that is behind gets its next
+    /// page; one such page is in flight at a time.
     func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
         guard session.isBehind else { return }
         askResumes(of: session, now, &effects)
@@ -302,7 +297,7 @@ package final class StreamSubscriptions {
 
     // MARK: Live and behind
 
-    /// A live subscriber takes what it is sent too slowly: it is fed by pages from here on. False where it is gone.
+    /// A live subscriber reads too slowly: it is fed by pages from now on. False where it is gone.
     package func fellBehind(_ id: SessionID, in channel: Channel) -> Bool {
         guard channel.stream != nil, let position = channel.position, let session = sessions[id],
             let place = session.place(of: channel), case .live(let index) = session.subscriptions[place].standing
@@ -312,8 +307,8 @@ package final class StreamSubscriptions {
         return true
     }
 
-    /// The stream goes on at `position`, and what lies between is lost, for everybody who is in: all are live from there.
-    /// The message tells them; answers still under way to any of them are void.
+    /// The stream continues at `position`, and the events between are lost for all its sessions: all are live from there.
+    /// The returned message tells them. Answers in flight to any of them are void.
     package func reset(_ channel: Channel, to position: StreamPosition, _ loss: ResumeLoss) -> Messages {
         for id in channel.subscribers.takeBehind() {
             guard let session = sessions[id], let place = session.place(of: channel) else { continue }
@@ -332,9 +327,9 @@ package final class StreamSubscriptions {
         session.behindCount += 1
     }
 
-    /// The home stands at `position`, and so does the session.
+    /// The shard and the session are both at `position`.
     ///
-    /// - Parameter subscription: what stands at `place`.
+    /// - Parameter subscription: the one at index `place`.
     private func goLive(
         _ place: Int, _ subscription: Subscription, of session: Session, at position: StreamPosition
     ) {

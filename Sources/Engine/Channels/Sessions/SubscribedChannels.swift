@@ -2,11 +2,11 @@ import Bytes
 import Pusher
 import Sync
 
-/// The channels that sessions of one loop are in or await, by their names, and who is in them.
+/// The channels that sessions of one loop are in or await, by name, and who is in them.
 package final class SubscribedChannels {
     private let sessions: SessionTable
     private var ordinary: [ChannelKey: Channel] = [:]
-    /// The streams of the app that owns the database, by the forms of their names.
+    /// The streams of the app that owns the database, by the form of their name.
     private var userStreams = KeyedTable<StreamChannel>()
     private var privateStreams = KeyedTable<StreamChannel>()
 
@@ -14,38 +14,37 @@ package final class SubscribedChannels {
         self.sessions = sessions
     }
 
-    /// The channel of that name, where the loop has somebody in it or awaits somebody.
+    /// The channel of that name, if a session of the loop is in it or awaits it.
     package func named(_ name: String, of app: App) -> Channel? {
         if app.ownsDatabase, let stream = try? StreamName.parse(name) { return self[stream] }
         return ChannelName(name).flatMap { self[ChannelKey(app.index, $0)] }
     }
 
-    /// The channel of that stream's name, where the loop has somebody in it or awaits somebody.
+    /// The channel of that stream, if a session of the loop is in it or awaits it.
     package subscript(name: StreamName) -> Channel? {
         name.form == .user ? userStreams[name.stream]?.channel : privateStreams[name.stream]?.channel
     }
 
-    /// That ordinary channel, where the loop has somebody in it or awaits somebody.
+    /// That ordinary channel, if a session of the loop is in it or awaits it.
     package subscript(key: ChannelKey) -> Channel? { ordinary[key] }
 
+    /// Channels of the app, streams included, that sessions of the loop are in or await.
     package func count(of app: App) -> Int {
         ordinary.keys.count { $0.app == app.index }
             + (app.ownsDatabase ? userStreams.count + privateStreams.count : 0)
     }
 
-    /// The streams' channels.
     var streams: [Channel] { [userStreams, privateStreams].flatMap { $0.entries.map(\.channel) } }
 
-    /// The streams of the app whose names begin with `prefix` and that somebody of this loop is in; not all of them where
-    /// they are more than `max`.
+    /// The app's streams whose names begin with `prefix` and that sessions of this loop are in; stops above `max`.
     package func streams(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
         guard app.ownsDatabase else { return [:] }
         var found: [String: ChannelFacts] = [:]
         let wanted = Array(prefix.utf8)
-        // All names are written in one place, and only those that are meant become strings.
+        // All names are written into one buffer; only matches become strings.
         var name = ByteWriter(capacity: StreamName.maximumBytes)
         for (form, table) in [(StreamForm.user, userStreams), (.privateUser, privateStreams)] {
-            // Their names are written only where they may begin so.
+            // Skips a form whose prefix cannot match.
             guard zip(form.prefix.bytes, wanted).allSatisfy(==) else { continue }
             for channel in table.entries.lazy.map(\.channel) where channel.memberCount > 0 {
                 name.truncate(to: 0)
@@ -72,7 +71,7 @@ package final class SubscribedChannels {
         ordinary[key] = nil
     }
 
-    /// The channel of a stream that has none here yet; somebody enters it next.
+    /// Adds the channel of a stream that has none here yet. A session enters it next.
     func insert(_ name: StreamName) -> Channel {
         let channel = Channel(.stream(name))
         if name.form == .user {
@@ -83,12 +82,11 @@ package final class SubscribedChannels {
         return channel
     }
 
-    /// Nobody is in the stream's channel.
     func remove(_ name: StreamName) {
         if name.form == .user { userStreams.remove(name.stream) } else { privateStreams.remove(name.stream) }
     }
 
-    /// Takes a live subscriber out of the channel; the last one takes its place.
+    /// Removes a live subscriber from the channel. The last one moves to its index.
     func takeOut(_ index: UInt32, of channel: Channel) {
         guard let moved = channel.subscribers.remove(at: Int(index)), let session = sessions[moved],
             let place = session.place(of: channel)
@@ -98,7 +96,6 @@ package final class SubscribedChannels {
 }
 
 extension Channel {
-    /// Takes a live subscriber in.
     func append(_ id: SessionID) -> Subscription.Standing {
         let index = UInt32(truncatingIfNeeded: subscribers.count)
         subscribers.append(id)

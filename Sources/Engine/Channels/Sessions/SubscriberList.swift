@@ -1,5 +1,5 @@
-/// Sessions of one channel, in no order: those that get its events, and, of a stream, those that get pages until they have
-/// caught up. One of the former alone, by far the most common in a user's channel, needs no memory of its own.
+/// Sessions of one channel, unordered: live ones, which get its events, and (in a stream) ones behind, which get pages until
+/// they have caught up. A single live one, by far the most common in a user's channel, needs no heap memory.
 package struct SubscriberList {
     private enum Content {
         /// Or `nobody`.
@@ -19,25 +19,25 @@ package struct SubscriberList {
 
     private var content = Content.only(.nobody)
 
-    /// The only session that gets events, where `many` is empty.
+    /// The only live session, where `many` is empty.
     package var only: SessionID? {
         guard case .only(let id) = content, id != .nobody else { return nil }
         return id
     }
 
-    /// All sessions that get events, where they are two or more, or others are behind.
+    /// All live sessions, where they are two or more, or others are behind.
     package var many: ContiguousArray<SessionID> {
         guard case .several(let several) = content else { return [] }
         return several.live
     }
 
-    /// The sessions that get pages.
+    /// The sessions behind.
     package var behind: ContiguousArray<SessionID> {
         guard case .several(let several) = content else { return [] }
         return several.behind
     }
 
-    /// How many get events.
+    /// Live sessions.
     package var count: Int {
         switch content {
         case .only(let id): id == .nobody ? 0 : 1
@@ -55,7 +55,7 @@ package struct SubscriberList {
         }
     }
 
-    /// Takes out the one at `index`, whose place the last one takes: nil where there is no such place, or it was the last.
+    /// Removes the session at `index`; the last one moves there. Returns the moved one; nil where none moved.
     mutating func remove(at index: Int) -> SessionID? {
         if case .only = content {
             if index == 0 { content = .only(.nobody) }
@@ -76,16 +76,14 @@ package struct SubscriberList {
         change { $0.behind.removeAll { $0 == id } }
     }
 
-    /// Takes out all that get pages.
     mutating func takeBehind() -> ContiguousArray<SessionID> {
         if case .only = content { return [] }
         return change { exchange(&$0.behind, with: []) }
     }
 
-    /// Changes what takes memory of its own, which is made if there is none and given back when it is of no use. Copies
-    /// taken before keep what they were.
+    /// Changes the heap part: made where there is none, freed when of no use. Earlier copies keep what they were.
     private mutating func change<Result>(_ body: (Several) -> Result) -> Result {
-        // Taken out, for the one reference is what tells that nobody else has it.
+        // Taken out, because a unique reference shows that no copy has it.
         var several: Several
         switch exchange(&content, with: .only(.nobody)) {
         case .several(let known): several = known
@@ -109,6 +107,6 @@ extension SubscriberList: Sequence {
 }
 
 extension SessionID {
-    /// No session: no loop has as many slots.
+    /// No session: no loop has so many slots.
     package static let nobody = SessionID(slot: .max, generation: 0)
 }

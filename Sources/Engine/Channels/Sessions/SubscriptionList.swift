@@ -1,5 +1,4 @@
-/// A session's subscriptions, in the order in which they came. Two, which most have, a user's streams, need no memory of
-/// their own.
+/// A session's subscriptions, in order of arrival. Two, as most sessions have (a user's streams), need no heap memory.
 ///
 /// Invariant: there is a `second` only where there is a `first`, and `others` only where there is a `second`.
 struct SubscriptionList: RandomAccessCollection {
@@ -27,7 +26,7 @@ struct SubscriptionList: RandomAccessCollection {
         }
     }
 
-    /// Where the first lies that is meant. Quicker than `firstIndex`, which looks at each through the subscript.
+    /// The index of the first match. Quicker than `firstIndex`, which looks at each through the subscript.
     @inline(__always)
     func place(where isMeant: (borrowing Subscription) -> Bool) -> Int? {
         guard let first else { return nil }

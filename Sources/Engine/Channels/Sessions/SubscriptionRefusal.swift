@@ -1,14 +1,14 @@
 import Bytes
 import Pusher
 
-/// Why a subscribe is refused for good, as `pusher:subscription_error` tells it: data, with nothing of the client's in
-/// it. pusher-js never asks again for that channel on the connection.
+/// Why a subscribe is refused for good, as `pusher:subscription_error` tells it: constant texts, nothing of the client's.
+/// pusher-js never retries that channel on the connection.
 package struct SubscriptionRefusal: Error {
-    /// The end of the message, from behind the channel's name.
+    /// The end of the message, after the channel's name.
     let ending: SharedBytes
-    /// What it counts as among the credentials found bad; nil for one that is about something else.
+    /// Its reason among refused credentials; nil where it is about something else.
     let authFailure: String?
-    /// Whose bound on channels was reached; nil where none was.
+    /// Whose bound on channels was reached; nil for none.
     package let bound: Bound?
 
     package enum Bound: Sendable { case hub, app }

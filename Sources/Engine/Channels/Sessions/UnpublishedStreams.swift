@@ -3,26 +3,25 @@ import Metrics
 import Pusher
 import Sync
 
-/// Streams of topics that no table is published for, and streams that are not watched.
+/// Streams of topics that no table is published for. They are not watched.
 ///
-/// Names are easily made up. So a subscribe to an unpublished topic is answered at once, with offset 0 of the epoch in
-/// which its stream will begin, and no home, feed or database hears of it. Once the topic is published, a session that is in such
-/// a stream is behind at that offset: its home is asked what follows, as for a slow client, and watches the stream.
+/// Names are easily made up. So a subscribe to an unpublished topic is answered at once, with offset 0 of the epoch in which
+/// its stream will begin, and no shard, feed or database hears of it. Once the topic is published, a session in such a
+/// stream is behind at that offset: its shard is asked what follows, as for a slow client, and watches the stream.
 ///
 /// Worst interleavings, each with its test in `UnpublishedTests`:
-/// - events are committed before the hub knows of the topic, or while the first position is read: they have offsets above
-///   0, so pages of the log bring them (`nothingIsMissedFromPublishingOn`);
-/// - the topic was published and withdrawn before this hub started, and its streams have events: who was told offset 0 gets
-///   all of them, or is told to fetch a snapshot where the log does not reach back (`anOldStreamIsReplayed`);
-/// - the database begins another epoch before the topic is published: the stream is of another life, and that is told as a
-///   reset (`anotherEpochIsAReset`).
+/// - Events are committed before the hub knows of the topic, or while the first position is read. They have offsets above 0,
+///   so pages of the log bring them (`nothingIsMissedFromPublishingOn`).
+/// - The topic was published and withdrawn before this hub started, and its streams have events. A client that was told
+///   offset 0 gets all of them, or is told to fetch a snapshot where the log does not reach back (`anOldStreamIsReplayed`).
+/// - The database begins another epoch before the topic is published, which is told as a reset (`anotherEpochIsAReset`).
 package final class UnpublishedStreams {
     private let channels: SubscribedChannels
     private let limits: ChannelLimits
     private let metrics: EngineMetrics
-    /// The topics that are published, once that is known: before, all streams are watched.
+    /// The published topics; nil until they are known, and then all streams are watched.
     private var topics: PublishedTopics?
-    /// How many streams of topics that are not published each user is in here, by a keyed hash of the id.
+    /// Unpublished streams that each user is in here, by a keyed hash of the id.
     private var countsOfUsers: [UInt64: Int] = [:]
 
     init(in channels: SubscribedChannels, _ limits: ChannelLimits, _ metrics: EngineMetrics) {
@@ -31,21 +30,21 @@ package final class UnpublishedStreams {
         self.metrics = metrics
     }
 
-    /// Users who are in such.
+    /// Users in unpublished streams.
     package var userCount: Int { countsOfUsers.count }
 
-    /// Whether the channel is a stream's of a topic that is not published. One that was entered before that was known is not.
+    /// Whether the channel is a stream of an unpublished topic. One that was entered before the topics were known is not.
     func contains(_ channel: Channel, of stream: StreamName) -> Bool {
         if channel.isUnpublished { return true }
         return channel.isEmpty && Self.isUnpublished(stream, &topics)
     }
 
-    /// As a parameter, for a property would be copied before it is asked.
+    /// `inout`, because a property would be copied before it is asked.
     private static func isUnpublished(_ stream: StreamName, _ topics: inout PublishedTopics?) -> Bool {
         topics?.contains(stream.stream) == false
     }
 
-    /// Makes the session one that is in a stream which is not watched.
+    /// Adds a live subscription to a stream that is not watched.
     func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Hub.Effects) {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
         if !channel.isUnpublished {
@@ -65,7 +64,7 @@ package final class UnpublishedStreams {
         if let position = session.takePlace(stream) { resume(channel, from: position, &effects) }
     }
 
-    /// A stream that is not watched has somebody in it now. False where its user has as many such as may be.
+    /// A stream that is not watched has its first session. False where its user has as many as allowed.
     private func countsIn(_ stream: StreamName) -> Bool {
         let user = Self.code(ofUser: stream)
         let others = countsOfUsers[user] ?? 0
@@ -74,7 +73,7 @@ package final class UnpublishedStreams {
         return true
     }
 
-    /// It has nobody in it any more, or is watched from now on.
+    /// The stream is empty, or watched from now on.
     func countsOut(_ stream: StreamName) {
         let user = Self.code(ofUser: stream)
         let left = (countsOfUsers[user] ?? 1) - 1
@@ -83,7 +82,7 @@ package final class UnpublishedStreams {
 
     private static func code(ofUser stream: StreamName) -> UInt64 { stream.stream.withUser { KeyedHash.hash($0) } }
 
-    /// A client names the place that it has in a stream that is not watched.
+    /// A client names its position in a stream that is not watched.
     func resume(_ channel: Channel, from position: StreamPosition, _ effects: inout Hub.Effects) {
         guard let start = channel.position else { return }
         if position == start {
@@ -95,7 +94,7 @@ package final class UnpublishedStreams {
         }
     }
 
-    /// These topics are published. Returns the channels whose streams are from here on.
+    /// These topics are published. Returns the channels whose streams are watched from now on.
     func published(_ topics: PublishedTopics) -> [Channel] {
         self.topics = topics
         return channels.streams.filter { channel in

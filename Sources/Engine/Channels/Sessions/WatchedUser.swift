@@ -3,11 +3,11 @@
 /// Invariant: it is in the hub's table exactly while somebody watches.
 final class WatchedUser {
     let key: UserKey
-    /// The question put to the user's home.
+    /// The serial of the request to the user's shard.
     let serial: UInt32
-    /// Nil until the home has answered: changes that come before were decided before, and are in the answer.
+    /// Nil until the shard has answered. Changes that come before were decided before, and are in the answer.
     var isOnline: Bool?
-    /// In no order; told of every change, and of the answer where they came before it.
+    /// Unordered. Told of every change, and of the answer if they came before it.
     private(set) var watchers: ContiguousArray<Watcher> = []
 
     init(_ key: UserKey, serial: UInt32) {
@@ -17,7 +17,7 @@ final class WatchedUser {
 
     func append(_ watcher: Watcher) { watchers.append(watcher) }
 
-    /// Takes out the one at `index`, whose place the last one takes: nil where there is no such place, or it was the last.
+    /// Removes the watcher at `index`; the last one moves there. Returns the moved one; nil where none moved.
     func removeWatcher(at index: Int) -> Watcher? {
         guard index < watchers.count, let last = watchers.popLast(), index < watchers.count else { return nil }
         watchers[index] = last
@@ -25,16 +25,15 @@ final class WatchedUser {
     }
 }
 
-/// One who watches a user.
+/// A session that watches a user.
 struct Watcher {
     let session: SessionID
-    /// In the session's `SessionDetail.watching`.
+    /// The index in the session's `SessionDetail.watching`.
     let place: UInt32
 }
 
-/// One session's place among those who watch a user.
+/// A session's entry among a user's watchers.
 struct Watching {
     let user: WatchedUser
-    /// In `user.watchers`.
     var index: UInt32
 }

@@ -1,28 +1,25 @@
 import Bytes
 import Pusher
 
-/// Users of apps that let users watch one another: who of this loop is signed in is told to the users' homes, and what
-/// these tell is handed to who watches.
+/// Watchlists of apps that have them: tells users' shards who of this loop is signed in, and hands their news to watchers.
 package final class Watchlists {
     private let sessions: SessionTable
-    /// The users whom sessions of this loop watch.
     private var watched: [UserKey: WatchedUser] = [:]
-    /// Numbers the questions put to homes of users.
     private var lastWatch: UInt32 = 0
 
     init(of sessions: SessionTable) {
         self.sessions = sessions
     }
 
-    /// The session's user is known: the home counts the session, once, where the app lets users watch one another.
+    /// The session's user is known: the shard counts the session, once, if the app has watchlists.
     ///
-    /// - Parameter data: what is said of the user; once more if it was before: the later one counts.
+    /// - Parameter data: what was said of the user. If it was said before, the later one counts.
     func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Hub.Effects) {
         var requests: [UserRequest] = []
         if let data, data.info != nil || data.watchlist != nil || session.detail != nil {
             signed(data, session, &requests, &effects)
         }
-        // Last, as the home may be on this loop and answer at once: what it tells follows what the loop knew before.
+        // Last, because the shard may be on this loop and answer at once: what it tells follows what the loop knew before.
         if session.app.features.watchlists, !session.isAnnounced, let identity = session.identity {
             session.isAnnounced = true
             requests.append(.arrived(UserKey(identity.user, of: session.app.index)))
@@ -38,7 +35,7 @@ package final class Watchlists {
         detail.info = info.count <= session.app.limits.presenceMemberBytesMax ? info : nil
         let ids = data.watchlist?.ids ?? []
         if isWatching(ids, session, detail) {
-            // The same list once more: homes need not be asked for what is known.
+            // The same list again: shards need not be asked for what is known.
             var news = WatchlistNews()
             for place in detail.watching {
                 if let isOnline = place.user.isOnline { news.append(place.user.key.id, isOnline) }
@@ -105,7 +102,7 @@ package final class Watchlists {
         }
     }
 
-    /// The session ends, or its app lets users watch one another no more.
+    /// The session ends, or its app no longer has watchlists.
     func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout Hub.Effects) {
         var requests: [UserRequest] = []
         if let detail = session.detail { unwatch(detail, &requests) }
@@ -116,7 +113,7 @@ package final class Watchlists {
         if !requests.isEmpty { effects.append(.users(requests)) }
     }
 
-    /// What a home tells is handed on by `send`, to the sessions concerned.
+    /// Hands a shard's news to the sessions concerned, by `send`.
     package func told(_ news: [UserNews], _ send: ([SessionID], consuming Messages) -> Void) {
         var answers: [SessionID: WatchlistNews] = [:]
         for item in news {
@@ -140,7 +137,7 @@ package final class Watchlists {
     }
 }
 
-/// Who of the users watched is online, for one session.
+/// Which watched users are online, for one session.
 private struct WatchlistNews {
     private var online: [String] = []
     private var offline: [String] = []
@@ -149,7 +146,6 @@ private struct WatchlistNews {
         if isOnline { online.append(id) } else { offline.append(id) }
     }
 
-    /// Nil where there is none.
     var messages: Messages? {
         guard !online.isEmpty || !offline.isEmpty else { return nil }
         return .watchlist(online: online, offline: offline)

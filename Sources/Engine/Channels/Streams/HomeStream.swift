@@ -1,23 +1,20 @@
 import Bytes
 import Sync
 
-/// One stream at its home.
+/// One stream at its shard.
 struct HomeStream: TableEntry {
-    // Small, for a hub has one for each stream of each user, and in an order that leaves no gaps: 48 bytes (see the
-    // tests).
+    // 48 bytes, in an order without gaps (tested): a hub has one for each stream of each user.
     let id: StreamID
     var state: State
     var window = ReplayWindow()
     private var takers = Takers.user([])
-    /// Whether a reader waits until the stream gets to its offset, as only a taker does.
+    /// Whether a reader waits until the stream reaches its offset. Only a subscribed stream has such readers.
     var isAwaited = false
     let watch: UInt32
 
     enum State {
-        /// The feed has not answered yet; these joins wait for the position. Bounded by the sessions there are: who leaves is
-        /// taken out.
+        /// The feed has not answered yet: these joins wait for the position. Bounded: sessions that leave are removed.
         case awaiting(ContiguousArray<Waiting>)
-        /// The offset handed on last.
         case positioned(StreamPosition)
     }
 
@@ -29,7 +26,7 @@ struct HomeStream: TableEntry {
         let form: StreamForm
     }
 
-    /// - Parameter waiting: an empty list, perhaps with room.
+    /// - Parameter waiting: an empty list, perhaps with capacity.
     init(_ id: StreamID, watch: UInt32, waiting: ContiguousArray<Waiting>) {
         self.id = id
         self.watch = watch
@@ -38,20 +35,20 @@ struct HomeStream: TableEntry {
 
     var key: StreamID { id }
 
-    /// Which entry of the lingering streams stands for this one; 0 while it has takers.
+    /// The number of this stream's lingering entry; 0 while a loop subscribes to it.
     var linger: UInt32 {
         guard case .none(let linger) = takers else { return 0 }
         return linger
     }
 
-    /// The last taker has gone: it lingers, under that number.
+    /// The last subscribing loop has gone: the stream lingers under that number.
     mutating func lingers(as number: UInt32) {
         takers = .none(linger: number)
         isAwaited = false
     }
 }
 
-/// The loops that have takers, by the form of the name under which they take it: nearly always all of one form.
+/// The subscribing loops, by the form of the name that they use. Nearly always all use one form.
 private enum Takers {
     case none(linger: UInt32)
     case user(LoopSet)
@@ -88,7 +85,6 @@ extension HomeStream {
         return position
     }
 
-    /// Nil once the position is known.
     var waiting: ContiguousArray<Waiting>? {
         guard case .awaiting(let waiting) = state else { return nil }
         return waiting
@@ -98,13 +94,13 @@ extension HomeStream {
         takers[form]
     }
 
-    /// Takes a loop in: at once, where the position is known, or when it will be. Also says whether the stream lingered.
+    /// Adds a loop, now or when the position is known. Returns the position, if known, and whether the stream lingered.
     mutating func take(_ join: StreamJoin, _ loop: Int) -> (StreamPosition?, lingered: Bool) {
         let form = join.name.form
         let lingered = linger != 0
         takers[form].insert(LoopSet(loop: loop))
         guard case .awaiting(var waiting) = state else { return (position, lingered) }
-        // Let go of before the list grows, or it would be copied.
+        // Released before the list grows, or it would be copied.
         state = .awaiting([])
         waiting.append(
             Waiting(
@@ -113,7 +109,7 @@ extension HomeStream {
         return (nil, lingered)
     }
 
-    /// Lets a loop go, and says whether it was the last; false also where there was none.
+    /// Removes a loop. True where it was the last; false also where there was none.
     mutating func drop(_ form: StreamForm, _ loop: Int) -> Bool {
         guard linger == 0 else { return false }
         takers[form].remove(LoopSet(loop: loop))
@@ -124,24 +120,24 @@ extension HomeStream {
         return StreamForm.allCases.allSatisfy { takers[$0].isEmpty }
     }
 
-    /// A session of the loop has left the channel: it waits no more.
+    /// A session of the loop has left the channel: it waits no longer.
     mutating func forget(_ session: SessionID, _ form: StreamForm, _ loop: Int) {
         guard var waiting else { return }
         waiting.removeAll { $0.session == session && $0.form == form && Int($0.loop) == loop }
         state = .awaiting(waiting)
     }
 
-    /// The position has been read: whom to tell; nil where another watch is meant, or it was known before.
+    /// The position has been read. Returns the joins to answer; nil for another watch, or where it was known before.
     mutating func positioned(at position: StreamPosition, watch: UInt32) -> ContiguousArray<Waiting>? {
         guard self.watch == watch, let waiting else { return nil }
         state = .positioned(position)
         return waiting
     }
 
-    /// The next event has come: false for one that was handed on before, or that nobody was promised.
+    /// The next event has come. False where it was handed on before, or the position is not known yet.
     mutating func advance(by event: borrowing StreamEvent, _ limits: StreamLimits) -> Bool {
         guard case .positioned(let position) = state, event.offset > position.offset else { return false }
-        // The feed leaves no gap; were there one, the window would still have none.
+        // The feed leaves no gap. If there were one, the window still has none.
         if event.offset != position.offset &+ 1 { window.removeAll() }
         state = .positioned(StreamPosition(in: position.life, offset: event.offset))
         window.append(copy event)
@@ -153,7 +149,7 @@ extension HomeStream {
 
     func holds(_ offset: Int64) -> Bool { window.count > 0 && window.first <= offset }
 
-    /// Makes room in the window, for the entry of the event at `offset`; false where it left before.
+    /// Drops the window's oldest event, to evict the one at `offset`. False where that one left before.
     mutating func forgetEvent(upTo offset: Int64) -> Bool {
         guard holds(offset) else { return false }
         window.removeFirst()

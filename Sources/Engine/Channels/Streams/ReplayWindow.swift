@@ -1,17 +1,17 @@
 import Bytes
 import Sync
 
-/// The most recent events of one stream: what a device that was away for a moment gets without a look into the log.
+/// The most recent events of one stream: a device that was away for a moment gets them without a read of the log.
 ///
-/// Invariant: contiguous, and its last event is the one that the stream's home handed on last. One word while it is empty,
-/// as most are; never copied to be changed, for copies are of one and the same window.
+/// Invariant: contiguous, and its last event is the one that the stream's shard handed on last. One word while empty, as
+/// most are. Never copied in order to change the copy: copies share one window.
 struct ReplayWindow {
-    /// One event; its offset follows from its place.
+    /// One event. Its offset follows from its index.
     struct Entry {
         let name: String
         let data: SharedBytes
 
-        /// Bytes that the event takes: its own, and what keeping it costs.
+        /// Bytes of the event, including what keeping it costs.
         var cost: Int { data.count + name.utf8.count + 160 }
         /// Bytes that count for a page.
         var size: Int { data.count + name.utf8.count }
@@ -22,20 +22,17 @@ struct ReplayWindow {
     var count: Int { events?.count ?? 0 }
     /// The offset of the first event, where there is one.
     var first: Int64 { events?.first ?? 0 }
-    /// The cost of all.
     var byteCount: Int { events?.byteCount ?? 0 }
 
-    /// Whether the event behind `offset` is here; the caller knows that there is one.
+    /// Whether the event after `offset` is in the window; the caller knows that it exists.
     func reaches(_ offset: Int64) -> Bool { count > 0 && first <= offset &+ 1 }
 
-    /// The event behind all others.
     mutating func append(_ event: StreamEvent) {
         let events = events ?? Events(first: event.offset)
         self.events = events
         events.append(Entry(name: event.name, data: event.data))
     }
 
-    /// Forgets the oldest event.
     mutating func removeFirst() {
         guard let events else { return }
         events.removeFirst()
@@ -44,7 +41,7 @@ struct ReplayWindow {
 
     mutating func removeAll() { events = nil }
 
-    /// Events behind `offset`, within the limits of a page, at least one; `reaches(offset)` holds.
+    /// Events after `offset`, within the limits of a page, at least one. Requires `reaches(offset)`.
     func page(after offset: Int64, _ limits: StreamLimits) -> ContiguousArray<Entry> {
         var page: ContiguousArray<Entry> = []
         var bytes = 0
@@ -60,7 +57,7 @@ struct ReplayWindow {
     }
 
     private final class Events {
-        /// A ring: `count` entries from `head` on; the others are nil. Its length is zero or a power of two.
+        /// A ring: `count` entries from `head` on, the others nil. Its length is zero or a power of two.
         private var ring: ContiguousArray<Entry?> = []
         private var head = 0
         private(set) var count = 0

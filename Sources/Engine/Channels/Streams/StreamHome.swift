@@ -3,25 +3,26 @@ import Clock
 import Pusher
 import Sync
 
-/// The streams whose home is one loop: which loops want them, under which of their two names, up to where they
-/// have been handed on, and the window of what was handed on last.
+/// The shard of streams that one loop owns. It knows which loops subscribe to a stream and by which of its two names, the
+/// offset handed on last, and the window of recent events.
 ///
-/// A stream's first taker makes the home watch it: the feed reads its position and hands over all that comes after.
-/// Takers wait for that position; those who come later are let in at once, at the offset handed on last. A stream without
-/// takers lingers for a while, watched and with its window, for the device that comes back.
+/// When the first loop subscribes, the shard watches the stream: the feed reads its position and then hands over every later
+/// event. Joins wait for that position; later ones are let in at once, at the offset handed on last. A stream without
+/// subscribers lingers for a while, watched and with its window, for the device that comes back.
 ///
-/// Answer and events leave for a loop by one mailbox, in the order in which they are decided here, so no event can
-/// overtake the answer, and none between the two is missing: that is the whole of the gate, and of the merge of a replay
-/// with what is live. Events of an input leave before its answers.
+/// Answers and events leave for a loop by one mailbox, in the order in which the shard decides them. So no event overtakes
+/// an answer, and none between the two is missing. That is the whole of the gate, and of the merge of a replay with live
+/// events. Events of an input leave before its answers.
 ///
 /// Worst interleavings, each with its test in `StreamHomeTests`:
-/// - the last taker leaves and another comes while the position read is under way: the answer to the old watch would
-///   be too low for the new one, whose events start higher, so watches are numbered (`staleAnswerIsIgnored`);
-/// - a loop's last subscriber leaves while its next one's join is in the mailbox: leave and join keep their order,
-///   and a loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`);
-/// - a page of the log comes when the stream has moved on: it goes no further than what had been handed on when it was
-///   asked for, and is not taken for the last one (`ResumeTests.aLiveEventDuringAReplayFromTheLog`).
+/// - The last loop leaves and another joins while the position is being read. The answer to the old watch would be too low
+///   for the new one, whose events start higher. So watches are numbered (`staleAnswerIsIgnored`).
+/// - A loop's last subscriber leaves while its next one's join is in the mailbox. Leave and join keep their order, and a
+///   loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`).
+/// - A page of the log arrives when the stream has moved on. It goes no further than what had been handed on when it was
+///   asked for, and does not count as the last page (`ResumeTests.aLiveEventDuringAReplayFromTheLog`).
 package struct StreamHome {
+    /// What the shard wants done, in order.
     package enum Effect {
         /// Have the feed read the stream's position and hand over its events from there on.
         case watch(StreamID, serial: UInt32)
@@ -32,28 +33,28 @@ package struct StreamHome {
         case joined(loop: Int, StreamJoined)
         /// Tell the loop that its session cannot be let in.
         case refused(loop: Int, SessionID, serial: UInt32, StreamRefusal)
-        /// Tell the event at `offset` to the subscribers under that name on each loop of the set.
+        /// Send the event at `offset` to the subscribers under that name on each loop of the set.
         case broadcast(loops: LoopSet, StreamName, offset: Int64, Messages)
-        /// Tell everybody in the stream under that name, on each loop of the set, that it goes on at that position.
+        /// Tell all subscribers under that name, on each loop of the set, that the stream continues at that position.
         case reset(loops: LoopSet, StreamName, StreamPosition, ResumeLoss)
     }
 
     private let limits: StreamLimits
-    // Looked into once for each input; entries are changed where they lie, by their places.
+    // One lookup for each input; entries are changed in place, by index.
     private var streams = KeyedTable<HomeStream>()
     private var lastWatch: UInt32 = 0
-    /// Empty lists of those who wait, for the next streams: a stream needs one until its position is known, which is soon.
+    /// Empty waiting lists, reused: a stream needs one only until its position is known, which is soon.
     private var spareLists: ContiguousArray<ContiguousArray<HomeStream.Waiting>> = []
-    /// The most that are kept, and the most places that one of them has: 75 KB.
+    /// The most lists kept, and the largest capacity of one: 75 KB.
     private static let spareListsMax = 256
     private static let sparePlacesMax = 16
     private var replays: StreamReplays
     /// Over all windows.
     private(set) var windowBytes = 0
     private(set) var windowEvents = 0
-    /// The events of all windows in the order in which they came: the oldest of all goes first when there is no room.
+    /// The events of all windows in the order in which they came. The oldest of all is evicted first.
     private var evictions = Fifo<WindowedEvent>()
-    /// The streams without takers, in the order in which they were left.
+    /// The streams without subscribers, in the order in which they were left.
     private var lingering = Fifo<LingeringStream>()
     private var lastLinger: UInt32 = 0
 
@@ -62,22 +63,22 @@ package struct StreamHome {
         replays = StreamReplays(limits)
     }
 
-    /// Streams watched, those that linger among them.
+    /// Watched streams, lingering ones included.
     package var streamCount: Int { streams.count }
-    /// Streams that nobody wants at present.
+    /// Streams without subscribers.
     package private(set) var lingeringCount = 0
-    /// Bytes of all windows, with what it costs to keep them.
+    /// Bytes of all windows, including what keeping them costs.
     package var windowByteCount: Int { windowBytes }
-    /// What the order of all windows' events takes, in entries.
+    /// Entries in the eviction order of all windows.
     package var evictionEntries: Int { evictions.count }
     /// Sessions that wait for a page of the log.
     package var readerCount: Int { replays.readerCount }
-    /// When the first pause of those who wait for pages may be over, for `endPauses`; nil where there is none.
+    /// The earliest end of a reader's backoff, for `endPauses`; nil where there is none.
     package var nextPauseEnd: Instant? { replays.nextPauseEnd }
 
-    // MARK: Takers
+    // MARK: Subscribing loops
 
-    /// A loop asks for something for one of its sessions.
+    /// A loop's request for one of its sessions.
     package mutating func join(_ join: StreamJoin, from loop: Int, _ effects: inout ContiguousArray<Effect>) {
         let id = join.name.stream
         let known = streams.count
@@ -101,7 +102,7 @@ package struct StreamHome {
         }
     }
 
-    /// A session of a loop has left the channel before it was answered; others of that loop are in it still.
+    /// A session of the loop left the channel before it was answered. Others of that loop are still in it.
     package mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
         if let place = streams.place(of: name.stream) {
             streams[place].forget(session, name.form, loop)
@@ -109,14 +110,14 @@ package struct StreamHome {
         replays.forget(session, name, from: loop)
     }
 
-    /// A loop has nobody left under this name, and awaits nobody.
+    /// The loop has no subscriber left under this name, and awaits no answer.
     package mutating func leave(
         _ name: StreamName, from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
         guard let place = streams.place(of: name.stream) else { return }
         replays.forgetAll(name, from: loop)
         guard streams[place].drop(name.form, loop) else { return }
-        // One that never had an event is as quickly found by the next who comes, and names are easily made up.
+        // A stream that never had an event is as quickly set up for the next subscriber, and names are easily made up.
         guard let position = streams[place].position, position.offset > 0, limits.linger > .zero,
             limits.lingeringMax > 0
         else {
@@ -133,7 +134,7 @@ package struct StreamHome {
         }
     }
 
-    /// Time has passed: streams that nobody has come back to are let go. Worth calling while any linger.
+    /// Drops streams that nobody came back to. Worth calling while any linger.
     package mutating func sweep(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         while let first = lingering.first, now >= first.since.advanced(by: limits.linger) {
             lingering.popFirst()
@@ -145,7 +146,7 @@ package struct StreamHome {
         while let first = lingering.popFirst(), !endLinger(first, &effects) {}
     }
 
-    /// False where the entry stands for nothing: the stream was taken again.
+    /// False where the entry is stale: the stream was subscribed to again.
     @discardableResult
     private mutating func endLinger(_ entry: LingeringStream, _ effects: inout ContiguousArray<Effect>) -> Bool {
         guard streams[entry.stream]?.linger == entry.linger else { return false }
@@ -168,7 +169,7 @@ package struct StreamHome {
 
     // MARK: The feed
 
-    /// The feed has read where the stream stands, for the watch of that number.
+    /// The feed has read the stream's position, for the watch of that number.
     package mutating func positioned(
         _ id: StreamID, at position: StreamPosition, watch: UInt32, _ effects: inout ContiguousArray<Effect>
     ) {
@@ -184,7 +185,7 @@ package struct StreamHome {
         spareLists.append(waiting)
     }
 
-    /// The feed cannot watch the stream: who waits is refused.
+    /// The feed cannot watch the stream: waiting joins are refused.
     package mutating func refused(
         _ id: StreamID, watch: UInt32, _ refusal: StreamRefusal, _ effects: inout ContiguousArray<Effect>
     ) {
@@ -195,8 +196,8 @@ package struct StreamHome {
         }
     }
 
-    /// What lies between the offset handed on last and `position` cannot be had: a restore, a failover, or a log that
-    /// ends too late. All takers are told, also those who wait for a page: fetch a snapshot.
+    /// The events between the offset handed on last and `position` cannot be had, because of a restore, a failover, or a log
+    /// that ends too late. All subscribers, also those who wait for a page, are told to fetch a snapshot.
     package mutating func reset(_ id: StreamID, to position: StreamPosition, _ effects: inout ContiguousArray<Effect>) {
         guard let place = streams.place(of: id), let old = streams[place].position else { return }
         windowBytes -= streams[place].window.byteCount
@@ -214,8 +215,8 @@ package struct StreamHome {
         }
     }
 
-    /// The feed hands over one event. Events of a stream come in order; one at or below the offset handed on last,
-    /// or of a stream not yet positioned, lies before what any taker was promised.
+    /// The feed hands over one event. A stream's events come in order. An event at or below the offset handed on last, or of
+    /// a stream without a position, comes before anything that a subscriber was promised.
     package mutating func received(_ event: StreamEvent, _ effects: inout ContiguousArray<Effect>) {
         guard let place = streams.place(of: event.stream) else { return }
         let bytes = streams[place].window.byteCount
@@ -226,7 +227,7 @@ package struct StreamHome {
         for form in StreamForm.allCases {
             let loops = streams[place].loops(form)
             guard !loops.isEmpty else { continue }
-            // The home's own, which is the one that all tables here share: found without a look at its text.
+            // The shard's own id object, which all tables here share: lookups compare it without its text.
             let name = StreamName(form: form, stream: streams[place].id)
             effects.append(.broadcast(loops: loops, name, offset: event.offset, .event(event, name)))
         }
@@ -253,7 +254,7 @@ package struct StreamHome {
         replays.unreadable(read, failure, in: stream, now: now, &effects)
     }
 
-    /// Time has passed: pages whose pauses are over are asked for again. Worth calling at `nextPauseEnd`.
+    /// Reads pages again whose backoff is over. Worth calling at `nextPauseEnd`.
     package mutating func endPauses(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         for id in replays.endPauses(now: now) {
             guard let stream = streams[id], let position = stream.position else { continue }
@@ -261,7 +262,7 @@ package struct StreamHome {
         }
     }
 
-    /// Keeps all windows together within their bound: the oldest event of all goes first.
+    /// Keeps all windows together within their bound: the oldest event of all is evicted first.
     private mutating func evict(behind event: StreamEvent) {
         evictions.append(WindowedEvent(stream: event.stream, offset: event.offset))
         while windowBytes > limits.windowTotalBytes, let oldest = evictions.popFirst() {
@@ -278,13 +279,13 @@ package struct StreamHome {
     }
 }
 
-/// An entry of the order in which windows are emptied; stands for nothing once the event has left its window.
+/// An entry of the eviction order of windows. Stale once the event has left its window.
 private struct WindowedEvent {
     let stream: StreamID
     let offset: Int64
 }
 
-/// An entry of the order in which streams are let go; stands for nothing once somebody has taken the stream again.
+/// An entry of the order in which streams are dropped. Stale once somebody subscribes to the stream again.
 private struct LingeringStream {
     let stream: StreamID
     let linger: UInt32

@@ -1,15 +1,15 @@
 import Bytes
 import Sync
 
-/// A session asks a stream's home for something. Answered by one `StreamJoined` of the same serial.
+/// A session's request to a stream's shard. Answered by one `StreamJoined` with the same serial.
 package struct StreamJoin: Sendable {
-    /// What is asked. Boxed but for the most common: a message to a loop stays small.
+    /// What is asked. All but the most common are boxed, so that a message to a loop stays small.
     package indirect enum Purpose: Sendable, Hashable {
         /// To be let in, from now on.
         case subscribe
-        /// Of a session that is in: the events behind the place that its client names.
+        /// For a session that is in: the events after the position that its client names.
         case resume(from: StreamPosition)
-        /// Of a session that was handed a page up to this place, or fell behind there: the next page.
+        /// For a session that was handed a page up to this position, or fell behind there: the next page.
         case next(after: StreamPosition)
     }
 
@@ -26,17 +26,17 @@ package struct StreamJoin: Sendable {
     }
 }
 
-/// The home's answer. `position` is where the stream stood when the home gave it: every event above that offset is
-/// broadcast behind this answer, by the same mailbox, and none at or below.
+/// The shard's answer. `position` is where the stream stood when the shard gave it. Every event above that offset is
+/// broadcast after this answer, by the same mailbox, and none at or below it.
 package struct StreamJoined: Sendable {
     package indirect enum Outcome: Sendable {
         /// Let in at `position`.
         case fresh
-        /// `replayed` events lie between what the client had and `position`; the first page of them, nil for none.
+        /// `replayed` events lie between what the client had and `position`. The first page of them; nil for none.
         case recovered(replayed: Int64, StreamPage?)
-        /// The next page, nil where there is nothing up to `position`.
+        /// The next page; nil where there is nothing up to `position`.
         case page(StreamPage?)
-        /// What lies between cannot be had: the session goes on at `position`.
+        /// The events between cannot be had: the session continues at `position`.
         case lost(ResumeLoss)
     }
 
@@ -53,7 +53,7 @@ package struct StreamJoined: Sendable {
     }
 }
 
-/// Events of a stream that follow one another.
+/// Consecutive events of a stream.
 package struct StreamPage: Sendable {
     package let messages: SharedMessages
     /// The offset of the last of them.
@@ -65,18 +65,18 @@ package struct StreamPage: Sendable {
     }
 }
 
-/// Why a stream goes on for a client without what it missed: it must fetch a snapshot (design: the wire extension).
+/// Why a stream continues without what the client missed: it must fetch a snapshot (design: the wire extension).
 package enum ResumeLoss: String, Sendable, CaseIterable {
-    /// The stream has another life than the one whose offset the client named.
+    /// The stream is in another epoch than the one that the client named.
     case streamReset = "stream_reset"
     /// The log does not reach back so far.
     case positionExpired = "position_expired"
-    /// The client names an offset that has not been reached in this life of the stream.
+    /// The client names an offset that this epoch of the stream has not reached.
     case ahead = "ahead"
     /// More events than are replayed at once.
     case tooMany = "too_many"
-    /// The log cannot be read at present: ask again later, from the same place.
+    /// The log cannot be read at present: the client asks again later, from the same position.
     case storeUnavailable = "store_unavailable"
-    /// No stream of this client's.
+    /// Not a stream of this client.
     case forbidden = "forbidden"
 }

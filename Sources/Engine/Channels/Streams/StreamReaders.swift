@@ -2,22 +2,22 @@ import Bytes
 import Clock
 import Sync
 
-/// Who waits for pages of one stream's log. One read is under way at a time, and all who wait at its place share it:
-/// a crowd that comes back at once costs one read.
+/// The readers that wait for pages of one stream's log. One read is in flight at a time, shared by all who wait at its
+/// offset: a crowd that comes back at once costs one read.
 struct StreamReaders {
     enum Purpose {
-        /// Just its next page. No client asked for it: it is read sooner or later, and never given up for want of time.
+        /// A next page that no client asked for. It is read sooner or later, and never given up because it takes long.
         case page
-        /// The decision on its `sync:resume`.
+        /// The decision on a `sync:resume`.
         case resume
-        /// Whether the log has reached the offset that a `sync:resume` names, which the home had not.
+        /// Whether the log has reached the offset that a `sync:resume` names. The shard had not.
         case confirmation
-        /// The log has, and so will the home.
+        /// The log has reached it, and the shard will.
         case arrival
     }
 
     struct Reader: TableEntry {
-        /// A session's subscription to the stream under one of its names: it waits for one thing at a time.
+        /// A session's subscription to the stream under one of its names. It waits for one thing at a time.
         struct Key: TableKey {
             let session: SessionID
             let loop: UInt8
@@ -32,10 +32,9 @@ struct StreamReaders {
 
         let key: Key
         let serial: UInt32
-        /// What it was handed last.
+        /// The last offset that it was handed.
         let after: Int64
         var purpose: Purpose
-        /// Who came before whom.
         fileprivate(set) var turn: UInt64 = 0
 
         /// - Parameter loop: below `LoopSet.loopsMax`.
@@ -49,19 +48,17 @@ struct StreamReaders {
 
     private var waiting = KeyedTable<Reader>()
     private var lastTurn: UInt64 = 0
-    /// The place that is being read.
+    /// The offset after which the log is being read.
     private(set) var reading: Int64?
-    /// Until when pages that no client asked for are not read, for the log was out of reach; nil where they are.
+    /// The end of the backoff in which pages that no client asked for are not read; nil without one.
     private(set) var pausedUntil: Instant?
-    /// Such answers in a row.
     private var failures: UInt8 = 0
 
     var count: Int { waiting.count }
     var isEmpty: Bool { waiting.isEmpty && reading == nil }
 
-    /// Adds one, instead of what the same subscription waited for before. False where that would be one too many of those
-    /// that clients asked for: they are told so, and ask again. A page that none asked for is never refused: each
-    /// subscription waits for one at most.
+    /// Adds a reader, in place of what the same subscription waited for. False where clients' own requests reach the bound:
+    /// they are told so, and ask again. A page that no client asked for is never refused; a subscription waits for one.
     mutating func append(_ reader: Reader, most: Int) -> Bool {
         waiting.remove(reader.key)
         guard reader.purpose == .page || waiting.count < most else { return false }
@@ -76,17 +73,16 @@ struct StreamReaders {
         _ = waiting.insert(reader)
     }
 
-    /// Forgets a session that has left the channel.
     mutating func remove(_ session: SessionID, form: StreamForm, loop: Int) {
         waiting.remove(Reader.Key(session: session, loop: UInt8(truncatingIfNeeded: loop), form: form))
     }
 
-    /// Takes out those who wait until the stream gets to `offset`.
+    /// Takes out the readers that wait until the stream reaches `offset`.
     mutating func arrived(at offset: Int64) -> [Reader] {
         take { $0.purpose == .arrival && $0.after <= offset }
     }
 
-    /// Lets a reader wait for its stream's arrival, behind the others.
+    /// Makes a reader wait until the stream arrives, after the others.
     mutating func awaitArrival(_ reader: Reader) {
         var reader = reader
         reader.purpose = .arrival
@@ -96,12 +92,12 @@ struct StreamReaders {
 
     var awaitsArrival: Bool { waiting.entries.contains { $0.purpose == .arrival } }
 
-    /// Forgets the readers of a loop that has nobody left under this form of the name.
+    /// Removes the readers of a loop that has no subscriber left under this form of the name.
     mutating func removeAll(form: StreamForm, loop: Int) {
         _ = take { $0.key.form == form && Int($0.key.loop) == loop }
     }
 
-    /// The place to read next, that of who came first; nil where one is being read, or nobody waits for a read.
+    /// The offset to read after next: that of the first reader. Nil during a read, or where nobody waits for one.
     mutating func nextRead() -> Int64? {
         guard reading == nil else { return nil }
         var next: Reader?
@@ -116,7 +112,7 @@ struct StreamReaders {
         return reading
     }
 
-    /// The read is answered: takes out those whom `isMeant` says.
+    /// The read is answered: takes out the readers that `isMeant` selects.
     mutating func answered(where isMeant: (Reader) -> Bool) -> [Reader] {
         reading = nil
         return take(where: isMeant)
@@ -135,30 +131,29 @@ struct StreamReaders {
         waiting.entries.contains { $0.purpose == .page && isMeant($0) }
     }
 
-    /// Pauses end at multiples of this, in nanoseconds: many end together, and the loop looks at them once.
+    /// Backoffs end at multiples of this, in nanoseconds, so that many end together and the loop looks once.
     private static let pauseStep: UInt64 = 50_000_000
 
-    /// The log was out of reach: it is left alone for a while, each time twice as long up to a bound. Returns until when.
+    /// The log was out of reach: backs off, twice as long each time up to a bound. Returns the end.
     ///
-    /// - Parameter salt: another for each stream: those that failed together do not come back together.
+    /// - Parameter salt: different for each stream, so that streams that failed together do not come back together.
     mutating func pause(at now: Instant, salt: UInt64, _ limits: StreamLimits) -> Instant {
         let longest = limits.readPauseMax.wholeNanoseconds
         let pause = min(limits.readPause.wholeNanoseconds << UInt64(min(failures, 10)), longest)
         if failures < .max { failures += 1 }
-        // From half of it to half as much again.
+        // Jitter: between half and one and a half times the backoff.
         let end = now.nanoseconds &+ pause / 2 &+ KeyedHash.mix(salt, now.nanoseconds) % (pause + 1)
-        // At whole steps, for at the end of each pause all readers are looked at.
+        // On whole steps: at the end of each backoff all readers are looked at.
         let until = Instant(nanoseconds: (end / Self.pauseStep &+ 1) &* Self.pauseStep)
         pausedUntil = until
         return until
     }
 
-    /// The pause is over.
     mutating func endPause() {
         pausedUntil = nil
     }
 
-    /// The log was read: the next pause is the shortest again.
+    /// The log was read: the next backoff is the shortest again.
     mutating func recovered() {
         pausedUntil = nil
         failures = 0

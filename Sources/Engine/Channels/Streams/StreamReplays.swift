@@ -3,29 +3,28 @@ import Clock
 import Pusher
 import Sync
 
-/// What sessions missed of one home's streams: from the window where that reaches, and from the log where it does not.
+/// What sessions missed of one shard's streams: from the window as far as it reaches, otherwise from the log.
 struct StreamReplays {
     typealias Effects = ContiguousArray<StreamHome.Effect>
 
     private let limits: StreamLimits
-    /// Of the streams of which pages of the log are awaited.
+    /// By stream, where pages of the log are awaited.
     private var readers: [StreamID: StreamReaders] = [:]
-    /// When the first pause of those who wait for pages may be over; nil where there is none.
+    /// The earliest end of a reader's backoff; nil where there is none.
     private(set) var nextPauseEnd: Instant?
 
     init(_ limits: StreamLimits) {
         self.limits = limits
     }
 
-    /// Sessions that wait for a page of the log.
     var readerCount: Int { readers.values.reduce(0) { $0 + $1.count } }
 
-    /// Whether somebody waits until the stream gets to a place that the log has.
+    /// Whether a reader waits until the stream reaches an offset that the log has.
     func awaitsArrival(_ id: StreamID) -> Bool { readers[id]?.awaitsArrival == true }
 
     // MARK: Questions
 
-    /// Decides on a `sync:resume`. The log has the last word where the window does not reach.
+    /// Decides on a `sync:resume`. Where the window does not reach, the log decides.
     mutating func resume(
         _ join: StreamJoin, _ loop: Int, from: StreamPosition, in stream: HomeStream, at position: StreamPosition,
         _ effects: inout Effects
@@ -34,7 +33,7 @@ struct StreamReplays {
         if from.life != position.life {
             effects.answer(join, loop, position, .lost(.streamReset))
         } else if from.offset > position.offset {
-            // The home stands where the feed has read to: a snapshot, or another hub, may well be newer than that.
+            // The shard stands where the feed has read to. A snapshot, or another hub, may be newer than that.
             read(join, loop, after: from.offset, .confirmation, in: stream, at: position, &effects)
         } else if missed.overflow || missed.partialValue > limits.replayEvents {
             effects.answer(join, loop, position, .lost(.tooMany))
@@ -47,7 +46,7 @@ struct StreamReplays {
         }
     }
 
-    /// The next page of a session that has begun; how far it is behind does not matter.
+    /// The next page for a session that is being replayed, however far it is behind.
     mutating func next(
         _ join: StreamJoin, _ loop: Int, after: StreamPosition, in stream: HomeStream, at position: StreamPosition,
         _ effects: inout Effects
@@ -66,13 +65,12 @@ struct StreamReplays {
 
     // MARK: The log
 
-    /// A page of the log has been read.
     mutating func page(
         _ read: StreamRead, _ events: [StreamEvent], in stream: HomeStream, now: Instant, _ effects: inout Effects
     ) {
         guard let position = current(read, in: stream) else { return }
         guard read.after < read.upTo else { return confirmed(read, in: stream, at: position, &effects) }
-        // The feed gives a page without a gap; what does not follow is not handed on.
+        // The feed gives a page without a gap. An event that does not follow is not handed on.
         var page: ContiguousArray<ReplayWindow.Entry> = []
         for event in events {
             let next = read.after &+ Int64(page.count) &+ 1
@@ -99,11 +97,11 @@ struct StreamReplays {
 
     /// A page of the log cannot be had.
     ///
-    /// Who asked by `sync:resume` is told. A page that no client asked for is asked for again after a pause, unless the log
-    /// has lost it: a device that is slow, and no more, would else be sent on without what lies between, and a stock client
-    /// does not look at the word that tells it so. The worst interleavings, each with its test in `PausedReadTests`: the
-    /// subscription ends in the pause, or is another one by then; the stream gets another life in it; another
-    /// subscription resumes in it, and must not wait for its end; or the log has lost the page when the pause is over.
+    /// A client that asked by `sync:resume` is told. A page that no client asked for is read again after a backoff, unless
+    /// the log has lost it. Otherwise a device that is only slow would continue without the events between, and a stock
+    /// client ignores the message that says so. The worst interleavings, each with its test in `PausedReadTests`: during the
+    /// backoff the subscription ends, or is replaced; the stream gets another epoch; another subscription resumes and must
+    /// not wait for its end; or the log loses the page.
     mutating func unreadable(
         _ read: StreamRead, _ failure: StreamReadFailure, in stream: HomeStream, now: Instant,
         _ effects: inout Effects
@@ -113,7 +111,7 @@ struct StreamReplays {
         let loss: ResumeLoss
         switch failure {
         case .expired:
-            // What lies before an offset that has expired has expired too.
+            // Offsets before an expired one have expired too.
             loss = .positionExpired
             meant = answered(read) { $0.after <= read.after }
         case .ahead:
@@ -122,7 +120,7 @@ struct StreamReplays {
                 $0.purpose == .confirmation && $0.after >= read.after && $0.after > position.offset
             }
         case .otherEpoch:
-            // All takers will be told of the other life by a reset; until it comes, this one's log is out of reach.
+            // A reset will tell all subscribers of the other epoch. Until it comes, this epoch's log is out of reach.
             loss = .storeUnavailable
             meant = answered(read) { $0.purpose != .page }
             pause(read, now) { _ in true }
@@ -137,7 +135,7 @@ struct StreamReplays {
         readNext(stream, position, &effects)
     }
 
-    /// Leaves the stream's log alone for a while, where one of those whom `isMeant` says waits for a page.
+    /// Backs off from the stream's log, if a reader that `isMeant` selects waits for a page.
     private mutating func pause(_ read: StreamRead, _ now: Instant, where isMeant: (StreamReaders.Reader) -> Bool) {
         guard let place = readers.index(forKey: read.stream), readers.values[place].awaitsPage(where: isMeant) else {
             return
@@ -146,7 +144,7 @@ struct StreamReplays {
         nextPauseEnd = min(nextPauseEnd ?? until, until)
     }
 
-    /// Time has passed: returns the streams whose pauses are over, of which pages are to be asked for again.
+    /// Returns the streams whose backoff is over and whose pages must be read again.
     mutating func endPauses(now: Instant) -> [StreamID] {
         guard let due = nextPauseEnd, due <= now else { return [] }
         nextPauseEnd = nil
@@ -163,9 +161,9 @@ struct StreamReplays {
         return ended
     }
 
-    // MARK: Ahead of the home
+    // MARK: Ahead of the shard
 
-    /// The log has got to the place that was asked about, where the home is not yet.
+    /// The log has reached the offset that was asked about, and the shard has not yet.
     private mutating func confirmed(
         _ read: StreamRead, in stream: HomeStream, at position: StreamPosition, _ effects: inout Effects
     ) {
@@ -179,7 +177,7 @@ struct StreamReplays {
         readNext(stream, position, &effects)
     }
 
-    /// The stream has moved on: who was ahead of it goes on from there.
+    /// The stream has moved on: readers that were ahead of it continue from there.
     mutating func arrived(_ stream: HomeStream, _ effects: inout Effects) {
         guard let position = stream.position, let place = readers.index(forKey: stream.id) else { return }
         let arrived = readers.values[place].arrived(at: position.offset)
@@ -198,7 +196,7 @@ struct StreamReplays {
         resume(join, Int(reader.key.loop), from: from, in: stream, at: position, &effects)
     }
 
-    /// Where the stream stands, if the read is the one that its readers wait for.
+    /// The stream's position, if the read is the one that its readers wait for.
     private func current(_ read: StreamRead, in stream: HomeStream) -> StreamPosition? {
         guard stream.watch == read.watch, let position = stream.position,
             position.life == read.epoch, readers[read.stream]?.reading == read.after
@@ -225,7 +223,7 @@ struct StreamReplays {
         readNext(stream, position, &effects)
     }
 
-    /// Asks for the next page of the stream's log, where somebody waits for one.
+    /// Reads the next page of the stream's log, if somebody waits for one.
     mutating func readNext(_ stream: HomeStream, _ position: StreamPosition, _ effects: inout Effects) {
         guard let place = readers.index(forKey: stream.id) else { return }
         if let after = readers.values[place].nextRead() {
@@ -247,14 +245,12 @@ struct StreamReplays {
         effects.append(.joined(loop: Int(reader.key.loop), joined))
     }
 
-    // MARK: Who waits no more
+    // MARK: Leaving
 
-    /// A session has left the channel.
     mutating func forget(_ session: SessionID, _ name: StreamName, from loop: Int) {
         forget(name.stream) { $0.remove(session, form: name.form, loop: loop) }
     }
 
-    /// A loop has nobody left under this name.
     mutating func forgetAll(_ name: StreamName, from loop: Int) {
         forget(name.stream) { $0.removeAll(form: name.form, loop: loop) }
     }
@@ -265,7 +261,7 @@ struct StreamReplays {
         if readers.values[place].isEmpty { readers.remove(at: place) }
     }
 
-    /// The stream is gone, or goes on elsewhere.
+    /// The stream is gone, or was reset.
     mutating func forgetAll(of id: StreamID) {
         readers[id] = nil
     }
@@ -282,7 +278,7 @@ extension ContiguousArray<StreamHome.Effect> {
 }
 
 extension HomeStream {
-    /// A page from the window; nil where that does not reach so far back.
+    /// A page from the window; nil where the window does not reach back so far.
     fileprivate func page(_ name: StreamName, after: Int64, _ limits: StreamLimits) -> StreamPage? {
         guard window.reaches(after) else { return nil }
         let page = window.page(after: after, limits)
@@ -291,7 +287,6 @@ extension HomeStream {
 }
 
 extension StreamPage {
-    /// Nil for no events.
     fileprivate init?(_ events: ContiguousArray<ReplayWindow.Entry>, last: Int64, _ name: StreamName) {
         guard !events.isEmpty else { return nil }
         self.init(messages: SharedMessages(.page(events, name)), last: last)

@@ -1,15 +1,15 @@
 import Bytes
 import Clock
 
-/// What a loop tells the homes of users, in the order in which it happened there.
+/// What a loop tells the shards of users, in the order in which it happened there.
 package enum UserRequest: Sendable {
     /// One more of the loop's connections is signed in as the user.
     case arrived(UserKey)
-    /// One of them has ended. `mayReturn`: it broke, and the client may be back in a moment; else the client said that it leaves.
+    /// One of them has ended. `mayReturn`: it broke, and the client may be back in a moment; otherwise it left by request.
     case departed(UserKey, mayReturn: Bool = true)
-    /// The loop has somebody who watches the user; answered, by that serial. Until `unwatch` it does not ask again.
+    /// The loop has a watcher of the user. Answered with that serial; until `unwatch` the loop does not ask again.
     case watch(UserKey, serial: UInt32)
-    /// It has nobody left who does.
+    /// The loop has no watcher of the user left.
     case unwatch(UserKey)
 
     package var user: UserKey {
@@ -23,7 +23,7 @@ package enum UserRequest: Sendable {
 package struct UserNews: Sendable {
     package let user: UserKey
     package let isOnline: Bool
-    /// Of an answer, the `watch` that it answers; nil: that has just changed.
+    /// For an answer, the serial of its `watch`; nil for a change.
     package let serial: UInt32?
 
     package init(user: UserKey, isOnline: Bool, serial: UInt32?) {
@@ -33,27 +33,26 @@ package struct UserNews: Sendable {
     }
 }
 
-/// The users whose home is one loop: how many connections are signed in as each, over all loops, and which loops have
-/// somebody who watches them (Pusher's "Watchlist events"). Of apps with `AppFeatures.watchlists` alone.
+/// The shard of users that one loop owns: how many connections are signed in as each, over all loops, and which loops have
+/// watchers of them (Pusher's "Watchlist events"). Only of apps with `AppFeatures.watchlists`.
 ///
-/// A user is online from the first connection on until the last has been gone for `HomeLimits.leaveGrace`: who comes back in that time
-/// was never away. One who says that it leaves is offline at once, but not if it had done the same within that time:
-/// watchers would be told of it as often as it likes. Answer and changes leave for a loop by one mailbox, in the order in which they are decided here; a loop that
-/// has just asked takes no change before its answer, and so no state reaches a client that a newer one has overtaken.
+/// A user is online from the first connection until the last has been gone for `HomeLimits.leaveGrace`: one that comes back
+/// in that time was never away. One that leaves by request is offline at once, but not twice within that time: otherwise a
+/// client could have watchers told as often as it likes. Answers and changes leave for a loop by one mailbox, in the order
+/// in which the shard decides them. A loop ignores changes until its answer, so no client gets a state after a newer one.
 ///
-/// It holds no more than what connections have brought: a user for each that is signed in, or was within that time, and
-/// for each that is watched, of which a connection names at most `AppLimits.watchlistMax`.
+/// It holds only what connections brought: users who are signed in, or were within that time, and users who are watched (a
+/// connection names at most `AppLimits.watchlistMax`).
 ///
 /// Worst interleavings, each with its test in `UserHomeTests`:
-/// - a loop's last watcher goes and another comes while the answer for the first is under way: that is older than
-///   changes of which the loop was not told, so watches are numbered (`WatchlistTests.anAnswerToAnEarlierWatchIsIgnored`);
-/// - a user arrives in the same message as the watch, behind it: the answer tells how things stand when the whole message
-///   has been looked at (`theAnswerKnowsAllOfItsMessage`);
-/// - the last connection ends, another comes and ends within the grace: the first end's time counts no more
-///   (`whoReturnsIsNotTakenOffByTheOldTime`);
-/// - a user who said that it leaves is back, and its time runs still: it is online, and the time counts no more
-///   (`whoSaysSoIsOfflineAtOnce`).
+/// - A loop's last watcher goes and another comes while the first answer is in flight. That answer is older than changes
+///   that the loop was not told. So watches are numbered (`WatchlistTests.anAnswerToAnEarlierWatchIsIgnored`).
+/// - A user arrives in the watch's own message, after it. The whole message is read first (`theAnswerKnowsAllOfItsMessage`).
+/// - The last connection ends, another comes and ends within the grace. The first end's timer no longer counts
+///   (`whoReturnsIsNotTakenOffByTheOldTime`).
+/// - A user who left by request is back while its timer runs. It no longer counts (`whoSaysSoIsOfflineAtOnce`).
 package struct UserHome {
+    /// What the shard wants done, in order.
     package enum Effect {
         /// Tell the loop what it asked for.
         case answer(loop: Int, [UserNews])
@@ -64,11 +63,11 @@ package struct UserHome {
     private struct User: TableEntry {
         let key: UserKey
         var connections: UInt32 = 0
-        /// Which leave it is whose time runs; 0: none.
+        /// The leave whose timer runs; 0: none.
         var leave: UInt32 = 0
-        /// Whether the user is offline in that time.
+        /// Whether the user is offline while that timer runs.
         var isGone = false
-        /// Until then the user's leave takes its time, for it had left at once a moment before it came.
+        /// Until then even a leave by request gets a grace: the user had left at once a moment before it came.
         var settledAt = Instant.min
         var watchers: LoopSet = []
 
@@ -91,14 +90,14 @@ package struct UserHome {
         self.limits = limits
     }
 
-    /// Users who are online, or watched.
+    /// Users who are online, watched, or left a moment ago.
     package var userCount: Int { users.count }
-    /// What the order of leaves takes, in entries.
+    /// Entries in the queue of leaves.
     package var leaveEntries: Int { leaves.count }
-    /// When `tick` has something to do next.
+    /// When `tick` has work next.
     package var nextDue: Instant? { leaves.first?.dueAt }
 
-    /// What a loop has to tell.
+    /// Handles what a loop tells.
     package mutating func received(
         _ requests: [UserRequest], from loop: Int, now: Instant, _ effects: inout ContiguousArray<Effect>
     ) {
@@ -123,8 +122,7 @@ package struct UserHome {
                 asked.map { UserNews(user: $0.user, isOnline: users[$0.user]?.isOnline == true, serial: $0.serial) }))
     }
 
-    /// Time has passed: users who have not come back are offline. Does what is due, but so much at most: thousands may have
-    /// left in one moment.
+    /// Users who have not come back go offline. Limited for each turn: thousands may have left at one moment.
     package mutating func tick(now: Instant, _ effects: inout ContiguousArray<Effect>) {
         var rest = limits.dueAtOnceMax
         while rest > 0, let first = leaves.first, first.dueAt <= now {
@@ -190,7 +188,6 @@ package struct UserHome {
         effects.append(.tell(loops: user.watchers, UserNews(user: user.key, isOnline: false, serial: nil)))
     }
 
-    /// Where the user's entry lies, made if there is none.
     private mutating func place(of user: UserKey) -> Int {
         users.place(of: user) ?? users.insert(User(key: user))
     }

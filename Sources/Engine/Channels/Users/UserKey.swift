@@ -1,9 +1,9 @@
 import Bytes
 
-/// A user of an app, as a key of tables: byte for byte, as everywhere. 16 bytes, for a home keeps one for each user online.
+/// A user of an app as a table key, compared byte for byte. 16 bytes, because a shard keeps one for each user online.
 package struct UserKey: Hashable, TableKey, Sendable {
     private let text: SharedBytes
-    /// The same only within this process.
+    /// A keyed hash, valid only within this process.
     package let code: UInt32
     private let appIndex: UInt32
 
@@ -11,7 +11,6 @@ package struct UserKey: Hashable, TableKey, Sendable {
         self.init(.copy(id), of: app)
     }
 
-    /// The key of the user whose id has this UTF-8.
     init(_ id: SharedBytes, of app: Int) {
         text = id
         appIndex = UInt32(truncatingIfNeeded: app)
@@ -33,7 +32,7 @@ package struct UserKey: Hashable, TableKey, Sendable {
         hasher.combine(code)
     }
 
-    /// The loop that knows who of the user's connections there are, by the highest bits of the code.
+    /// The loop that owns the user, by the highest bits of the code.
     package func home(loops: Int) -> Int {
         Int(truncatingIfNeeded: (UInt64(code) &* UInt64(loops)) >> 32)
     }
