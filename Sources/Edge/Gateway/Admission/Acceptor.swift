@@ -2,9 +2,8 @@ import Clock
 import Metrics
 import Reactor
 
-/// Takes in one listening socket's connections and deals each to the loop with the fewest. One for all loops: with
-/// `SO_REUSEPORT` a second hub would bind the same port without a word, and closing one of several sockets resets what
-/// waits in its queue.
+/// Accepts one listening socket's connections and deals each to the loop with the fewest. One for all loops: with
+/// `SO_REUSEPORT` a second hub would silently bind the same port, and closing one of several sockets resets its queue.
 final class Acceptor: EventSource {
     /// Nil when it accepts no more.
     private var socket: ListeningSocket?
@@ -13,11 +12,11 @@ final class Acceptor: EventSource {
     private let metrics: GatewayMetrics
     private let deal: (Int32, PeerAddress, Int, ConnectionCensus.Refusal?) -> Void
 
-    /// How long accepting rests when the process is out of descriptors; the backlog holds who waits.
+    /// How long accepting rests when the process is out of descriptors. The backlog holds new connections meanwhile.
     static let exhaustionPause = Duration.milliseconds(100)
-    /// How long it rests while the descriptors that it needs are those of connections about to be closed.
+    /// How long it rests while it needs the descriptors of connections about to be closed.
     static let departurePause = Duration.milliseconds(1)
-    /// Connections taken in one tick, so that a flood of them does not hold up those that are there.
+    /// Connections accepted in one tick, so that a flood does not hold up existing ones.
     static let acceptsPerTickMax = 64
 
     init(
@@ -53,14 +52,14 @@ final class Acceptor: EventSource {
                 return
             case .exhausted: exhausted()
             }
-            // Also where one just dealt could not be looked after.
+            // The loop may have failed to take the last one, too.
             if isResting { return }
         }
     }
 
     private var isResting: Bool { interest == [] }
 
-    /// There are no descriptors, or no memory or watches, for further connections.
+    /// There are no descriptors, no memory or no epoll watches for further connections.
     func exhausted() {
         guard !isResting else { return }
         metrics.exhaustions.add()
@@ -76,7 +75,7 @@ final class Acceptor: EventSource {
         loop.setInterest(self, .readable)
     }
 
-    /// Accepts no more. The socket closes, so that nobody waits behind it in vain, and a successor can have its place.
+    /// Accepts no more. The socket is closed, so that nobody queues behind it in vain, and a successor can bind its port.
     func end() {
         loop.remove(self)
         socket = nil

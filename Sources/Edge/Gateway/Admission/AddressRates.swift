@@ -1,17 +1,15 @@
 import Clock
 import Reactor
 
-/// How often each address may connect: so many at once, and then so many each second.
+/// How often each address may connect: a token bucket with a burst and a rate per second.
 ///
-/// A table of fixed size in which addresses share places. Each has two, by a hash that nobody outside knows, and is held up
-/// only where both are used up: so however many addresses there are, memory does not grow, and whoever is not of a flood
-/// shares both places with one hardly ever (a count-min sketch).
+/// A table of fixed size whose slots addresses share (a count-min sketch). Each address has two, by a secret hash, and is
+/// held up only where both are used up. So memory does not grow, and others hardly ever lose both slots to a flood.
 struct AddressRates: Sendable {
     private let rate: Rate
     /// In two rows.
     private var places: [Allowance] = []
 
-    /// Places in each row.
     static let placesInRow = 8_192
 
     init(perSecond: Int, burst: Int) {
@@ -19,7 +17,7 @@ struct AddressRates: Sendable {
         if rate.isBounded { places = Array(repeating: Allowance(), count: 2 * Self.placesInRow) }
     }
 
-    /// Takes one, unless there is none left.
+    /// Takes one token; false where none is left.
     mutating func take(_ address: PeerAddress, at now: Instant) -> Bool {
         guard rate.isBounded else { return true }
         let hash = UInt(bitPattern: address.hashValue)

@@ -1,13 +1,13 @@
 import Bytes
 
-/// The web origins (RFC 6454) whose pages may open sockets here and call the HTTP routes. Native clients send none and
-/// are not concerned; what protects a channel is its own rule, and no cookie is ever looked at.
+/// The web origins (RFC 6454) whose pages may open sockets here and call the HTTP routes. Native clients send none and are
+/// not affected. Channels are protected by their own rules, and no cookie is ever looked at.
 package enum AllowedOrigins: Sendable, Equatable {
     case any
-    /// Exactly these, scheme and port included, as browsers write them: `https://app.example.com`.
+    /// Exactly these, with scheme and port, as browsers write them: `https://app.example.com`.
     case only(Set<String>)
 
-    /// Whether a request with this `Origin` may go on; one without any may.
+    /// Whether a request with this `Origin` is allowed. One without `Origin` is.
     package func allows(_ origin: String?) -> Bool {
         guard let origin else { return true }
         switch self {
@@ -16,10 +16,10 @@ package enum AllowedOrigins: Sendable, Equatable {
         }
     }
 
-    /// The answer as a page of that origin may read it (Fetch standard §3.2); as it is where there is none, or one that may not.
+    /// The answer with fields that let a page of that origin read it (Fetch standard §3.2), if the origin is allowed.
     ///
-    /// The origin is echoed, never `*`. Pages that send credentials (`withCredentials`) may read it where their origin is named:
-    /// the hub looks at no cookie, but a proxy before it may, and `any` lets in pages that nobody knows.
+    /// The origin is echoed, never `*`. A page that sends credentials (`withCredentials`) may read the answer only if its
+    /// origin is named: the hub looks at no cookie, but a proxy before it may, and `any` admits unknown pages.
     package func shared(_ response: HTTPResponse, with origin: String?) -> HTTPResponse {
         guard let origin, allows(origin) else { return response }
         var shared = response

@@ -3,10 +3,10 @@ import HTTP
 import Reactor
 import Synchronization
 
-/// Who is connected, over all loops: bounds, rates, and the loop with the fewest. Looked at when a connection comes, goes or
-/// turns out to be somebody else's, never for a message.
+/// Counts connections over all loops: bounds, rates, and the loop with the fewest. Used when a connection comes, goes or is
+/// moved to a client's address, never for a message.
 final class ConnectionCensus: Sendable {
-    /// What becomes of a connection just accepted.
+    /// The decision on a connection just accepted.
     enum Admission: Equatable {
         case welcome(loop: Int)
         /// Let in only to be told why not.
@@ -15,27 +15,27 @@ final class ConnectionCensus: Sendable {
         case shut(Refusal)
     }
 
-    /// What becomes of a connection that a trusted peer says is a client's.
+    /// The decision on a connection that a trusted peer says is a client's.
     enum Move: Equatable {
         /// It counts as the client's.
         case taken
-        /// It counts as the client's, as one of those who are only to be told why not.
+        /// It counts as the client's, among those that are only told why not.
         case refused(Refusal)
-        /// Too many of the client's are being told: it is closed as soon as it was told, and counts as what it was till then.
+        /// Too many of the client's are being told. It is closed once told, and counts as the peer's until then.
         case ended(Refusal)
     }
 
-    /// The bound that a connection is beyond.
+    /// The bound that a connection exceeds.
     enum Refusal: String, Sendable, CaseIterable {
         case hubFull = "hub_full"
         case addressFull = "address_full"
         case addressFast = "address_fast"
     }
 
-    /// The connections of one address; of IPv6, of one network.
+    /// The connections of one address, or of one IPv6 network.
     private struct Presence {
         var count = 0
-        /// Those of them who are only to be told that they are too many.
+        /// Those of them that are only told that they are too many.
         var refused = 0
     }
 
@@ -59,23 +59,21 @@ final class ConnectionCensus: Sendable {
         state = Locked(State(perLoop: Array(repeating: 0, count: loops), rates: rates))
     }
 
-    /// Connections, those included that have still to be closed.
+    /// Connections, including those that have still to be closed.
     var total: Int { state.withLock { $0.total } + departing.load(ordering: .relaxed) }
-    /// Whether some have.
     var hasDepartures: Bool { departing.load(ordering: .relaxed) > 0 }
 
-    /// Whether all descriptors that connections may have are taken, some of them by connections that have still to be
-    /// closed: whoever comes next waits for theirs.
+    /// Whether all descriptors for connections are taken, some by connections still to be closed: newcomers wait for those.
     var awaitsDepartures: Bool { hasDepartures && total >= limits.connectionsMax + limits.refusalsMax }
 
-    /// Counts a connection in, unless it is shut out; every one counted in is counted out by `left`.
+    /// Counts a connection in, unless it is shut out. Each one counted in is counted out by `left`.
     func arrived(from peer: PeerAddress, at now: Instant) -> Admission {
         state.withLock { state in
             guard state.total < limits.connectionsMax + limits.refusalsMax else { return .shut(.hubFull) }
             var refusal = state.total < limits.connectionsMax ? nil : Refusal.hubFull
             if refusal == nil, isFull(peer, state) { refusal = .addressFull }
             if refusal == nil, isFast(peer, at: now, &state) { refusal = .addressFast }
-            // Those who are only told that they are too many must not be so many themselves that they fill the hub.
+            // Connections that are only told that they are too many must not fill the hub themselves.
             if let refusal, refusal != .hubFull, refusesNoMore(peer, state) { return .shut(refusal) }
             var loop = 0
             for other in state.perLoop.indices where state.perLoop[other] < state.perLoop[loop] { loop = other }
@@ -86,11 +84,10 @@ final class ConnectionCensus: Sendable {
         }
     }
 
-    /// A trusted peer has said for whom it speaks: the connection counts as that client's, unless there is a bound against
-    /// it.
+    /// A trusted peer has named its client: the connection counts as that client's, unless a bound forbids it.
     ///
-    /// - Parameter begins: whether the client begins a connection with this, and not just a request: a proxy sends those of
-    ///   many over the connections that it keeps, each time for another.
+    /// - Parameter begins: whether the client begins a connection with this. A proxy also sends single requests, each for
+    ///   another client, over the connections that it keeps.
     func moved(from peer: PeerAddress, to client: PeerAddress, at now: Instant, begins: Bool) -> Move {
         state.withLock { state in
             var refusal: Refusal?
@@ -111,7 +108,7 @@ final class ConnectionCensus: Sendable {
         }
     }
 
-    /// The peer has gone: whoever comes next is not refused for it. Its descriptor is taken until `closedDeparted`.
+    /// The peer has gone: no newcomer is refused because of it. Its descriptor is taken until `closedDeparted`.
     func departed(_ address: PeerAddress, loop: Int, wasRefused: Bool) {
         departing.add(1, ordering: .relaxed)
         left(address, loop: loop, wasRefused: wasRefused)
@@ -121,24 +118,23 @@ final class ConnectionCensus: Sendable {
         departing.subtract(1, ordering: .relaxed)
     }
 
-    /// Who speaks for many, or may.
+    /// Whether the peer speaks for many clients, and so has no bounds of its own.
     private func isExempt(_ peer: PeerAddress) -> Bool {
         (limits.exemptsLoopback && peer.isOfThisMachine) || trusted.contains(peer)
     }
 
-    /// Whether the address has as many connections as it may.
     private func isFull(_ address: PeerAddress, _ state: State) -> Bool {
         guard let most = limits.connectionsPerAddressMax, !isExempt(address) else { return false }
         let presence = state.perAddress[address.network] ?? Presence()
         return presence.count - presence.refused >= most
     }
 
-    /// Whether the address connects more often than it may; else it has done so once more.
+    /// Whether the address connects more often than allowed; if not, this counts as one more time.
     private func isFast(_ address: PeerAddress, at now: Instant, _ state: inout State) -> Bool {
         !isExempt(address) && !state.rates.take(address.network, at: now)
     }
 
-    /// Whether as many connections of the address are being told that they are too many as may be.
+    /// Whether as many of the address's connections are being refused with an answer as allowed.
     private func refusesNoMore(_ address: PeerAddress, _ state: State) -> Bool {
         (state.perAddress[address.network]?.refused ?? 0) >= limits.refusalsPerAddressMax
     }

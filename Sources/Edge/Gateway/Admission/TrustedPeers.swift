@@ -2,13 +2,13 @@ import Bytes
 import HTTP
 import Reactor
 
-/// Proxies whose word on their clients' addresses is taken: the field `X-Forwarded-For`, to which each hop appends whom it
-/// got the request from. What stands left of the first hop that is not trusted anybody may have written.
+/// Proxies that are believed about their clients' addresses: the field `X-Forwarded-For`, to which each hop appends the
+/// address it got the request from. Anybody may have written what stands left of the first untrusted hop.
 ///
-/// RFC 7239's `Forwarded` is not read: a proxy that sets the one passes the other on as it came, from anybody.
+/// RFC 7239's `Forwarded` is not read: a proxy that sets one field passes the other on unchanged, from anybody.
 package struct TrustedPeers: Sendable, Equatable {
     package var ranges: [AddressRange]
-    /// Whether peers on unix-domain sockets are.
+    /// Whether peers on unix-domain sockets are trusted.
     package var includesUnix: Bool
 
     package init(_ ranges: [AddressRange] = [], includesUnix: Bool = false) {
@@ -16,14 +16,14 @@ package struct TrustedPeers: Sendable, Equatable {
         self.includesUnix = includesUnix
     }
 
-    /// Ranges at most.
+    /// The most ranges.
     package static let rangesMax = 256
 
     package func contains(_ peer: PeerAddress) -> Bool {
         peer == .unix ? includesUnix : ranges.contains { $0.contains(peer) }
     }
 
-    /// Whom a trusted peer sends this request for; the peer itself, where it does not say so, or not clearly.
+    /// The client for which a trusted peer sends this request; the peer itself where it does not say, or not clearly.
     func client(of request: Request, from peer: PeerAddress) -> PeerAddress {
         var values: [UnsafeRawBufferPointer] = []
         var index = 0
@@ -31,7 +31,7 @@ package struct TrustedPeers: Sendable, Equatable {
         return client(values, from: peer)
     }
 
-    /// The same, by the field's values in their order: several are one list (RFC 9110 §5.3).
+    /// The client by the field's values in order; several values are one list (RFC 9110 §5.3).
     func client(_ values: [UnsafeRawBufferPointer], from peer: PeerAddress) -> PeerAddress {
         var client = peer
         for value in values.reversed() {
@@ -69,7 +69,7 @@ package struct TrustedPeers: Sendable, Equatable {
         return address
     }
 
-    /// Nothing, or a colon and a number.
+    /// Nothing, or a colon and a port number.
     private static func isPort(_ text: UnsafeRawBufferPointer) -> Bool {
         guard text.count > 0 else { return true }
         guard text[0] == UInt8(ascii: ":"), let port = text.part(1..<text.count).decimalValue else { return false }

@@ -8,43 +8,37 @@ import Pusher
 import Reactor
 import WebSocket
 
-/// One client's connection: joins a transport to a machine, first of HTTP (`HTTPConversation`), after an upgrade of WebSocket
-/// (`WebSockets`), and that to a session.
-///
-/// Bytes that come go to the machine, and what is queued for the client leaves together when the tick ends.
+/// One client's connection. Joins a transport to a machine, for HTTP (`HTTPConversation`) and after an upgrade for WebSocket
+/// (`WebSockets`), and that to a session. Received bytes go to the machine; queued bytes leave when the tick ends.
 final class Connection: EventSource {
     private enum Talk {
         case none
-        /// Before the upgrade.
         case http(HTTPConversation)
-        /// After it.
         case webSocket(Session)
     }
 
-    // What a delivery looks at comes first, and so lies side by side: its cost is mostly in the cache lines it touches. The
-    // small ones between, or they leave gaps (see the tests).
-    /// What messages to this peer are compressed with; nil where none are.
+    // Fields that a delivery touches come first, side by side: its cost is mostly cache lines. Small ones fill gaps.
+    /// The window for compressing messages to this peer; nil for no compression.
     var deflateWindow: DeflateWindow?
     /// Whether its session may be behind with a stream.
     var isPulled = false
-    /// Bytes unsent, as the loop was told last (`Holdings`).
+    /// Bytes unsent, as last reported to `Holdings`.
     var queuedHeld: UInt32 = 0
     var transport: Transport
     /// Nil before the upgrade.
     var webSocket: WebSocketMachine?
     /// Let in only to be told why not.
     private(set) var wasRefused: Bool
-    /// The time of a look has come while a token was being verified: it follows the verification.
+    /// A look at the identity came due while a token was being verified: it follows the verification.
     var owesIdentityLook = false
-    /// Bytes of what is not finished, as the loop was told last.
+    /// Bytes of unfinished input, as last reported to `Holdings`.
     var unfinishedHeld: UInt32 = 0
-    // Unsafe, for it is read several times for each frame: a loop outlives its sources, which it holds, and nobody else
-    // keeps a connection.
+    // Unsafe, because it is read several times for each frame. A loop outlives its sources, and nobody else keeps one.
     unowned(unsafe) let owner: ClientLoop
     private var talk = Talk.none
-    /// Whose connection it counts as: the peer's, or of a trusted peer the client's that it speaks for.
+    /// The address it counts for: the peer's, or that of the client for which a trusted peer speaks.
     private(set) var address: PeerAddress
-    /// When the session's identity is looked at next; `never` where it has no end.
+    /// When the session's identity is looked at next; `never` where no look is due.
     private var identityLookAt = never
 
     static let never = Instant(nanoseconds: 0)
@@ -73,7 +67,6 @@ final class Connection: EventSource {
         return conversation
     }
 
-    /// When the session's identity is looked at next; nil where it has no end.
     var identityLook: Instant? {
         get { identityLookAt == Self.never ? nil : identityLookAt }
         set { identityLookAt = newValue ?? Self.never }
@@ -81,30 +74,30 @@ final class Connection: EventSource {
 
     var sessionID: SessionID { SessionID(slot: slot, generation: generation) }
 
-    /// A WebSocket that takes frames of ours.
+    /// A WebSocket to which frames may be sent.
     var isEstablished: Bool { webSocket?.isEstablished == true }
 
     /// A WebSocket whose token is being verified.
     var awaitsToken: Bool { webSocket?.state == .open(.afterPause) }
 
-    /// Whether nothing is read or sent any more: it is gone, or its turn to be closed comes.
+    /// Whether nothing is read or sent any more: it is gone, or waits for its turn to be closed.
     var hasEnded: Bool { transport.state == .shut }
 
     // MARK: Inputs
 
     override func ready(_ readiness: Readiness) {
-        // What came before counts: this is told again when its turn has come.
+        // Held input is handled first: the hangup is reported again after its turn.
         if readiness.contains(.hangup), webSocket?.awaitsTurn == true { return }
-        // Its turn may have come after this was reported, so that nothing was asked about reading: there may be something.
+        // Its turn may have come after this was reported without a look at readability: there may be something to read.
         let isReadable = readiness.contains(.readable) || readiness.contains(.hangup) && interest.contains(.readable)
-        // In the clear, what is read tells.
+        // Without TLS, the read reports this.
         if readiness.contains(.hangup), transport.tls != nil || !isReadable,
             Socket.takeError(transport.descriptor) == ETIMEDOUT
         {
             owner.metrics.reached(.unackedTimeout, address)
             return drop()
         }
-        // A socket that takes nothing any more may hold what came before.
+        // A socket that takes nothing any more may hold earlier input.
         if readiness.contains(.writable), !readiness.contains(.hangup) {
             flush()
             if isPulled { owner.slowReaders.pullIfDrained(self) }
@@ -124,7 +117,7 @@ final class Connection: EventSource {
         // First the socket gets what it takes: a burst in one tick says nothing about the reader.
         let outcome = transport.send(owner.buffers.gather)
         if outcome == .broken { return owner.webSockets.broken(self) }
-        // Nearly always: a WebSocket that has nothing else to be looked after.
+        // Nearly always: a WebSocket without anything else to do.
         if outcome == .drained, webSocket != nil, transport.state == .open, interest == .readable, queuedHeld == 0,
             transport.tls == nil, !isPulled
         {
@@ -139,11 +132,11 @@ final class Connection: EventSource {
         if isPulled { owner.slowReaders.pullIfDrained(self) }
     }
 
-    /// How long a judgement waits for others to be looked at.
+    /// How long a judgement waits for unseen input.
     static let judgementPause = Duration.milliseconds(10)
 
     override func deadlineReached() {
-        // The loop has stood still: what this one's peer has said in time may be unread.
+        // The loop has stood still: what the peer sent in time may be unread.
         if owner.loop.hasUnseen {
             return owner.loop.setDeadline(self, owner.loop.now.advanced(by: Self.judgementPause))
         }
@@ -156,13 +149,11 @@ final class Connection: EventSource {
         }
     }
 
-    /// The connection's turn has come again.
     func goOn() {
         if webSocket != nil { return owner.webSockets.turnCame(self) }
         if transport.state == .open { conversation?.turnCame(self) }
     }
 
-    /// The hub ends.
     func hubEnds() {
         switch transport.state {
         case .securing: drop()
@@ -174,7 +165,7 @@ final class Connection: EventSource {
 
     // MARK: Reading
 
-    /// Reads once, and says whether something had come.
+    /// Reads once. Returns whether something had come.
     @discardableResult func readable() -> Bool {
         if transport.state == .securing, !owner.handshakes.mayGoOn(self) { return false }
         let held = heldCount
@@ -196,9 +187,9 @@ final class Connection: EventSource {
         case .wouldBlock:
             // Part of a record may have come.
             if transport.tls != nil { owner.holdings.unfinishedChanged(self) }
-        // What was said before still goes out; a peer that is gone altogether refuses it.
+        // What is queued still goes out. A peer that is gone altogether refuses it.
         case .endOfStream where transport.state == .finishing && transport.hasUnsent: updateInterest()
-        // Who asks no more (`nc -N`) still reads its answers.
+        // A client that ends its requests (`nc -N`) still reads its answers.
         case .endOfStream where conversation != nil && transport.hasUnsent: finish()
         case .endOfStream: depart()
         case .failed(let code):
@@ -209,29 +200,28 @@ final class Connection: EventSource {
         return false
     }
 
-    /// The pause is over: goes on with what had been read.
+    /// The pause is over: continues with what had been read.
     func resume() {
         let held = heldCount
         if held > 0 { consume(held: held, received: 0) }
-        // Behind it, for there may be another pause.
+        // Last, because there may be another pause.
         if !hasEnded { updateInterest() }
         if transport.hasHeardAll { farewell() }
     }
 
-    /// Bytes that were read before, and stand before those that come.
+    /// Bytes that were read before, and precede new ones.
     private var heldCount: Int {
         if webSocket == nil { return conversation?.heldCount ?? 0 }
         return webSocket?.unfinished == nil ? 0 : webSocket?.leftoverCount ?? 0
     }
 
-    /// Looks at what is held, and at what was received, which lies as far into the loop's buffer as there is held.
+    /// Handles what is held and what was received. Received bytes lie after `held` bytes of the loop's buffer.
     private func consume(held: Int, received: Int) {
         let buffer = owner.buffers.read
         if webSocket != nil {
             if held > 0 { webSocket?.takeLeftover(into: buffer) }
             let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<held + received])
             Unmanaged.passUnretained(owner.webSockets)._withUnsafeGuaranteedRef { $0.read(bytes, self) }
-            // Nearly always.
             if unfinishedHeld == 0, transport.tls == nil, webSocket?.unfinished == nil { return }
         } else {
             conversation?.read(UnsafeMutableRawBufferPointer(rebasing: buffer[held..<held + received]), self)
@@ -241,10 +231,10 @@ final class Connection: EventSource {
 
     // MARK: Output
 
-    /// Queues a frame, or bytes of a response; they leave at the end of the tick.
+    /// Queues a frame, or bytes of a response. They leave at the end of the tick.
     func queue(_ frame: consuming SharedBytes) { queue(frame, on: owner.loop) }
 
-    /// Queues messages for this connection alone, compressed where that was agreed and they are worth it.
+    /// Queues messages for this connection alone, compressed where agreed and worth it.
     func send(_ messages: consuming Messages) {
         send(frames: FrameWriter.frames(of: messages))
     }
@@ -254,32 +244,30 @@ final class Connection: EventSource {
         queue(compression.compressed(frames, deflateWindow))
     }
 
-    /// The same as `queue`, for a caller who has the loop at hand: the way of an event to its many receivers.
+    /// `queue` for a caller that has the loop at hand: the path of an event to its many receivers.
     @inline(__always)
     func queue(_ frame: consuming SharedBytes, on loop: EventLoop) {
         transport.queue(frame)
         loop.markDirty(self)
     }
 
-    /// Whether so much is queued that its streams are better fed by pages.
+    /// Whether so much is queued that its streams should be fed by pages.
     @inline(__always)
     func isCrowded(_ limits: GatewayLimits) -> Bool {
         transport.output.byteCount > limits.pullQueueBytesMax || transport.output.frameCount > limits.pullQueueFramesMax
     }
 
-    /// Whether more is queued than may be, the socket perhaps not yet asked.
+    /// Whether more is queued than allowed; the socket may not have been tried yet.
     @inline(__always)
     func isOverfull(_ limits: GatewayLimits) -> Bool {
         transport.output.byteCount > limits.sendQueueBytesMax || transport.output.frameCount > limits.sendQueueFramesMax
     }
 
-    /// Sends what the socket takes.
     func flush() {
         if hasEnded { return transport.forgetUnsent() }
         flushed(transport.send(owner.buffers.gather))
     }
 
-    /// The socket has got what it takes.
     private func flushed(_ outcome: WriteQueue.Outcome) {
         switch outcome {
         case .drained: if transport.state == .finishing { return finished() }
@@ -294,7 +282,7 @@ final class Connection: EventSource {
         let isRead =
             switch transport.state {
             case .securing: true
-            // Of a peer that says no more, the end of its stream would be told over and over.
+            // Otherwise the end of stream of a peer that has finished would be reported over and over.
             case .finishing: !transport.hasUnsent
             case .open: webSocket?.reads ?? conversation?.reads(self) ?? true
             case .shut: false
@@ -306,19 +294,18 @@ final class Connection: EventSource {
 
     // MARK: Sessions
 
-    /// It counts as that client's, for which a trusted peer speaks, from here on.
+    /// Counts the connection for that client, for which a trusted peer speaks, from now on.
     func counts(as client: PeerAddress, wasRefused: Bool) {
         address = client
         self.wasRefused = self.wasRefused || wasRefused
     }
 
-    /// It is a WebSocket from here on.
     func upgraded(_ session: Session?, _ machine: WebSocketMachine) {
         talk = session.map(Talk.webSocket) ?? .none
         webSocket = machine
     }
 
-    /// - Parameter mayReturn: whether the client may be back in a moment; else it has said that it leaves.
+    /// - Parameter mayReturn: whether the client may be back in a moment; false where it left by request.
     func leaveChannels(mayReturn: Bool = true) {
         guard let session else { return }
         talk = .none
@@ -331,7 +318,7 @@ final class Connection: EventSource {
     /// Closes with one of Pusher's codes, which tells the client when to come back.
     func close(_ code: ErrorCode) { owner.webSockets.close(self, CloseCode(code), code.message) }
 
-    /// The user's access has ended. What is unsent stays so: it is health data. What TLS has sealed cannot be taken back.
+    /// The user's access has ended. Unsent data is dropped: it is health data. What TLS has sealed cannot be taken back.
     func cutOff(_ code: ErrorCode) {
         transport.dropUnsent()
         close(code)
@@ -348,7 +335,6 @@ final class Connection: EventSource {
         owner.loop.markDirty(self)
     }
 
-    /// All is sent.
     private func finished() {
         transport.endStream()
         if owner.isStopping { return drop() }
@@ -357,9 +343,9 @@ final class Connection: EventSource {
         owner.loop.setInterest(self, .readable)
     }
 
-    /// The peer has said that it sends no more, and what it said before has been looked at.
+    /// The peer has said that it sends no more, and everything before that has been handled.
     func farewell() {
-        // Whose answer is on its way gets it, and whose requests wait for their turn gets all of theirs.
+        // A client with an answer in flight gets it, and one whose requests wait for their turn gets all answers.
         if let conversation, conversation.isWaited { return }
         if webSocket?.awaitsTurn == true || awaitsToken { return }
         tickEnded()
@@ -367,7 +353,6 @@ final class Connection: EventSource {
         if transport.hasUnsent { finish() } else { depart() }
     }
 
-    /// Ends now.
     func drop() {
         guard isAdded else { return }
         let hasDeparted = hasEnded
@@ -381,7 +366,7 @@ final class Connection: EventSource {
         transport.shut()
     }
 
-    /// The peer has gone. What costs most then, that a session leaves its channels, has its turn later.
+    /// The peer has gone. The costliest part, leaving the session's channels, waits for its turn.
     func depart() {
         guard webSocket?.isOpen == true, let session else { return drop() }
         owner.webSockets.end(self)

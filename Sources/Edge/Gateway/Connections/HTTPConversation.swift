@@ -9,18 +9,17 @@ import Reactor
 import Store
 import WebSocket
 
-/// What a connection holds before its upgrade, and gives back after it: joins the HTTP machine to the hub's routes.
+/// What a connection holds before its upgrade and frees after it: joins the HTTP machine to the hub's routes.
 final class HTTPConversation {
-    // In an order that leaves no gaps (see the tests).
+    // In an order without gaps (tested).
     private(set) var machine: HTTPMachine
     /// Let in only to be told why not.
     private let refusal: ConnectionCensus.Refusal?
-    /// Who connected, whomever it speaks for.
+    /// The peer that connected, whatever client it speaks for.
     private let peer: PeerAddress
-    /// When the connection was accepted.
     let startedAt: Instant
     private var asked = Asked.request(origin: nil)
-    /// What the reader of an answer had taken when it was looked at last.
+    /// The last observation of an answer's reader.
     private var reading = PullProgress.none
 
     private enum Asked {
@@ -30,7 +29,7 @@ final class HTTPConversation {
         case body(StreamedBody)
     }
 
-    /// An upgrade found good but for its token: the 101 response, ready, and the app.
+    /// An upgrade that is good except for its token, which is being verified: the prepared 101 response, and the app.
     struct PendingUpgrade {
         let response: SharedBytes
         let app: App
@@ -43,20 +42,17 @@ final class HTTPConversation {
         machine = HTTPMachine(limits: owner.settings.configuration.httpLimits, at: startedAt)
     }
 
-    /// An upgrade whose bearer token is being verified.
     var upgrade: PendingUpgrade? { if case .upgrade(let upgrade) = asked { upgrade } else { nil } }
 
-    /// The body that is being sent.
     private var body: StreamedBody? { if case .body(let body) = asked { body } else { nil } }
 
     var heldCount: Int { machine.heldCount }
 
-    /// Whether what comes is to be read.
     func reads(_ connection: Connection) -> Bool {
         machine.reads(unsent: connection.transport.output.byteCount, connection.owner.settings.http)
     }
 
-    /// Whether what the client has asked has still to be answered.
+    /// Whether a request has still to be answered.
     var isWaited: Bool {
         switch machine.state {
         case .answering, .upgrading, .resting: true
@@ -64,10 +60,10 @@ final class HTTPConversation {
         }
     }
 
-    /// The TLS handshake is complete: the time of the first request runs from here.
+    /// The TLS handshake is complete: the first request's time begins now.
     func secured(at now: Instant) { machine.begins(at: now) }
 
-    /// No further request is read; what is left is who reads the last answer.
+    /// No further request is read; the last answer may still be sent.
     func endsHere() {
         machine.end()
         asked = .request(origin: nil)
@@ -75,11 +71,11 @@ final class HTTPConversation {
 
     // MARK: Requests
 
-    /// Answers what it can in one turn of what was held and has come behind it. `received` lies in the loop's buffer: nothing
-    /// that follows from a request reads from another connection.
+    /// Answers what one turn allows of what was held and came after it. `received` lies in the loop's buffer: nothing that
+    /// follows from a request reads from another connection.
     func read(_ received: UnsafeMutableRawBufferPointer, _ connection: Connection) {
         guard machine.heldCount > 0 else {
-            // Nearly always: it is looked at where it lies.
+            // Nearly always: handled in place.
             let consumed = take(received, connection)
             if consumed < received.count { machine.keep(UnsafeRawBufferPointer(rebasing: received[consumed...])) }
             return
@@ -89,7 +85,7 @@ final class HTTPConversation {
         machine.keep(bytes, from: consumed)
     }
 
-    /// Says how far it came.
+    /// Returns how far it came.
     private func take(_ bytes: UnsafeMutableRawBufferPointer, _ connection: Connection) -> Int {
         let owner = connection.owner
         var cursor = HTTPMachine.Cursor()
@@ -101,7 +97,7 @@ final class HTTPConversation {
             case .refuse(let error): refuse(error, connection)
             case .rest:
                 owner.metrics.reached(.pipelining, connection.address)
-                // There are answers to be sent, so the tick's end comes by.
+                // There are answers to send, so the end of the tick comes by here.
                 connection.updateInterest()
             case .wait(let sendsContinue, let look):
                 if sendsContinue { connection.queue(ConnectionSettings.continueResponse) }
@@ -114,7 +110,6 @@ final class HTTPConversation {
         return bytes.count
     }
 
-    /// What could be sent has been.
     func sent(_ connection: Connection) {
         if machine.sent(unsent: connection.transport.output.byteCount, connection.owner.settings.http) {
             connection.owner.turns.wants(connection.sessionID)
@@ -122,7 +117,6 @@ final class HTTPConversation {
         body?.pull(connection)
     }
 
-    /// The connection's turn has come again.
     func turnCame(_ connection: Connection) { if machine.turnCame() { connection.resume() } }
 
     private func route(_ request: Request, _ connection: Connection) {
@@ -131,7 +125,7 @@ final class HTTPConversation {
         asked = .request(origin: origin.map { Array($0) })
         if let refusal { return answer(refusal, connection) }
         let isUpgrade = request.path.hasPrefix("/app/")
-        // Whose request a trusted peer sends, and whether that client may.
+        // For which client a trusted peer sends it, and whether that client is allowed.
         if owner.settings.hasTrustedPeers, owner.settings.trustedPeers.contains(peer) {
             let client = owner.settings.trustedPeers.client(of: request, from: peer)
             switch move(connection, to: client, begins: isUpgrade) {
@@ -139,8 +133,7 @@ final class HTTPConversation {
             case .refused(let refusal): return answer(refusal, connection)
             case .ended(let refusal):
                 answer(refusal, connection)
-                // With what the socket takes at once. A proxy hears why, where silence would be a fault of the hub's to it,
-                // and it might send nobody here for a while.
+                // Sends what the socket takes at once: a proxy might take silence for a fault, and send nobody for a while.
                 connection.flush()
                 return connection.drop()
             }
@@ -158,7 +151,7 @@ final class HTTPConversation {
         }
     }
 
-    /// A trusted peer has said whose connection it is: counts as that client's from here on, unless a bound is against it.
+    /// A trusted peer has named its client: counts the connection for that client from now on, unless a bound forbids it.
     ///
     /// - Parameter begins: whether the client begins a connection with this.
     private func move(_ connection: Connection, to client: PeerAddress, begins: Bool) -> ConnectionCensus.Move {
@@ -178,7 +171,6 @@ final class HTTPConversation {
 
     // MARK: Time
 
-    /// The deadline has passed.
     func deadlineReached(_ connection: Connection) {
         let owner = connection.owner
         if body != nil { return awaitsReader(connection) ? () : connection.drop() }
@@ -197,14 +189,13 @@ final class HTTPConversation {
         }
     }
 
-    /// Whether an answer is on its way, to a reader that takes some of it now and then: a long one is not cut off for its
-    /// being slow. It is looked at again.
+    /// Whether an answer is being sent to a reader that takes some of it now and then. If so, it is looked at again.
     func awaitsReader(_ connection: Connection) -> Bool {
         let owner = connection.owner
         guard !owner.isStopping else { return false }
         let now = owner.loop.now
         guard connection.transport.hasUnsent else {
-            // What the reader was slow with has gone out since the last look: the next request has its time.
+            // A slow reader has taken the rest since the last look: the next request gets its full time.
             guard !reading.isNone, connection.transport.state == .open else { return false }
             reading = .none
             owner.loop.setDeadline(connection, now.advanced(by: owner.settings.timeouts.keepAlive))
@@ -222,7 +213,7 @@ final class HTTPConversation {
         return true
     }
 
-    /// The hub ends: who awaits an answer gets it, if it comes soon.
+    /// The hub ends: a client that awaits an answer gets it, if it comes soon.
     func hubEnds(_ connection: Connection) {
         let owner = connection.owner
         guard case .answering = machine.state else { return connection.finish() }
@@ -231,12 +222,11 @@ final class HTTPConversation {
 
     // MARK: Answers
 
-    /// A route has answered later.
     func answered(_ response: HTTPResponse, _ connection: Connection) {
         guard case .answering(let answering) = machine.state else { return }
         if let export = response.export {
             StreamedBody.begin(response, export.contentType, answering, connection)
-            // A HEAD has had all of it.
+            // A HEAD has its whole answer.
             if answering.omitsBody { return bodyEnded(connection) }
             asked = .body(StreamedBody(export.source))
             body?.pull(connection)
@@ -258,7 +248,7 @@ final class HTTPConversation {
         answered(answering, connection)
     }
 
-    /// The answer is queued to its end.
+    /// The answer is queued completely.
     private func answered(_ answering: HTTPMachine.Answering, _ connection: Connection) {
         let owner = connection.owner
         guard answering.keepsAlive else { return connection.finish() }
@@ -270,7 +260,7 @@ final class HTTPConversation {
         if body?.came(piece, connection) == true { bodyEnded(connection) }
     }
 
-    /// What stands behind the request is read.
+    /// The body is complete: continues with what follows the request.
     private func bodyEnded(_ connection: Connection) {
         asked = .request(origin: nil)
         guard let answering = machine.answer(keepsAlive: !connection.owner.isStopping) else { return connection.drop() }
@@ -283,7 +273,7 @@ final class HTTPConversation {
         answer(shared(response.retrying(after: .seconds(10)), connection.owner), keepsAlive: false, connection)
     }
 
-    /// What has come cannot be a request, or is too much for one.
+    /// The input cannot be a request, or is too large for one.
     private func refuse(_ error: HTTPError, _ connection: Connection) {
         let metrics = connection.owner.metrics
         metrics.answered(error.status.code)
@@ -300,7 +290,7 @@ final class HTTPConversation {
         connection.finish()
     }
 
-    /// All connections together hold too much, and of this one's request much.
+    /// All connections together hold too much, and this one's request is among the largest.
     func refuseUnfinished(_ connection: Connection) {
         switch machine.state {
         case .answering, .upgrading, .over: connection.drop()
@@ -311,20 +301,20 @@ final class HTTPConversation {
         }
     }
 
-    /// An answer that no route has given, as the page may read it that asks: a browser shows no other, not even its status.
+    /// Lets the asking page read an answer that no route gave. Otherwise a browser hides it, even its status.
     private func shared(_ response: HTTPResponse, _ owner: ClientLoop) -> HTTPResponse {
         guard case .request(let origin?) = asked else { return response }
         return owner.settings.configuration.origins.shared(response, with: String(decoding: origin, as: UTF8.self))
     }
 
-    /// Whether the loop may hold the answer beside what is unsent: it would be dropped at once with its connection.
+    /// Whether the loop may hold the answer beside what is unsent. If not, the connection would be closed at once.
     private func fits(_ response: HTTPResponse, _ connection: Connection) -> Bool {
         connection.transport.output.byteCount + response.bytesMax <= connection.owner.holdings.queued.bytesMax
     }
 
     // MARK: The upgrade
 
-    /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). Origin before app: a foreign page learns nothing.
+    /// `GET /app/{key}`: a Pusher client (pusher.md §1.1). The origin is checked first: a foreign page learns of no app.
     private func upgrade(_ request: Request, _ origin: UnsafeRawBufferPointer?, _ connection: Connection) {
         let owner = connection.owner
         let handshake: Handshake
@@ -372,11 +362,10 @@ final class HTTPConversation {
         case .failure(let rejection): answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
         case .success(let token):
             let identity = Identity(token)
-            // Revoked since the token was verified.
             guard !owner.hub.refuses(identity, of: upgrade.app) else {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
             }
-            // Others may be served since the upgrade was read.
+            // The apps may have changed since the upgrade was read.
             let app = owner.apps.table.app(index: upgrade.app.index)
             guard let app else { return refuse(.unknownApp, after: upgrade.response, connection) }
             if let code = code ?? owner.apps.refusal(of: app) {
@@ -411,10 +400,9 @@ final class HTTPConversation {
 }
 
 extension HTTPResponse {
-    /// The most that it takes.
+    /// An upper bound for its bytes.
     fileprivate var bytesMax: Int { fields.reduce(Self.headBytesMax + body.count) { $0 + $1.value.utf8.count } }
 
-    /// As it goes out.
     fileprivate func written(_ answering: HTTPMachine.Answering) -> SharedBytes {
         var writer = ByteWriter(capacity: body.count + 256)
         body.withUnsafeBytes { body in

@@ -12,6 +12,7 @@ package struct HTTPRequest: Sendable {
     package let method: Method
     /// Not percent-decoded.
     package let path: String
+    /// Not percent-decoded; empty where there is none.
     package let query: [UInt8]
     package let origin: String?
     /// The field `Access-Control-Request-Headers` of a preflight, as it came.
@@ -23,7 +24,7 @@ package struct HTTPRequest: Sendable {
     /// The field `If-None-Match`, as it came.
     package let ifNoneMatch: [UInt8]?
     package let contentType: String?
-    /// Whether the client knows bodies whose length nobody knows beforehand: HTTP/1.1.
+    /// Whether the client understands chunked bodies: HTTP/1.1.
     package let takesChunks: Bool
     package let body: [UInt8]
 }
@@ -37,7 +38,7 @@ package struct HTTPResponse: Sendable {
     package var fields: [(name: StaticString, value: String)]
     /// The limit that the request has reached, to be counted.
     package var limit: ReachedLimit?
-    /// What the body comes from, and of what type it is, where it comes piece by piece.
+    /// The source and type of a body that is sent piece by piece.
     package var export: (source: Export, contentType: String)?
 
     package init(
@@ -50,7 +51,7 @@ package struct HTTPResponse: Sendable {
         self.fields = fields
     }
 
-    /// The same with the word when to come again: in whole seconds, rounded up, and one at least (RFC 9110 §10.2.3).
+    /// The answer with a `Retry-After` in whole seconds, rounded up, at least one (RFC 9110 §10.2.3).
     package func retrying(after wait: Duration) -> HTTPResponse {
         var response = self
         response.fields.append(("Retry-After", String(max(1, wait.secondsRoundedUp))))
@@ -58,8 +59,8 @@ package struct HTTPResponse: Sendable {
     }
 }
 
-/// Where a route sends an answer that it cannot give at once. The connection reads nothing until then; if it is gone by
-/// the time, the answer goes nowhere.
+/// Where a route sends an answer that it cannot give at once. The connection reads nothing until then. If it is gone by
+/// then, the answer is dropped.
 package struct HTTPExchange: Sendable {
     let mailbox: Mailbox<LoopMessage>
     let connection: SessionID
@@ -73,7 +74,7 @@ package struct HTTPExchange: Sendable {
         store.submit(ActionRequest(user: user, envelope: envelope, answer: answer))
     }
 
-    /// Has a snapshot of the user's read. Any thread; `answer` is called once, on any thread.
+    /// Reads a snapshot of the user's. Any thread; `answer` is called once, on any thread.
     package func query(
         _ function: SnapshotFunction, _ arguments: [String?], of user: String,
         _ answer: @escaping @Sendable (SnapshotAnswer) -> Void
@@ -82,8 +83,7 @@ package struct HTTPExchange: Sendable {
         store.ask(SnapshotRequest(user: user, function, arguments, answer: answer))
     }
 
-    /// Has documents of the user's appended, in time. Any thread; `answer` is called once, on any thread, with whether they were
-    /// taken.
+    /// Appends documents of the user's, later. Any thread; `answer` is called once, on any thread: whether they were taken.
     package func append(
         _ documents: [[UInt8]], to function: AppendFunction, of user: String,
         _ answer: @escaping @Sendable (Bool) -> Void
@@ -92,7 +92,7 @@ package struct HTTPExchange: Sendable {
         store.append(AppendRequest(user: user, function, documents, answer: answer))
     }
 
-    /// Has an export of the user's begun; its pieces go to the connection. Any thread; `answer` is called once, on any thread.
+    /// Begins an export of the user's; its pieces go to the connection. Any thread; `answer` is called once, on any thread.
     package func export(
         _ function: ExportFunction, _ arguments: [String?], of user: String,
         _ answer: @escaping @Sendable (ExportAnswer) -> Void
@@ -110,28 +110,28 @@ package struct HTTPExchange: Sendable {
     }
 }
 
-/// The hub's routes. Called on a loop: what takes time answers later, by the exchange.
+/// The hub's routes. Called on a loop: whatever takes time answers later, through the exchange.
 package protocol HTTPRoutes: Sendable {
-    /// The answer, or nil where the exchange will bring it.
+    /// The answer; nil where the exchange will bring it.
     ///
-    /// - Parameter channels: to be used during the call alone.
+    /// - Parameter channels: to be used only during the call.
     func respond(
         to request: HTTPRequest, _ exchange: HTTPExchange, channels: any ChannelDirectory
     ) -> HTTPResponse?
 }
 
 extension ActionAnswer {
-    /// What a hub says that was started without a store.
+    /// The answer of a hub that was started without a store.
     static func withoutStore(_ envelope: ActionEnvelope) -> ActionAnswer {
         .retry(key: envelope.key, .unavailable, after: .seconds(60), message: "This hub takes no actions")
     }
 }
 
 extension HTTPResponse {
-    /// Bytes of an answer's head beside the values of its own fields, or more than that.
+    /// An upper bound for the bytes of an answer's head without the values of its own fields.
     static let headBytesMax = 1_024
 
-    /// In place of an answer that is longer than a loop may hold.
+    /// Replaces an answer that is longer than a loop may hold.
     static let tooLong = problem(
         .serviceUnavailable,
         "The answer is longer than limits.sendQueuesBytes leaves a loop. Ask for less (filter_by_prefix) or raise it.")
@@ -141,7 +141,7 @@ extension HTTPResponse {
         problem(status, text: message.description)
     }
 
-    /// The same, with words that are made for the request.
+    /// An error whose message is made for the request.
     package static func problem(_ status: Status, text message: String) -> HTTPResponse {
         var body = ByteWriter(capacity: 128)
         body.append(#"{"error":"#)

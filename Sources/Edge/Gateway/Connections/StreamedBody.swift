@@ -4,16 +4,14 @@ import HTTP
 import Reactor
 import Store
 
-/// The body of an answer that is sent piece by piece: the next one is asked for when the one before has left but for
-/// what other answers may leave unsent (`HTTPRules.answerBytesMax`), so that a slow reader costs no memory.
+/// The body of an answer that is sent piece by piece. The next piece is asked for when no more is unsent than other answers
+/// may leave (`HTTPRules.answerBytesMax`), so a slow reader costs no memory.
 final class StreamedBody {
     private let source: Export
-    /// Whether a piece has been asked for and has not come.
     private var isAsked = false
 
     init(_ source: Export) { self.source = source }
 
-    /// Sends the head.
     static func begin(
         _ response: HTTPResponse, _ contentType: String, _ answering: HTTPMachine.Answering, _ connection: Connection
     ) {
@@ -32,13 +30,12 @@ final class StreamedBody {
         guard !isAsked, connection.transport.output.byteCount <= owner.settings.http.answerBytesMax else { return }
         isAsked = true
         source.pull()
-        // A hub that ends waits for nobody longer than it has said.
+        // A hub that ends keeps its deadline.
         guard !owner.isStopping else { return }
         owner.loop.setDeadline(connection, owner.loop.now.advanced(by: owner.settings.timeouts.answer))
     }
 
-    /// A piece has come; says whether it was the end. Where the body is not whole, the connection ends without its last chunk:
-    /// the client sees that.
+    /// A piece has come. Returns whether it was the end. A broken body ends without its last chunk: the client notices.
     func came(_ piece: ExportPiece, _ connection: Connection) -> Bool {
         isAsked = false
         var chunk = ByteWriter(capacity: 64)

@@ -3,15 +3,15 @@ import Clock
 import Glibc
 import Reactor
 
-/// A connection's bytes: its socket, in the clear or with TLS, and what is still to be sent. It reads into its loop's buffer,
-/// owns memory only for an unsent tail, and knows nothing of what the bytes mean.
+/// A connection's bytes: its socket, plain or with TLS, and what is still to be sent. It reads into its loop's buffer, owns
+/// memory only for an unsent tail, and does not interpret the bytes.
 ///
 /// Worst interleavings:
-/// - the peer has gone, and something is sent: what had come before counts, and is still to be read (`isBroken`);
-/// - TLS has sealed something that the socket does not take: that cannot be taken back, nor may more be sealed behind it;
-/// - TLS has said that no more comes while plaintext is unread: the socket will never be readable again (`hasHeardAll`);
-/// - all is sent, but something of the peer's is unread: a plain close could reset the connection and take the last bytes with
-///   it, so that its end of the stream is awaited (`endStream`).
+/// - The peer has gone, and something is sent. Input that came before counts, and is still to be read (`isBroken`).
+/// - TLS has sealed something that the socket does not take. It cannot be taken back, and nothing may be sealed after it.
+/// - TLS has said that no more comes while plaintext is unread. The socket will never be readable again (`hasHeardAll`).
+/// - Everything is sent, but input is unread. A plain close could reset the connection and lose the last bytes, so the
+///   peer's end of stream is awaited (`endStream`).
 struct Transport {
     /// Valid transitions: `securing` → `open` → `finishing`; any → `shut`.
     enum State {
@@ -24,13 +24,13 @@ struct Transport {
         case shut
     }
 
-    // What a delivery looks at comes first (see `Connection`).
+    // Fields that a delivery touches come first (see `Connection`).
     private(set) var output = WriteQueue()
-    /// Nil where the connection is in the clear, and until its client's first bytes are looked at.
+    /// Nil without TLS, and until the client's first bytes are looked at.
     private(set) var tls: TLSSession?
     let descriptor: Int32
     private(set) var state: State
-    /// The socket takes nothing any more, and what had come before waits to be looked at.
+    /// The socket takes nothing any more, and earlier input has still to be handled.
     private(set) var isBroken = false
 
     init(_ descriptor: Int32, usesTLS: Bool) {
@@ -40,9 +40,9 @@ struct Transport {
 
     // MARK: In
 
-    // Mutating, or a connection would copy it for the call.
+    // Mutating; otherwise a connection would copy it for the call.
 
-    /// Where to read to, behind so many bytes that are held; nil where there is no room.
+    /// Where to read to, after `held` bytes; nil where there is no room.
     mutating func room(behind held: Int, in buffer: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer? {
         guard held < buffer.count else { return nil }
         // TLS needs room for a record that came in part before, and takes no more from the kernel by itself.
@@ -50,10 +50,9 @@ struct Transport {
         return UnsafeMutableRawBufferPointer(rebasing: buffer[held..<end])
     }
 
-    /// Reads what has come, as plaintext. TLS may have something to send then.
+    /// Reads what has come, as plaintext. TLS may have something to send afterwards.
     ///
-    /// - Parameter rate: how often the peer may ask for new keys, each of which costs about as much as ten messages; it fails
-    ///   with `EDQUOT` beyond that.
+    /// - Parameter rate: how often the peer may ask for new keys; each costs about ten messages. Above it: `EDQUOT`.
     @inline(__always)
     mutating func receive(
         into room: UnsafeMutableRawBufferPointer, keyUpdates rate: Rate, at now: Instant
@@ -66,7 +65,7 @@ struct Transport {
         return isAllowed ? result : .failed(EDQUOT)
     }
 
-    /// Whether the peer has said that no more comes, which its socket may not show.
+    /// Whether the peer has said that no more comes. Its socket may not show it.
     var hasHeardAll: Bool { tls?.hasEnded == true }
 
     /// Bytes of a record that has come in part.
@@ -84,33 +83,32 @@ struct Transport {
         return output.flush(through: tls, to: descriptor)
     }
 
-    /// Whether something waits for the socket to take it, what TLS has sealed included.
+    /// Whether something waits for the socket, including what TLS has sealed.
     var hasUnsent: Bool { !output.isEmpty || tls?.hasUnsent == true }
 
-    /// Bytes that are unsent. Those that TLS has sealed count for this connection alone, though others get the same events.
+    /// Unsent bytes. Those that TLS has sealed are this connection's alone, even of events for many.
     var unsentBytes: Int { output.byteCount &+ (tls?.unsentBytes ?? 0) }
 
-    /// Forgets what is unsent, but for the rest of a frame.
+    /// Drops what is unsent, except the rest of a frame sent in part.
     mutating func dropUnsent() { output.dropUnsent() }
 
-    /// Forgets all that is unsent: the peer has gone.
     mutating func forgetUnsent() { output = WriteQueue() }
 
     // MARK: States
 
-    /// Its TLS handshake begins; `session` is nil where it is given up, for a client that speaks in the clear.
+    /// Its TLS handshake begins; `session` is nil where it is given up, for a client that speaks plain HTTP.
     mutating func secure(with session: TLSSession?) { tls = session }
 
-    /// What comes from here on is the client's own.
+    /// From now on input is the client's own.
     mutating func opened() { if state == .securing { state = .open } }
 
-    /// Nothing is queued any more but the last words.
+    /// Only the last words are still to be sent.
     mutating func finish() { if state != .shut { state = .finishing } }
 
-    /// All is sent. The peer reads to the end of the stream and closes.
+    /// Everything is sent. The peer reads to the end of the stream and closes.
     func endStream() { if let tls { tls.finishSending(descriptor) } else { Socket.finishSending(descriptor) } }
 
-    /// The socket takes nothing any more, whatever the error was: nothing more goes out behind what was lost.
+    /// The socket takes nothing any more, for whatever reason. Nothing more is sent after what was lost.
     mutating func broke() {
         isBroken = true
         Socket.finishSending(descriptor)

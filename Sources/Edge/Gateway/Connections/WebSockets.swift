@@ -8,7 +8,7 @@ import Reactor
 import Sync
 import WebSocket
 
-/// The WebSockets of a loop: carries out what their machines say, gives the engine what clients say, and counts them.
+/// The WebSockets of a loop: performs their machines' actions, gives the engine what clients send, and counts them.
 final class WebSockets {
     private let loop: EventLoop
     private let takers: Takers
@@ -34,8 +34,8 @@ final class WebSockets {
     /// The connection's upgrade is answered.
     ///
     /// - Parameters:
-    ///   - bytes: what has still to be sent first, in the same block.
-    ///   - early: what has come behind the request.
+    ///   - bytes: to be sent first, in the same block.
+    ///   - early: what came after the request.
     func open(_ session: Session, behind bytes: consuming ByteWriter, _ early: [UInt8], _ connection: Connection) {
         begin(connection, session, early)
         connection.owner.hub.opened(session)
@@ -47,7 +47,7 @@ final class WebSockets {
         if let wait = session.authorizationTime { identities.watch(connection, after: wait) }
     }
 
-    /// It is a WebSocket from here on; without a session where a responder has the engine's place, or it is closed at once.
+    /// The connection is a WebSocket from now on. Without a session for a responder, or if it is closed at once.
     func begin(_ connection: Connection, _ session: Session? = nil, _ early: [UInt8] = []) {
         connection.upgraded(session, WebSocketMachine(at: loop.now, early: early))
         metrics.webSockets.add(1)
@@ -57,11 +57,11 @@ final class WebSockets {
 
     // MARK: Messages
 
-    /// Does what is to be done about `bytes`, from `start` on, in one turn; what is left is held.
+    /// Handles `bytes` from `start` on, within one turn. The rest is held.
     func read(_ bytes: UnsafeMutableRawBufferPointer, from start: Int = 0, _ connection: Connection) {
         var cursor = WebSocketMachine.Cursor(consumed: start, room: settings.limits.turnBytesMax)
         do throws(WebSocketMachine.Violation) {
-            // Nearly always: nothing is held, and all that has come is texts.
+            // Nearly always: nothing is held, and only texts have come.
             while cursor.consumed < bytes.count,
                 let range = try connection.webSocket?.nextText(
                     bytes, &cursor, at: loop.now, settings.webSockets.limits, settings.webSockets.messageRate)
@@ -101,9 +101,8 @@ final class WebSockets {
             }
         case .awaitTurn: awaitTurn(connection)
         case .answerClose(let code):
-            // A client that is told to disconnect says so without a code or with 1000, and leaves as one that unsubscribes.
-            // With 1001 browsers leave a page, which nearly always means that the next one connects; other codes are of
-            // faults.
+            // A client that disconnects on request closes without a code or with 1000, and leaves like one that
+            // unsubscribes. With 1001 browsers leave a page, and nearly always the next one connects. Others are faults.
             connection.leaveChannels(mayReturn: code.map { $0 != .normal } ?? false)
             ended(connection, by: code?.rawValue ?? 1005)
             queueClose(connection, code)
@@ -114,9 +113,8 @@ final class WebSockets {
         }
     }
 
-    /// A text message has come.
     private func text(_ text: UnsafeRawBufferPointer, _ connection: Connection) {
-        // Held once for all that follows.
+        // Retained once for everything that follows.
         let owner = connection.owner
         guard let session = connection.session else { return respond(to: text, isText: true, connection) }
         metrics.messages.add()
@@ -131,12 +129,12 @@ final class WebSockets {
             let hasRoom = !connection.isCrowded(settings.limits)
             let now = loop.now
             owner.engage(connection) { $0.received(event, from: session, hasRoom: hasRoom, now: now, &$1) }
-            // What it has left may have been what its other streams waited for.
+            // The channel it left may have been what its other streams waited for.
             if session.isBehind { takers.slowReaders.pull(connection) }
         } catch { owner.engage(connection) { $0.received(error, from: session, &$1) } }
     }
 
-    /// An open connection has no session where a responder has taken the engine's place.
+    /// An open connection has no session where a responder replaces the engine.
     private func respond(to payload: UnsafeRawBufferPointer, isText: Bool, _ connection: Connection) {
         guard let responder = settings.configuration.responder else { return }
         connection.send(frames: responder(payload, isText))
@@ -148,9 +146,9 @@ final class WebSockets {
         connection.updateInterest()
     }
 
-    /// A token was verified that the connection waits for.
+    /// The token that the connection waits for was verified.
     ///
-    /// - Parameter code: what it is closed with, whatever the result.
+    /// - Parameter code: closes the connection with it, whatever the result.
     func verified(_ result: Result<VerifiedToken, TokenRejection>, endedBy code: ErrorCode?, _ connection: Connection) {
         guard connection.awaitsToken, let session = connection.session else { return }
         if let code { return connection.cutOff(code) }
@@ -161,7 +159,7 @@ final class WebSockets {
             case .failure(let rejection): hub.rejected(session, reason: rejection.message, &effects)
             }
         }
-        // Before the next token is read, or a client could put off its end with one after the other.
+        // Before the next token is read. Otherwise a client could postpone its end with one token after the other.
         if connection.owesIdentityLook {
             connection.owesIdentityLook = false
             connection.owner.lookAtIdentity(of: connection)
@@ -169,7 +167,6 @@ final class WebSockets {
         connection.resume()
     }
 
-    /// The store has answered an action of the connection.
     func acted(_ answer: ActionAnswer, _ connection: Connection) {
         guard let session = connection.session else { return }
         connection.owner.engage(connection) { $0.answered(answer, session, &$1) }
@@ -178,8 +175,8 @@ final class WebSockets {
 
     // MARK: Turns
 
-    /// More has come than is looked at in one turn: 64 KiB from the kernel (`LoopBuffers.readRoom`), and
-    /// `GatewayLimits.turnBytesMax` of what messages cost. It goes on when the loop's others have had their turns.
+    /// More has come than one turn handles: 64 KiB from the kernel (`LoopBuffers.readRoom`), and
+    /// `GatewayLimits.turnBytesMax` of messages' cost. It continues when the loop's other connections have had their turns.
     private func awaitTurn(_ connection: Connection) {
         turns.wants(connection.sessionID)
         connection.updateInterest()
@@ -187,25 +184,25 @@ final class WebSockets {
 
     /// The turn has come.
     ///
-    /// Worst interleavings, each with its test in `BurstTests` (of TLS in `TLSConnectionTests`); while a connection waits for
-    /// its turn
-    /// - its peer goes, or ends what it sends: the kernel's word is not taken before all that had come has been read;
-    /// - a send to it breaks: what had come is looked at to its end, turn by turn, or to a sign-in that has to be verified
-    ///   elsewhere; that may be in the middle of a frame; and what is to be sent is forgotten;
-    /// - it is closed, terminated, or removed: what it waits with is not looked at, and the turn that comes finds nobody;
-    /// - TLS has said that no more comes, so that its socket will never be readable again: the farewell follows the last turn;
-    /// - all connections hold too much: what waits counts with what is not finished (`Holdings`).
+    /// Worst interleavings, each with its test in `BurstTests` (for TLS in `TLSConnectionTests`); while a connection waits
+    /// for its turn
+    /// - its peer goes, or ends its stream: the kernel's report is ignored until everything that had come has been read;
+    /// - a send to it breaks: its input is handled to the end, turn by turn, or to a sign-in that must be verified
+    ///   elsewhere. The end may be in the middle of a frame. What is to be sent is dropped;
+    /// - it is closed, terminated, or removed: its held input is ignored, and the turn finds nobody;
+    /// - TLS has said that no more comes, so its socket will never be readable again: the farewell follows the last turn;
+    /// - all connections hold too much: held input counts with what is unfinished (`Holdings`).
     func turnCame(_ connection: Connection) {
         guard connection.webSocket?.turnCame(at: loop.now) == true else { return }
         if connection.transport.isBroken, connection.webSocket?.leftoverCount == 0 { return broken(connection) }
         connection.resume()
         guard connection.transport.isBroken, !connection.hasEnded else { return }
         guard connection.webSocket?.isOpen == true else { return connection.depart() }
-        // All that could be looked at has been: the rest of what is left is in the kernel, or nowhere.
+        // Everything that can be handled has been: the rest is in the kernel, or nowhere.
         if connection.webSocket?.awaitsTurn == false { broken(connection) }
     }
 
-    /// The socket takes nothing any more. What the peer said before it went counts.
+    /// The socket takes nothing any more. What the peer sent before it went counts.
     func broken(_ connection: Connection) {
         connection.transport.forgetUnsent()
         if connection.webSocket?.state == .open(.now), connection.readable(), connection.webSocket?.yields() == true {
@@ -221,7 +218,6 @@ final class WebSockets {
 
     // MARK: Liveness
 
-    /// A deadline has passed.
     func deadlineReached(_ connection: Connection) {
         let now = loop.now
         connection.transport.tls?.updateAllowance.settle(settings.webSockets.controlRate, at: now)
@@ -235,8 +231,8 @@ final class WebSockets {
             metrics.reached(.messageTimeout, connection.address)
             refuse(.policyViolation, "message not finished in time", connection)
         case .look(let time), .ping(let time):
-            // A client whose sign-in came to nothing asks for it on a new connection only (pusher-js says nothing and does not
-            // try again), and would hear nothing of its channels for ever.
+            // A client whose sign-in failed retries it only on a new connection. pusher-js is silent, and would wait for
+            // ever.
             if connection.webSocket?.isOpen == true, connection.session?.awaitsIdentity == true {
                 return connection.close(.reconnect)
             }
@@ -247,15 +243,14 @@ final class WebSockets {
         }
     }
 
-    /// The peer that was pinged has shown life; its next silence is measured from here.
+    /// A pinged peer has shown life: its next silence is measured from now.
     func alive(_ connection: Connection) {
         if let look = connection.webSocket?.nextLook(settings.webSockets) { loop.setDeadline(connection, look) }
     }
 
     // MARK: Ending
 
-    /// The hub ends. A client that awaits answers to actions gets them first, if they come soon: a device that is told of a
-    /// commit need not ask again.
+    /// The hub ends. A client gets the answers to its actions first, if they come soon: it need not ask again then.
     func hubEnds(_ connection: Connection) {
         guard connection.isEstablished else {
             return loop.setDeadline(connection, loop.now.advanced(by: connection.owner.closeTime))
@@ -266,13 +261,13 @@ final class WebSockets {
         loop.setDeadline(connection, loop.now.advanced(by: settings.timeouts.drain))
     }
 
-    /// The hub ends, and its clients shall come back in a second, when a successor may listen.
+    /// The hub ends, and its clients should come back in a second, when a successor may listen.
     ///
-    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once; where nobody listens
-    /// yet, it waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After
-    /// any code below 4000 it comes after a second; after 4100 to 4199 too, but it tells its page of an error then. Other
-    /// clients of Pusher's make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both
-    /// longer with each attempt; Pysher waits its own ten.
+    /// By 1001, "server going down" (RFC 6455 §7.4.1). After 4200 pusher-js 8.6.0 comes back at once. If nobody listens yet,
+    /// it waits for the end of the 15 seconds that it gives each attempt: 15.0 s for a restart that took 0.1 s. After any
+    /// code below 4000 it comes back after a second; after 4100 to 4199 too, but then it reports an error to its page. Other
+    /// Pusher clients make no difference: pusher-websocket-java waits a second and pusher-websocket-swift none, both longer
+    /// with each attempt; Pysher waits its own ten.
     private func goAway(_ connection: Connection) { close(connection, .goingAway, "the hub ends") }
 
     /// Sends our close frame and awaits the peer's (RFC 6455 §7.1.2).
@@ -286,7 +281,7 @@ final class WebSockets {
         loop.setDeadline(connection, loop.now.advanced(by: connection.owner.closeTime))
     }
 
-    /// Closes, and reads no further; only the peer's end is awaited.
+    /// Closes and reads no further; only the peer's end is awaited.
     private func refuse(_ violation: WebSocketMachine.Violation, _ connection: Connection) {
         switch violation {
         case .malformed(let error):
@@ -314,10 +309,9 @@ final class WebSockets {
         connection.queue(writer.finish())
     }
 
-    /// Nothing more is read as messages, whatever for.
+    /// No more messages are read, for any reason.
     func end(_ connection: Connection) { if connection.webSocket?.end() == true { ended(connection, by: 1006) } }
 
-    /// The WebSocket is in use no more.
     private func ended(_ connection: Connection, by code: UInt16) {
         metrics.webSockets.add(-1)
         if connection.deflateWindow != nil { metrics.compression.connections.add(-1) }
@@ -328,7 +322,6 @@ final class WebSockets {
 extension CloseCode { init(_ code: ErrorCode) { self.init(rawValue: code.rawValue) } }
 
 extension WebSocketError {
-    /// The limit that was reached with it.
     fileprivate var limit: ReachedLimit? {
         switch self {
         case .messageTooBig: .messageBytes

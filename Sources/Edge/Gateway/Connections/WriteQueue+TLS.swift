@@ -2,8 +2,8 @@ import Bytes
 import Reactor
 
 extension WriteQueue {
-    /// Sends as much as the socket takes, sealed: what one tick has queued leaves in as few records as hold it, several
-    /// records by one call. What is sealed counts as sent; the session keeps it while the socket takes none.
+    /// Sends as much as the socket takes, sealed. What one tick has queued leaves in as few records as possible, several
+    /// records by one call. Sealed bytes count as sent; the session keeps them until the socket takes them.
     mutating func flush(through tls: TLSSession, to descriptor: Int32) -> Outcome {
         if tls.hasUnsent {
             switch tls.send(descriptor) {

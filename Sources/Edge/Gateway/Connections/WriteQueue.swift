@@ -3,25 +3,22 @@ import Glibc
 import Reactor
 import WebSocket
 
-/// What one connection has still to be sent: shared frames, in order, the first perhaps sent in part.
-///
-/// One frame, by far the most common length, needs no memory of its own.
+/// What one connection has still to be sent: shared frames in order, the first perhaps sent in part. One frame, by far the
+/// most common length, needs no heap memory.
 struct WriteQueue {
     private var first: SharedBytes?
     private var rest: ContiguousArray<SharedBytes> = []
-    /// Bytes queued and not sent.
     private(set) var byteCount = 0
-    /// `sent`; small, for no frame has 4 GB.
+    /// `sent`, in 32 bits: no frame has 4 GB.
     private var sentOfFirst: UInt32 = 0
-    /// Bytes sent so far, modulo 2^32: whether the peer takes anything.
+    /// Bytes sent so far, modulo 2^32: shows whether the peer takes anything.
     private(set) var sentCount: UInt32 = 0
 
-    /// What remains after a flush.
     enum Outcome {
         case drained, blocked, broken
     }
 
-    /// Room for more frames than one: taken at once when there is a second, and given back when all are sent.
+    /// Capacity for further frames: allocated with the second frame, freed when all are sent.
     private static let restMin = 15
 
     /// Bytes of `first` that are sent.
@@ -45,15 +42,14 @@ struct WriteQueue {
         }
     }
 
-    /// Forgets all but a frame sent in part, whose end the peer must get to understand what follows, and the response
-    /// that opens the WebSocket.
+    /// Drops all but a frame sent in part, needed to understand what follows, and the response that opens the WebSocket.
     mutating func dropUnsent() {
         rest = []
         if let block = first { first = unfinishedFrame(of: block) }
         byteCount = (first?.count ?? 0) - sent
     }
 
-    /// The frame of `block`, which may hold many, that is sent in part; all of a block that holds none.
+    /// The frame of `block` (which may hold many) that is sent in part; the whole block where it holds no frame.
     private mutating func unfinishedFrame(of block: SharedBytes) -> SharedBytes? {
         guard let frame = block.withUnsafeBytes({ FrameBounds.frame(at: sent, in: $0) }) else { return block }
         sent -= frame.lowerBound
@@ -116,8 +112,7 @@ struct WriteQueue {
         return offered
     }
 
-    /// The next bytes to send, as many as `room` holds or fewer: where they lie, if that is one place; else gathered in
-    /// `room`.
+    /// The next bytes to send, `room` at most: in place if they are contiguous, otherwise gathered in `room`.
     func front(gatheredIn room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
         guard let frame = first else { return UnsafeRawBufferPointer(start: nil, count: 0) }
         let start = frame.baseAddress + sent
@@ -136,7 +131,6 @@ struct WriteQueue {
         return UnsafeRawBufferPointer(rebasing: room[..<filled])
     }
 
-    /// That many bytes were sent.
     mutating func advance(by count: Int) {
         byteCount &-= count
         sentCount &+= UInt32(truncatingIfNeeded: count)
@@ -146,7 +140,6 @@ struct WriteQueue {
             return
         }
         if rest.isEmpty {
-            // Nearly always: the one frame is sent.
             sent = 0
             first = nil
             return

@@ -1,29 +1,27 @@
 import Channels
 import Pusher
 
-/// The apps and their channels, as a route asks for them. Used on the loop that called the route, during the call.
+/// The apps and their channels, as a route asks for them. Used on the loop that called the route, only during the call.
 ///
-/// Answers that all come from that loop are returned; else nil is, and `answer` gets them later, once, on any thread.
-/// A publish is answered when it is with its channels' owners, in the order of the calls; while many are under way, only when
-/// every loop has queued the event to its subscribers: a backend that waits for its answers cannot outrun the hub.
+/// An answer from that loop alone is returned; otherwise nil is, and `answer` gets it later, once, on any thread. A publish
+/// is answered when its channels' owners have it, in the order of the calls; while many are in flight, only when every loop
+/// has queued the event to its subscribers. So a backend that waits for its answers cannot outrun the hub.
 package protocol ChannelDirectory {
     /// The app of that id, or of that key.
     func app(id: String) -> App?
     func app(key: String) -> App?
 
-    /// Whether so much of the app's is on its way between loops that nothing more should be published or asked: answers
-    /// alone hold nobody back who has many connections.
+    /// Whether so much of the app is in flight between loops that nothing more should be published or asked. Delayed answers
+    /// alone do not hold back a backend with many connections.
     func isOverloaded(by app: App) -> Bool
 
-    /// Publishes to each channel, and tells what the hub knows of each of them afterwards, in their order; where nobody asks
-    /// for that (`tellsFacts`), what it tells may be empty.
+    /// Publishes to each channel. Returns what is known of each afterwards, in order; it may be empty unless `tellsFacts`.
     func publish(
         _ publications: [Publication], of app: App, tellsFacts: Bool,
         _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
     ) -> [ChannelFacts]?
 
-    /// The occupied channels whose names begin with `prefix`. Where they are more than `max`, more than `max` of them, and
-    /// not all.
+    /// The occupied channels whose names begin with `prefix`. If they are more than `max`: some of them, more than `max`.
     func channels(
         of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
     ) -> [String: ChannelFacts]?
@@ -38,6 +36,6 @@ package protocol ChannelDirectory {
         in channel: ChannelName, of app: App, _ answer: @escaping @Sendable ([String]) -> Void
     ) -> [String]?
 
-    /// Closes all connections that are signed in as that user; says when it is done.
+    /// Closes all connections that are signed in as that user, then answers.
     func terminate(_ userID: String, of app: App, _ answer: @escaping @Sendable () -> Void) -> Void?
 }

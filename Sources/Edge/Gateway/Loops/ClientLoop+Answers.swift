@@ -5,7 +5,7 @@ import Pusher
 import Reactor
 import Sync
 
-/// What owners and the feed say that changes sessions of this loop.
+/// News of owners and the feed that changes sessions of this loop.
 extension ClientLoop {
     // MARK: Streams
 
@@ -26,7 +26,7 @@ extension ClientLoop {
         engage(connection) { $0.streams.joinRefused(session, serial: serial, refusal, &$1) }
     }
 
-    /// The feed tells which topics are published: who is in a stream of a new one gets what it has, and what comes.
+    /// The published topics have changed: sessions in a stream of a new one get its events, past and future.
     func published(_ topics: PublishedTopics) {
         for id in hub.streams.published(topics) {
             if let connection = connection(id) { slowReaders.pull(connection) }
@@ -55,19 +55,18 @@ extension ClientLoop {
 
     // MARK: Users
 
-    /// These users' access has been revoked: their connections end.
     func revoked(_ revocations: [Revocation]) {
         for id in hub.identities.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
     }
 
-    /// Closes this loop's connections of the user, and those that turn out to be.
+    /// Closes this loop's connections of the user, and those whose token in verification turns out to be the user's.
     func terminate(_ user: UserKey) {
-        // Tokens are of that app's users alone, and other apps' terminations are not kept in mind beside them.
+        // Only that app's users have tokens. Other apps' terminations need not be remembered.
         if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
         for id in hub.sessions.ids(of: user) { connection(id)?.cutOff(.terminated) }
     }
 
-    /// Announces the end of the connection's identity, or closes it, or sees when to look again.
+    /// Announces the end of the connection's identity, closes the connection, or schedules the next look.
     func lookAtIdentity(of connection: Connection) {
         guard let session = connection.session else { return }
         var wait: Duration?
@@ -77,14 +76,12 @@ extension ClientLoop {
 
     // MARK: Apps
 
-    /// Other apps are served from here on.
     func serve(_ table: AppTable) {
         guard apps.serve(table) else { return }
         channels.replace(table)
         replaceApps()
     }
 
-    /// The next connections learn of them.
     func replaceApps() {
         apps.replaceNext { session, app, keyIsServed in
             guard let connection = connection(session.id) else { return false }

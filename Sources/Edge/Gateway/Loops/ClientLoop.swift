@@ -11,12 +11,11 @@ import Store
 import Sync
 import WebSocket
 
-/// One loop of the gateway: its connections, its engine, and what it owns of streams, channels and users. Built and used on
-/// its thread.
+/// One loop of the gateway: its connections, its engine, and the streams, channels and users it owns. Used on its thread.
 ///
-/// What happens here is inputs to the engine and to owners, and news from owners for takers; `Runner` carries them out. Frames are
-/// queued to connections at once, so that their room is judged with what is queued already. A client's messages are taken
-/// one at a time, and so are the feed's outputs.
+/// Everything that happens is an input to the engine or to owners, or news from owners for subscribers; `Runner` runs them.
+/// Frames are queued to connections at once, so that each check of room sees what is queued already. A client's messages are
+/// taken one at a time, and so are the feed's outputs.
 final class ClientLoop {
     let loop: EventLoop
     let hubContext: HubContext
@@ -24,7 +23,6 @@ final class ClientLoop {
     let hub: Hub
     let buffers: LoopBuffers
     let settings: ConnectionSettings
-    /// What the connections hold together.
     let holdings: Holdings
     let runner: Runner
     let due: DueWork
@@ -38,17 +36,15 @@ final class ClientLoop {
     let door: Door
     let apps: ServedApps
     private(set) var isStopping = false
-    /// Room for what the engine wants done, kept from one input to the next.
+    /// Effects of the engine; the buffer is reused from one input to the next.
     private var effects = Hub.Effects()
 
-    /// The most effects whose room is kept.
     private static let effectsKept = 64
 
     var slowReaders: SlowReaders { takers.slowReaders }
     var turns: ConnectionTurns { webSockets.turns }
     var compression: LoopCompression? { takers.compression }
     var router: Router { runner.router }
-    /// What routes ask of the hub's channels.
     var directory: LoopDirectory { LoopDirectory(own: self) }
     var mailbox: Mailbox<LoopMessage> { router.mailbox }
     /// How long a peer has to answer a close frame, or to read what is left for it.
@@ -77,7 +73,7 @@ final class ClientLoop {
         takers = Takers(on: loop, here: number, hub, settings, slowReaders, compression, metrics)
         let turns = ConnectionTurns(on: loop, hub, due, settings)
         var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
-        // Or a newcomer would be closed for not reading a list that no queue can hold.
+        // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
         homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
         streams = StreamOwner(on: loop, runner, due, context, compression)
         channels = ChannelOwner(on: loop, runner, due, context, compression, turns, limits: homeLimits)
@@ -119,7 +115,7 @@ final class ClientLoop {
         }
     }
 
-    /// What an owner is asked, or what one has to say.
+    /// Performs a request to an owner, or news from one.
     private func perform(_ message: consuming OwnerMessage) {
         switch consume message {
         case .request(.join(let join), let from): streams.join(join, from: from)
@@ -170,7 +166,7 @@ final class ClientLoop {
         measure(outputs)
     }
 
-    /// All are handed on: how long after their commits is that?
+    /// Records the time from each event's commit until all events of the batch were handed on.
     private func measure(_ outputs: [FeedOutput]) {
         let now = Instant.read()
         for case .event(let event) in outputs where event.committedAt > 0 {
@@ -182,7 +178,7 @@ final class ClientLoop {
 
     // MARK: The engine
 
-    /// Gives the engine an input about a connection, and does for the connection what the engine decides.
+    /// Gives the engine an input about a connection, and performs the effects on the connection.
     func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
         runner.run {
             var effects = exchange(&effects, with: [])
@@ -193,8 +189,7 @@ final class ClientLoop {
         }
     }
 
-    // Not inlined into each of the inputs, which most often want one message sent. Consuming, or messages would have a second
-    // holder, and could not be framed where they lie.
+    // Not inlined: most inputs want one message sent. Consuming: messages with a second reference cannot be framed in place.
     @inline(never)
     private func perform(_ effect: consuming Effect, for connection: Connection) {
         switch consume effect {
@@ -226,14 +221,14 @@ final class ClientLoop {
         store.submit(ActionRequest(user: user, envelope: envelope) { mailbox.post(.answer(id, .action($0))) })
     }
 
-    /// A session of this loop comes to an ordinary channel, goes, or has an event for the others.
+    /// A session of this loop enters an ordinary channel, leaves it, or sends an event to the others.
     private func ask(_ request: ChannelRequest) {
         switch request {
         case .relay:
-            // Its sender waits for nothing, and would fill the mailboxes of loops that are slower than it is.
+            // Its sender waits for nothing, and could fill the mailboxes of slower loops.
             guard !isOverloaded(by: request.key.app) else { return metrics.engine.droppedClientEvent() }
         case .enter(let entry) where entry.isRepeated:
-            // It was answered before, and may be asked for any number of times.
+            // It was answered before, and may be repeated any number of times.
             guard !isOverloaded(by: request.key.app) else {
                 guard let session = connection(entry.session)?.session else { return }
                 return hub.ordinary.leftUnanswered(entry, session)
@@ -244,17 +239,17 @@ final class ClientLoop {
         router.ask(.channel(request))
     }
 
-    /// Whether so much of the app's is between loops that no more of it should be taken.
+    /// Whether so much of the app is between loops that no more of it is taken.
     func isOverloaded(by app: Int) -> Bool {
         metrics.publishes.isFull(for: app, max: settings.limits.publishesUnderWayMax * router.loops)
     }
 
-    /// Whether so much is between loops that a backend should wait until its event is with the subscribers.
+    /// Whether so much is between loops that a backend must wait until its event is with the subscribers.
     var isBusyPublishing: Bool { metrics.publishes.count > settings.limits.publishesUnderWayMax / 16 }
 
     // MARK: Connections
 
-    /// Takes in the hub's connections, on this loop.
+    /// Accepts the hub's connections on this loop.
     func listen(on socket: ListeningSocket, usesTLS: Bool) throws(ReactorError) {
         let acceptor = try Acceptor(socket, on: loop, census: hubContext.census, metrics: metrics) {
             [unowned self] descriptor, address, target, refusal in
@@ -281,19 +276,18 @@ final class ClientLoop {
             metrics.connections.add(1)
             door.came(connection.sessionID)
         } catch {
-            // Out of watches or memory: the connection closes with its last reference, here.
+            // Out of epoll watches or memory: the connection closes with its last reference, here.
             hubContext.census.left(address, loop: router.here, wasRefused: refusal != nil)
             if door.isOpen { door.rest() } else if !isStopping { router.ask(0) { $0.door.rest() } }
         }
     }
 
-    /// The peer of an open WebSocket has gone; its turn to be closed comes.
+    /// The peer of an open WebSocket has gone. Its turn to be closed will come.
     func departed(_ connection: Connection) {
         hubContext.census.departed(connection.address, loop: router.here, wasRefused: connection.wasRefused)
         turns.departed(connection.sessionID)
     }
 
-    /// A connection is gone.
     func left(_ connection: Connection, hasDeparted: Bool) {
         identities.unwatch(connection)
         metrics.connections.add(-1)
@@ -309,9 +303,8 @@ final class ClientLoop {
 
     /// Closes all connections (`WebSockets.goAway`).
     ///
-    /// First of all the sockets close that it listens on: a client that comes back finds this hub's successor, or nobody. The
-    /// accepting loop passes the word on when it accepts no more: in each mailbox, every connection dealt stands
-    /// before the shutdown, and none comes after it to keep its loop alive.
+    /// The listening sockets close first: a client that comes back finds this hub's successor, or nobody. The accepting loop
+    /// tells the others when it accepts no more: so in each mailbox every dealt connection comes before the shutdown.
     private func shutdown() {
         isStopping = true
         // The loop ends with its last source.

@@ -5,9 +5,9 @@ import HTTP
 import Reactor
 import WebSocket
 
-/// What the connections of a loop are told: bounds, times, and what is the same for all of them.
+/// The settings of a loop's connections: bounds, times, and whatever else is equal for all of them.
 final class ConnectionSettings {
-    /// As configured, but for where streams begin to be fed by pages, which `Holdings` moves.
+    /// As configured, except the bound above which streams are fed by pages: `Holdings` moves it.
     var limits: GatewayLimits
     let configuration: GatewayConfiguration
     let timeouts: GatewayTimeouts
@@ -16,14 +16,13 @@ final class ConnectionSettings {
     let webSockets: WebSocketRules
     let hasTrustedPeers: Bool
     let activitySeconds: Int
-    // For each connection that opens: a `Duration` costs hundreds of instructions to be taken apart.
+    // Computed once, because taking a `Duration` apart costs hundreds of instructions, and each connection needs it.
     let handshakeNanoseconds: UInt64
     let pingFrame: SharedBytes
-    /// The answer to a client's `pusher:ping`.
     let pongFrame = FrameWriter.frames(of: .pong())
 
     static let continueResponse = SharedBytes.copy("HTTP/1.1 100 Continue\r\n\r\n")
-    /// What part of `pullQueueBytesMax` streams wait for while much is queued to all.
+    /// The divisor of `pullQueueBytesMax` while much is queued to all.
     private static let pressedPart = 16
 
     init(_ configuration: GatewayConfiguration) {
@@ -56,7 +55,7 @@ final class ConnectionSettings {
         pingFrame = writer.finish()
     }
 
-    /// More than half of what may be queued to all connections is, or no longer.
+    /// The queued bytes of all connections have risen above half of their bound, or fallen below it.
     func pressureChanged(_ isPressed: Bool) {
         limits.pullQueueBytesMax = configuration.limits.pullQueueBytesMax / (isPressed ? Self.pressedPart : 1)
     }

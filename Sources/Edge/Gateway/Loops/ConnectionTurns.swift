@@ -2,25 +2,23 @@ import Bytes
 import Channels
 import Reactor
 
-/// Connections that have something to be done in turns: those that have sent more than one turn takes, and those whose peers
-/// have gone, which have still to be closed.
+/// Connections with work done in turns: those that sent more than one turn takes, and those whose peers have gone.
 ///
-/// To close a connection takes some microseconds: out of its channels, out of the kernel. So the loop only marks it when it meets
-/// the end of what the peer has sent, after all that came before has been read, and looks at its socket no more. It is
-/// closed in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else is ready by then, newcomers among it.
+/// Closing a connection takes some microseconds: out of its channels, out of the kernel. So when everything a peer sent has
+/// been read, up to the end, the loop only marks the connection and stops watching its socket. Marked connections are closed
+/// in turns of `GatewayLimits.departuresPerTurnMax`, each behind whatever else is ready by then, newcomers included.
 ///
-/// The list is no longer than there were connections, and its descriptors count against `limits.connectionsMax` with those
-/// that are open (`ConnectionCensus.awaitsDepartures`); against the bounds of an address and of an app they count no more.
+/// The list is no longer than there were connections. Its descriptors count against `limits.connectionsMax` with the open
+/// ones (`ConnectionCensus.awaitsDepartures`), but no longer against the bounds of an address or an app.
 ///
-/// Worst interleavings, each with its test in `DepartureTests`; one that is marked
-/// - is sent something: it is still a subscriber, takes frames until the tick ends, and forgets them then;
-/// - is terminated, revoked, told to wait no longer for an identity, or of an app that is served no more: it takes no
-///   close frame, and its turn comes as that of any other;
-/// - is found slow by what is queued to all: it is closed at once, and its place in the list stands for nobody;
-/// - has an answer of an owner or of the store under way: that is taken in, so that what it leaves is what the owner counts;
-/// - was the member of a presence channel: its user comes back before its turn, is one more connection of the same
-///   member, and stays when the turn has come. Where the channel is full, those of it are closed first that are marked;
-/// - is there when the hub ends: the loop goes on until the list is done.
+/// Worst interleavings, each with its test in `DepartureTests`; a marked connection
+/// - is sent something: it is still a subscriber, takes frames until the tick ends, and drops them then;
+/// - is terminated, revoked, out of time for an identity, or of a removed app: it takes no close frame and keeps its turn;
+/// - is found slow by what is queued to all: it is closed at once, and its list entry is stale;
+/// - has an answer of an owner or of the store in flight: it is taken, so that what it leaves is what the owner counts;
+/// - was the member of a presence channel: its user comes back before its turn, is one more connection of the same member,
+///   and stays after the turn. If the channel is full, its marked members are closed first;
+/// - is there when the hub ends: the loop goes on until the list is empty.
 final class ConnectionTurns {
     private let loop: EventLoop
     private let hub: Hub
@@ -38,13 +36,11 @@ final class ConnectionTurns {
 
     // MARK: Departures
 
-    /// The peer of an open WebSocket has gone.
     func departed(_ id: SessionID) {
         departures.append(id)
         due.setNow(.departures)
     }
 
-    /// Closes the next ones.
     func closeDeparted() {
         var rest = settings.limits.departuresPerTurnMax
         while rest > 0, let id = departures.popFirst() {
@@ -56,9 +52,9 @@ final class ConnectionTurns {
         if !departures.isEmpty { due.setNow(.departures) }
     }
 
-    /// Closes those that are subscribers of the channel.
+    /// Closes marked connections that are subscribers of the channel.
     func closeDeparted(in key: ChannelKey) {
-        // A copy: one that is closed leaves the channel.
+        // A copy, because a closed one leaves the channel.
         guard let subscribers = hub.channels[key]?.subscribers else { return }
         for id in subscribers {
             guard let connection = loop.connection(id), connection.hasEnded else { continue }
@@ -68,13 +64,13 @@ final class ConnectionTurns {
 
     // MARK: Turns
 
-    /// A connection has more to be looked at, when others have had their turns.
+    /// A connection has more to handle when others have had their turns.
     func wants(_ id: SessionID) {
         turns.append(id)
         due.setNow(.turns)
     }
 
-    /// Gives the next ones their turns; one that wants another stands behind all others.
+    /// Gives the next connections their turns. One that wants another turn queues behind all others.
     func take() {
         for _ in 0..<min(turns.count, settings.limits.turnsPerTickMax) {
             guard let id = turns.popFirst() else { break }

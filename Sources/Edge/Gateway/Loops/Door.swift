@@ -2,29 +2,28 @@ import Channels
 import Metrics
 import Reactor
 
-/// Where connections come in: the listening sockets of the loop that takes them all in, and who has come to this loop of
-/// late.
+/// Where connections come in: the listening sockets, on the loop that accepts, and this loop's latest connections.
 final class Door {
     private(set) var acceptors: [Acceptor] = []
-    /// Connections taken in since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
+    /// Connections added since more was ready than one turn takes, the oldest first; at most `overtakersMax`.
     var newcomers: ContiguousArray<SessionID> = []
     private let loop: EventLoop
 
-    /// The most newcomers that are looked at before their time: the latest, for the others have been.
+    /// The most newcomers that are handled early: the latest, because older ones have been handled.
     static let overtakersMax = 128
 
     init(on loop: EventLoop) {
         self.loop = loop
     }
 
-    /// Whether this is the loop that takes in all connections.
+    /// Whether this loop accepts the hub's connections.
     var isOpen: Bool { !acceptors.isEmpty }
 
     func add(_ acceptor: Acceptor) {
         acceptors.append(acceptor)
     }
 
-    /// Has no more taken in for a while.
+    /// Pauses accepting for a while.
     func rest() {
         for acceptor in acceptors { acceptor.exhausted() }
     }
@@ -34,7 +33,6 @@ final class Door {
         acceptors = []
     }
 
-    /// A connection was taken in.
     func came(_ id: SessionID) {
         guard loop.isCrowded else {
             if !newcomers.isEmpty { newcomers.removeAll() }
@@ -44,8 +42,8 @@ final class Door {
         newcomers.append(id)
     }
 
-    /// More is ready than one turn takes: it may be thousands whose peers have gone, and one that comes now stands behind them in
-    /// the kernel's list. So newcomers are looked at, and taken in, once in each such turn.
+    /// More is ready than one turn takes: perhaps thousands of peers have gone, and a newcomer stands behind them in the
+    /// kernel's list. So once in each such turn connections are accepted, and newcomers handled.
     func overtake() {
         for acceptor in acceptors where acceptor.interest.contains(.readable) { acceptor.ready(.readable) }
         for id in newcomers {

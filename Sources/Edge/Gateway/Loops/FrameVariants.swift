@@ -3,9 +3,8 @@ import Channels
 import Synchronization
 import WebSocket
 
-/// The frames of messages that many get, as they are and compressed, one form for each window; shared by all loops. A compressed
-/// form is made by the loop that first has a receiver for it, and published without a lock. Two loops that come at the
-/// same moment both make it, and one wins.
+/// The frames of messages for many receivers, plain and compressed (one form for each window), shared by all loops. The
+/// first loop with a receiver for a compressed form publishes it without a lock. Of two loops at the same moment, one wins.
 final class FrameVariants: Sendable {
     let plain: SharedBytes
     private let wide = AtomicLazyReference<Variant>()
@@ -13,7 +12,7 @@ final class FrameVariants: Sendable {
 
     init(_ plain: SharedBytes) { self.plain = plain }
 
-    /// What was compressed with `window`, if another receiver had it before; the plain frames where they do not get smaller.
+    /// The frames compressed with `window`, if a receiver needed them before; the plain ones where they get no smaller.
     func frames(_ window: DeflateWindow) -> SharedBytes? {
         switch window {
         case .wide: wide.load()?.frames
@@ -21,7 +20,7 @@ final class FrameVariants: Sendable {
         }
     }
 
-    /// Publishes `frames` as what receivers with that window get, and returns what was published first.
+    /// Publishes `frames` for receivers with that window. Returns what was published first.
     func publish(_ frames: SharedBytes, _ window: DeflateWindow) -> SharedBytes {
         switch window {
         case .wide: wide.storeIfNil(Variant(frames)).frames
@@ -37,7 +36,7 @@ final class FrameVariants: Sendable {
 }
 
 extension SharedMessages {
-    /// The messages as this target sends them, which is the only sink of its hub.
+    /// The messages in this target's form. It is the only sink of its hub.
     var variants: FrameVariants {
         unsafeDowncast(form { FrameVariants(FrameWriter.frames(of: $0)) }, to: FrameVariants.self)
     }

@@ -3,31 +3,29 @@ import Channels
 import Clock
 import Reactor
 
-/// The TLS handshakes of one loop. A whole one costs as much as some hundred deliveries, so that only a few begin in one
-/// tick, and whoever has a connection already is served between them; the others wait in line, in order.
+/// The queue of one loop's TLS handshakes. A full one costs as much as some hundred deliveries, so only a few begin in one
+/// tick, and existing connections are served in between. The others wait in order.
 ///
-/// Nothing is kept for a connection whose client has said nothing: it stands in no line. One that goes while it stands there
-/// takes up no place; its number is left behind, until its turn comes or half of the line is such numbers.
+/// A connection whose client has sent nothing is not in the queue. One that leaves frees its slot; its id stays until its
+/// turn, or until half of the queue is such ids.
 struct HandshakeLine {
-    /// What becomes of a connection whose client begins.
+    /// What happens to a connection whose client begins.
     enum Turn {
         case begin, wait
-        /// The line is as long as it may be.
         case shed
     }
 
     private let underWayMax: Int
     private let waitingMax: Int
     private(set) var waiting = Fifo<SessionID>()
-    /// Of those in `waiting`, the ones who have gone.
+    /// Entries of `waiting` that have left.
     private var goneCount = 0
     private var begun = 0
-    /// Begun and not complete.
     private(set) var underWay = 0
-    /// When whose began, in order; some are at their end meanwhile.
+    /// When each handshake began, in order. Some have ended since.
     private var places = Fifo<(id: SessionID, since: Instant)>()
 
-    /// Handshakes begun in one tick: about a millisecond and a half of whole ones.
+    /// Handshakes begun in one tick: about 1.5 milliseconds of full ones.
     static let beginsPerTickMax = 4
 
     init(underWayMax: Int, waitingMax: Int) {
@@ -35,18 +33,15 @@ struct HandshakeLine {
         self.waitingMax = waitingMax
     }
 
-    /// Connections in line.
     var waitingCount: Int { waiting.count - goneCount }
 
     private var hasPlace: Bool { underWay < underWayMax && begun < Self.beginsPerTickMax }
 
-    /// Whether the next tick changes anything.
     var awaitsTick: Bool { begun > 0 || (waitingCount > 0 && underWay < underWayMax) }
 
-    /// Whether somebody waits for the end of another's handshake, and not just for the next tick.
+    /// Whether a connection waits for another's handshake to end, not just for the next tick.
     var isHeldUp: Bool { waitingCount > 0 && underWay >= underWayMax }
 
-    /// The first bytes of a connection's client are there.
     mutating func arrived(_ id: SessionID, at now: Instant) -> Turn {
         if waitingCount == 0, hasPlace {
             begin(id, at: now)
@@ -57,12 +52,12 @@ struct HandshakeLine {
         return .wait
     }
 
-    /// A new tick: others may begin.
+    /// A new tick: more handshakes may begin.
     mutating func tick() {
         begun = 0
     }
 
-    /// One who stands in line goes; `waits` tells who does stand there, this one still among them.
+    /// A waiting connection leaves. `waits` tells which connections wait, this one still included.
     mutating func leaves(_ waits: (SessionID) -> Bool) {
         if goneCount >= 1024, goneCount * 2 >= waiting.count {
             waiting.sweep(keeping: waits)
@@ -71,7 +66,7 @@ struct HandshakeLine {
         goneCount += 1
     }
 
-    /// The connection whose turn it is, if there is a place; `begin` follows. `waits` as for `leaves`.
+    /// The connection whose turn it is, if there is a slot; call `begin` next. `waits` as in `leaves`.
     mutating func popReady(_ waits: (SessionID) -> Bool) -> SessionID? {
         guard hasPlace else { return nil }
         while let id = waiting.popFirst() {
@@ -81,20 +76,19 @@ struct HandshakeLine {
         return nil
     }
 
-    /// A handshake begins.
     mutating func begin(_ id: SessionID, at now: Instant) {
         begun += 1
         underWay += 1
         places.append((id, now))
     }
 
-    /// The handshake that has been under way for the longest time, and since when; `isUnderWay` tells those that are still.
+    /// The oldest handshake in progress, and its start; `isUnderWay` tells which are still in progress.
     mutating func longest(_ isUnderWay: (SessionID) -> Bool) -> (id: SessionID, since: Instant)? {
         while let first = places.first, !isUnderWay(first.id) { places.popFirst() }
         return places.first
     }
 
-    /// A handshake that had begun is complete, or has come to nothing.
+    /// A handshake in progress is complete, or has failed.
     mutating func ended() {
         underWay -= 1
     }

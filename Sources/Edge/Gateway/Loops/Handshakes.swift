@@ -4,16 +4,16 @@ import HTTP
 import Metrics
 import Reactor
 
-/// The TLS handshakes of a loop: the line, and what sessions are made of.
+/// The TLS handshakes of a loop: their queue, and the sessions they need.
 final class Handshakes {
     private var line: HandshakeLine
     private let loop: EventLoop
     private let due: DueWork
     private let server: TLSServer?
-    /// How long one may keep a place that others wait for.
+    /// How long a handshake may keep a slot that others wait for.
     private let turnTime: Duration
     private let metrics: GatewayMetrics
-    /// Ciphertext of the connection that is read or written; made for the first one with TLS.
+    /// The ciphertext buffers, shared by the loop's connections; made for the first one with TLS.
     private var wire: TLSWire?
 
     init(on loop: EventLoop, _ due: DueWork, _ configuration: GatewayConfiguration, _ metrics: GatewayMetrics) {
@@ -27,7 +27,7 @@ final class Handshakes {
             waitingMax: max(1, configuration.limits.tlsHandshakesWaitingMax / configuration.loops))
     }
 
-    /// A session for a connection of a listener with TLS; nil where OpenSSL has no memory.
+    /// A session for a connection of a TLS listener; nil where OpenSSL has no memory.
     private func newSession() -> TLSSession? {
         guard let server else { return nil }
         do throws(TLSError) {
@@ -40,7 +40,6 @@ final class Handshakes {
         }
     }
 
-    /// The first bytes of a connection's client are there.
     private func arrived(_ id: SessionID) -> HandshakeLine.Turn {
         let turn = line.arrived(id, at: loop.now)
         if case .wait = turn {
@@ -50,8 +49,8 @@ final class Handshakes {
         return turn
     }
 
-    /// Whether the connection's handshake goes on now. One whose client has said nothing has no turn: it may be looked at
-    /// before anything has come (`Door.overtake`), or come to its end.
+    /// Whether the connection's handshake continues now. A connection whose client has sent nothing is not queued: it may be
+    /// looked at before anything has come (`Door.overtake`), or at its end.
     func mayGoOn(_ connection: Connection) -> Bool {
         if connection.transport.tls != nil { return true }
         switch Socket.peek(connection.transport.descriptor) {
@@ -72,10 +71,9 @@ final class Handshakes {
         }
     }
 
-    /// The turn of one that waited has come.
     private func turnCame(_ connection: Connection) {
         guard connection.transport.state == .securing, connection.transport.tls == nil else { return }
-        // Before it begins: by this is told who waits.
+        // Before it begins, because the interest tells who waits.
         connection.updateInterest()
         line.begin(connection.sessionID, at: loop.now)
         if begin(connection) { connection.readable() }
@@ -86,13 +84,12 @@ final class Handshakes {
         awaitTick()
         connection.transport.secure(with: newSession())
         if connection.transport.tls != nil { return true }
-        // OpenSSL has no memory.
         ended()
         failed(connection, .shed)
         return false
     }
 
-    /// Bytes of the handshake were read: whether it is complete, so that what follows is HTTP.
+    /// Bytes of the handshake were read. Returns whether it is complete, so that HTTP follows.
     func advanced(_ connection: Connection, _ result: TransferResult) -> Bool {
         guard let tls = connection.transport.tls else { return false }
         switch result {
@@ -120,11 +117,11 @@ final class Handshakes {
         return true
     }
 
-    /// The handshake comes to nothing. A client that speaks plain HTTP is told what it should do.
+    /// The handshake has failed. A client that speaks plain HTTP is told what to do.
     func failed(_ connection: Connection, _ reason: TLSFailure) {
         guard connection.transport.state == .securing else { return }
         let tls = connection.transport.tls
-        // Who says nothing at all and goes has not tried: a balancer that looks whether the port is open.
+        // A client that leaves without a word has not tried: a load balancer that checks the port.
         if reason != .closed || tls?.hasBegun == true { metrics.tls.failures[reason.rawValue].add() }
         guard reason == .plainHTTP else { return connection.drop() }
         if tls != nil { ended() }
@@ -134,28 +131,28 @@ final class Handshakes {
             .problem(.badRequest, "This port speaks TLS: use https:// or wss://."), keepsAlive: false, connection)
     }
 
-    /// A handshake that had begun is at its end: the next one in line begins in the next tick.
+    /// A handshake in progress is over: the next in the queue begins in the next tick.
     private func ended() {
         line.ended()
         metrics.tls.underWay.add(-1)
         awaitTick()
     }
 
-    /// The connection goes away, whatever for: a handshake under way makes room for another one, and so does one that waits.
+    /// The connection goes away, for any reason: it frees its slot, or its place in the queue.
     func left(_ connection: Connection) {
         guard connection.transport.state == .securing else { return }
         if connection.transport.tls != nil { return ended() }
         if waits(connection) { line.leaves(waits) }
     }
 
-    /// Whether it stands in the line.
+    /// Whether it is in the queue.
     private func waits(_ connection: Connection) -> Bool {
         connection.transport.state == .securing && connection.transport.tls == nil && connection.interest == []
     }
 
     private func waits(_ id: SessionID) -> Bool { loop.connection(id).map(waits) == true }
 
-    /// Has `tick` called in the next tick, or when one has held up the others for too long.
+    /// Has `tick` called in the next tick, or when a handshake has held up others for too long.
     private func awaitTick() {
         if line.awaitsTick {
             due.setNow(.handshakes)
@@ -170,8 +167,8 @@ final class Handshakes {
         }
     }
 
-    /// A new tick: those whose turn it is begin. Where all places are taken, the client that has kept its own for the longest
-    /// time loses it: or a thousand that send half a hello would keep out everybody else.
+    /// A new tick: handshakes whose turn it is begin. If all slots are taken, the client that has held one longest beyond
+    /// its time loses it. Otherwise a thousand clients that send half a hello would keep out everybody else.
     func tick() {
         line.tick()
         let longest = longest()

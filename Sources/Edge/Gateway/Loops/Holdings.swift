@@ -4,20 +4,15 @@ import Pusher
 import Reactor
 import WebSocket
 
-/// Bytes that connections hold, and the bound of what they may hold together.
-///
-/// Valid while every change of a connection's part is told by `moved`.
+/// Bytes that connections hold together, and their bound. Valid while `moved` reports every change of a connection's part.
 struct Holding {
-    /// The bound.
     let bytesMax: Int
-    /// What they hold now.
     private(set) var bytes = 0
 
     init(bytesMax: Int) {
         self.bytesMax = bytesMax
     }
 
-    /// A connection's part has changed.
     mutating func moved(from old: UInt32, to new: UInt32) {
         bytes += Int(new) - Int(old)
     }
@@ -25,10 +20,10 @@ struct Holding {
     var isExceeded: Bool { bytes > bytesMax }
     var isHalfFull: Bool { bytes > bytesMax / 2 }
 
-    /// What is left when enough have gone: an eighth below the bound, so that who comes next is not the next to go.
+    /// What is left when enough are closed: an eighth below the bound, so that the next bytes close nobody.
     var bytesKept: Int { bytesMax - bytesMax / 8 }
 
-    /// Who must go so that no more than `bytesKept` is left: the largest first.
+    /// The holders to close, the largest first, so that no more than `bytesKept` is left.
     func excess<Holder>(of holders: [(bytes: UInt32, holder: Holder)]) -> ArraySlice<(bytes: UInt32, holder: Holder)> {
         let sorted = holders.sorted { $0.bytes > $1.bytes }
         var left = bytes
@@ -41,16 +36,15 @@ struct Holding {
     }
 }
 
-/// What the connections of one loop hold for their peers, within the loop's share of the hub's bounds: what is queued to
-/// those who do not read, and what has come of messages that are not finished.
+/// What the connections of one loop hold for their peers, within the loop's share of the hub's bounds: bytes queued to slow
+/// readers, and bytes of unfinished messages.
 ///
-/// Told by each connection after it has written or read, where that left something; never for a delivery. Judged at the
-/// end of a tick, when sockets have got what they take. Every loop has an equal share, for connections are spread evenly
-/// and a bound on each is one on all of them.
+/// Each connection reports after it has written or read, if something was left; never for a delivery. Judged at the end of a
+/// tick, when sockets have got what they take. All loops have equal shares, because connections are spread evenly.
 final class Holdings: EventSource {
     private(set) var queued: Holding
     private(set) var unfinished: Holding
-    /// More than half of what may be queued is, or no longer.
+    /// The queued bytes have risen above half of their bound, or fallen below it.
     var pressureChanged: (Bool) -> Void = { _ in }
     private var isPressed = false
     private let loop: EventLoop
@@ -63,14 +57,12 @@ final class Holdings: EventSource {
         unfinished = Holding(bytesMax: configuration.unfinishedBytesOfLoop)
     }
 
-    /// What is queued to a connection has changed.
     func queuedMoved(from old: UInt32, to new: UInt32) {
         queued.moved(from: old, to: new)
         metrics.queuedBytes.add(Int(new) - Int(old))
         if queued.isExceeded || isPressed != queued.isHalfFull { loop.markDirty(self) }
     }
 
-    /// What a connection holds of unfinished messages has changed.
     func unfinishedMoved(from old: UInt32, to new: UInt32) {
         unfinished.moved(from: old, to: new)
         metrics.unfinishedBytes.add(Int(new) - Int(old))
@@ -97,7 +89,7 @@ final class Holdings: EventSource {
         }
     }
 
-    /// All who hold anything: thousands, seldom, and the next time only after an eighth of the bound has come anew.
+    /// All connections that hold anything: thousands, but only once for each eighth of the bound that comes anew.
     private func holders(_ part: (Connection) -> UInt32) -> [(bytes: UInt32, holder: Connection)] {
         var holders: [(bytes: UInt32, holder: Connection)] = []
         loop.forEachSource { source in
@@ -110,7 +102,6 @@ final class Holdings: EventSource {
 
     // MARK: Parts
 
-    /// What is queued to the connection may have changed.
     func queuedChanged(_ connection: Connection) {
         let bytes = UInt32(clamping: connection.transport.unsentBytes)
         guard bytes != connection.queuedHeld, !connection.hasEnded else { return }
@@ -118,7 +109,7 @@ final class Holdings: EventSource {
         connection.queuedHeld = bytes
     }
 
-    /// What is held of what the connection's client has not finished may have changed.
+    /// What is held of the client's unfinished message may have changed.
     func unfinishedChanged(_ connection: Connection) {
         let held = connection.webSocket?.heldBytes ?? connection.conversation?.heldCount ?? 0
         let bytes = UInt32(clamping: held &+ connection.transport.heldBytes)
@@ -127,7 +118,6 @@ final class Holdings: EventSource {
         connection.unfinishedHeld = bytes
     }
 
-    /// The connection is gone, and holds nothing.
     func left(_ connection: Connection) {
         if connection.queuedHeld > 0 { queuedMoved(from: connection.queuedHeld, to: 0) }
         if connection.unfinishedHeld > 0 { unfinishedMoved(from: connection.unfinishedHeld, to: 0) }
@@ -135,14 +125,14 @@ final class Holdings: EventSource {
         connection.unfinishedHeld = 0
     }
 
-    /// All connections together hold too much of messages that are not finished, and this one's is among the largest. It
-    /// may come back later, with a smaller one or when others have finished theirs.
+    /// All connections together hold too much of unfinished messages, and this one's is among the largest. The client may
+    /// come back with a smaller one, or when others have finished.
     func dropUnfinished(_ connection: Connection) {
         if connection.transport.state == .open, let conversation = connection.conversation {
             conversation.refuseUnfinished(connection)
         } else if connection.isEstablished {
             connection.close(.overCapacity)
-            // The rest of the message cannot be told from the next one; only the peer's end is awaited.
+            // The rest of the message cannot be told from the next one, so only the peer's end is awaited.
             connection.finish()
         } else {
             connection.drop()

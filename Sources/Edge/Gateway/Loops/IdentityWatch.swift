@@ -5,10 +5,10 @@ import Pusher
 import Reactor
 import Sync
 
-/// Identities over time: tokens that are being verified, and when whose identity is to be looked at.
+/// Identities over time: tokens in verification, and when each identity must be looked at.
 ///
-/// Both clocks must agree that an identity has ended: a look comes by the monotonic one, and judges by the wall clock
-/// as it is then. So a wall clock that jumps ahead closes nobody early, and one that is set back only postpones.
+/// Both clocks must agree that an identity has ended: a look is timed by the monotonic clock, and judges by the wall clock
+/// of that moment. So a wall clock that jumps ahead closes nobody early, and one that is set back only postpones.
 final class IdentityWatch {
     private let loop: EventLoop
     private let due: DueWork
@@ -17,7 +17,7 @@ final class IdentityWatch {
     private var queue = IdentityQueue()
     private var verifications = Verifications()
 
-    /// Looks in one turn: each may close a connection, and other clients are served between turns.
+    /// Looks in one turn. Each may close a connection, and other clients are served between turns.
     static let looksPerTurn = 128
 
     init(on loop: EventLoop, _ due: DueWork, _ verifier: TokenVerifier, _ mailbox: Mailbox<LoopMessage>) {
@@ -29,15 +29,14 @@ final class IdentityWatch {
 
     // MARK: Tokens
 
-    /// Has the token verified off the loop, and answered to the connection.
+    /// Has the token verified off the loop; the connection gets the answer.
     func verify(_ token: String, for id: SessionID) {
         let (mailbox, verifier) = (mailbox, verifier)
         verifications.begin(id)
-        // Before anything else that the pool has to do: a client waits, with a deadline.
+        // Ahead of other work of the pool: a client waits, with a deadline.
         Task(priority: .high) { mailbox.post(.answer(id, .token(await verifier.verify(token)))) }
     }
 
-    /// A token was found good or bad.
     func verified(_ id: SessionID, _ result: Result<VerifiedToken, TokenRejection>) {
         let connection = loop.connection(id)
         var user: UserKey?
@@ -52,14 +51,14 @@ final class IdentityWatch {
         }
     }
 
-    /// All connections of the user have been closed, but those whose tokens are being verified.
+    /// All connections of the user were closed, except those whose tokens are being verified.
     func terminated(_ user: UserKey) {
         verifications.terminate(user)
     }
 
     // MARK: Looks
 
-    /// The connection's identity is to be looked at after that time, or when it already was to be, if that is sooner.
+    /// Schedules a look at the connection's identity after that time, unless an earlier one is scheduled.
     func watch(_ connection: Connection, after wait: Duration) {
         let time = loop.now.advanced(by: wait)
         if let expected = connection.identityLook {
@@ -72,7 +71,6 @@ final class IdentityWatch {
         due.set(.identities, at: queue.earliest)
     }
 
-    /// The connection has gone: nobody looks at it again.
     func unwatch(_ connection: Connection) {
         guard connection.identityLook != nil else { return }
         connection.identityLook = nil
@@ -80,7 +78,7 @@ final class IdentityWatch {
         sweep()
     }
 
-    /// The time of one look or of several has come.
+    /// One or more looks are due.
     ///
     /// - Parameter look: looks at the identity of a connection.
     func looksDue(_ look: (Connection) -> Void) {
@@ -92,7 +90,7 @@ final class IdentityWatch {
             }
             connection.identityLook = nil
             if connection.awaitsToken {
-                // That token may be the new one. Its verification is awaited, and no other's.
+                // That token may be the new one, so the look waits for its verification, and for no other.
                 connection.owesIdentityLook = true
             } else {
                 look(connection)

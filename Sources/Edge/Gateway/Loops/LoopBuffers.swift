@@ -3,9 +3,8 @@ import Reactor
 
 /// Memory that all connections of a loop use, one at a time.
 final class LoopBuffers {
-    /// What is read, behind what a connection holds of an unfinished request.
+    /// For reads, after what a connection holds of an unfinished request.
     let read: UnsafeMutableRawBufferPointer
-    /// Scratch for gathered writes.
     let gather: UnsafeMutableBufferPointer<iovec>
 
     /// Bytes read at a time, beside what a connection holds of an unfinished request.

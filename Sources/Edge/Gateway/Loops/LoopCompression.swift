@@ -3,11 +3,11 @@ import Channels
 import Metrics
 import WebSocket
 
-/// permessage-deflate (RFC 7692) on one loop. All its connections share it, and none of them holds anything: no side keeps
+/// permessage-deflate (RFC 7692) on one loop, shared by all its connections. A connection holds nothing: neither side keeps
 /// its window from one message to the next.
 ///
-/// Memory, once used: 54 KiB to compress with the wide window, 40 KiB with the narrow one, 39 KiB to decompress, and room for
-/// one message each way (up to 256 KiB are kept; one that comes has `limits.messageBytes` at most).
+/// Memory, once used: 54 KiB to compress with the wide window, 40 KiB with the narrow one, 39 KiB to decompress, and room
+/// for one message each way (up to 256 KiB are kept; a received one has at most `limits.messageBytes`).
 final class LoopCompression {
     private let settings: CompressionSettings
     private let metrics: CompressionMetrics
@@ -23,17 +23,17 @@ final class LoopCompression {
 
     // MARK: Out
 
-    /// Whether somebody can want these frames compressed.
+    /// Whether some connection may want these frames compressed.
     func isWorthIt(_ frames: SharedBytes) -> Bool {
         frames.count > settings.threshold && metrics.connections.level > 0
     }
 
-    /// What many get, for connections with that window.
+    /// Frames for many receivers, for connections with that window.
     func frames(_ variants: FrameVariants, _ window: DeflateWindow) -> SharedBytes {
         variants.frames(window) ?? variants.publish(compressed(variants.plain, window), window)
     }
 
-    /// Frames for one connection, one or many in a block: each that is worth it is compressed.
+    /// Frames for one connection, one or many in a block. Each that is worth it is compressed.
     func compressed(_ frames: SharedBytes, _ window: DeflateWindow) -> SharedBytes {
         guard frames.count > settings.threshold else { return frames }
         let outcome = deflater.compress(frames, window)
@@ -43,7 +43,7 @@ final class LoopCompression {
 
     // MARK: In
 
-    /// What a connection sent has been read: counts what was decompressed for it.
+    /// Input of a connection has been read: counts what was decompressed for it.
     func hasRead() {
         let tally = inflater.takeTally()
         if tally != Inflater.Tally() { metrics.count(tally) }
@@ -53,19 +53,18 @@ final class LoopCompression {
 
 /// What is compressed, and how.
 package struct CompressionSettings: Sendable, Hashable {
-    /// Bytes that a message has at least to be compressed. Compressing costs some 10 µs for 1 KiB, about as much as two
-    /// sends, and once for all receivers; a message of 300 bytes would save a hundred.
+    /// The smallest message, in bytes, that is compressed. Compressing costs some 10 µs for 1 KiB, about as much as two
+    /// sends, once for all receivers. A message of 300 bytes would save a hundred.
     package var threshold = 512
-    /// zlib's level, 1 (quick) to 9 (small). Events of 1 to 10 KB become smaller by 2 to 4 % than with 1 at the same cost;
-    /// 6 makes them smaller by 3 to 10 % more, and costs up to twice as much.
+    /// zlib's level, 1 (quick) to 9 (small). Level 2 makes events of 1 to 10 KB smaller by 2 to 4 % than level 1 at the same
+    /// cost. Level 6 saves 3 to 10 % more, and costs up to twice as much.
     package var level = 2
 
     package init() {}
 }
 
-/// What compression does, on all loops.
+/// Metrics of compression, on all loops.
 final class CompressionMetrics: MetricSource {
-    /// WebSockets that agreed to it.
     let connections = Gauge()
     private let frames = CounterTable("result", ["smaller", "unchanged"])
     private let smaller: Counter

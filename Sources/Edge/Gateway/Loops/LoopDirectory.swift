@@ -3,8 +3,7 @@ import Pusher
 import Reactor
 import Sync
 
-/// What routes ask of the hub's channels: each owner answers for its own, and of users' streams every loop for its
-/// subscribers.
+/// What routes ask of the hub's channels. Owners answer for their channels, and every loop for its own streams' subscribers.
 struct LoopDirectory: ChannelDirectory {
     let own: ClientLoop
 
@@ -18,8 +17,8 @@ struct LoopDirectory: ChannelDirectory {
 
     // MARK: Publish
 
-    /// Worst interleaving: a publish is answered that waits in its owner's mailbox, and the backend sends the next one to the owner's
-    /// loop itself. That one goes behind it (`EventLoop`, `Router.have`).
+    /// Worst interleaving: an answered publish waits in its owner's mailbox, and the backend sends the next one to the
+    /// owner's loop itself. The next one then goes behind it (`EventLoop`, `Router.have`).
     func publish(
         _ publications: [Publication], of app: App, tellsFacts: Bool,
         _ answer: @escaping @Sendable ([ChannelFacts]) -> Void
@@ -31,7 +30,7 @@ struct LoopDirectory: ChannelDirectory {
             }
             return publications.map { _ in ChannelFacts() }
         }
-        // One event to one channel, of whose subscribers no other loop has any.
+        // One event to one channel without subscribers on other loops.
         if publications.count == 1,
             router.isFirst(at: router.owner(of: ChannelKey(app.index, publications[0].channel))),
             router.isAlone(in: loops(in: publications[0], app))
@@ -60,9 +59,8 @@ struct LoopDirectory: ChannelDirectory {
         own.channels.loops(in: ChannelKey(app.index, publication.channel))
     }
 
-    /// Publishes to channels that this loop owns, and has the other loops that have subscribers say when they have
-    /// taken all of it: what is asked stands behind what was published in their mailboxes. The loop that has asked is not:
-    /// the answer itself stands there.
+    /// Publishes to channels that this loop owns. The other loops with subscribers report when they have taken all of it:
+    /// the question follows the publishes in their mailboxes. The asking loop is not asked: the answer itself follows there.
     private func publish(
         _ publications: some Sequence<Publication>, of app: App, for asker: Int, _ gather: Gather<[ChannelFacts]>
     ) -> [ChannelFacts] {
@@ -85,7 +83,7 @@ struct LoopDirectory: ChannelDirectory {
         of app: App, prefix: String, max: Int, _ answer: @escaping @Sendable ([String: ChannelFacts]) -> Void
     ) -> [String: ChannelFacts]? {
         let merge = { @Sendable (parts: [[String: ChannelFacts]]) in
-            // A stream's name is told by each loop that has somebody in it, an ordinary channel's by its owner alone.
+            // Each loop with sessions in a stream names it; an ordinary channel is named only by its owner.
             var all: [String: ChannelFacts] = [:]
             for part in parts where all.count <= max {
                 all.merge(part) { left, right in

@@ -2,15 +2,15 @@ import Channels
 import Pusher
 import Reactor
 
-/// The apps that a loop serves, and what becomes of their connections when others are served.
+/// The apps that a loop serves, and the update of their connections when the apps are replaced.
 final class ServedApps {
     private(set) var table: AppTable
     private let hub: Hub
     private let due: DueWork
-    /// The slot of the next connection that has still to learn of new apps; nil where all have.
+    /// The slot of the next connection that has to learn of new apps; nil where all have.
     private var nextReplaced: Int?
 
-    /// Connections looked at in one turn after a replacement, and those closed: other clients are served between turns.
+    /// Connections visited in one turn after a replacement, and closed in one turn. Other clients are served between turns.
     private static let replacedPerTurn = 4_096
     private static let closedPerTurn = 128
 
@@ -20,7 +20,7 @@ final class ServedApps {
         self.due = due
     }
 
-    /// Other apps are served from here on: new connections at once, open ones in turns. False where later ones are already.
+    /// Serves these apps from now on: to new connections at once, to open ones in turns. False for an older table.
     func serve(_ apps: AppTable) -> Bool {
         guard apps.version > table.version else { return false }
         table = apps
@@ -29,9 +29,9 @@ final class ServedApps {
         return true
     }
 
-    /// The next connections get the new value of their app, or are closed where it is served no more.
+    /// The next connections get the new value of their app, or are closed where it is no longer served.
     ///
-    /// - Parameter replace: gives the session the app that takes its own's place; says whether it is closed.
+    /// - Parameter replace: gives the session its app's new value. Returns whether the connection was closed.
     func replaceNext(_ replace: (Session, _ app: App?, _ keyIsServed: Bool) -> Bool) {
         guard var slot = nextReplaced else { return }
         let end = min(hub.sessions.slotCount, slot + Self.replacedPerTurn)
@@ -48,7 +48,7 @@ final class ServedApps {
         if nextReplaced != nil { due.setNow(.apps) }
     }
 
-    /// Why a connection of the app is not let in; nil where it is, and is counted then.
+    /// Why a connection of the app is not let in; nil where it is, and is counted in.
     func refusal(of app: App) -> ErrorCode? {
         guard app.features.isEnabled else { return .appDisabled }
         guard app.counts.connections.enter(most: app.limits.connectionsMax) == nil else { return nil }

@@ -4,23 +4,21 @@ import Metrics
 import Pusher
 import Reactor
 
-/// What was last seen of a connection that has still to take what it is sent.
+/// The last observation of a connection with unread data.
 struct PullProgress {
-    /// `WriteQueue.sentCount`.
     let sentCount: UInt32
-    /// What the kernel, and TLS, have of that and the peer has not. Of who reads little the socket is writable but once in
-    /// many seconds, when half of what it may hold has gone.
+    /// Bytes that the kernel, and TLS, have and the peer has not. A slow reader's socket is writable only once in many
+    /// seconds, when half of its buffer is free.
     let untaken: UInt32
     /// When one of them was seen to change, or nothing was queued.
     let since: Instant
 
-    /// Nothing, of a connection that was not looked at.
+    /// For a connection that was not looked at.
     static let none = PullProgress()
     var isNone: Bool { since == .min }
 
     private init() { (sentCount, untaken, since) = (0, 0, .min) }
 
-    /// What is to be seen now.
     init(_ transport: Transport, at now: Instant) {
         sentCount = transport.output.sentCount
         untaken = Socket.unacknowledged(transport.descriptor) &+ UInt32(clamping: transport.tls?.unsentBytes ?? 0)
@@ -33,7 +31,7 @@ struct PullProgress {
     }
 }
 
-/// Connections that are fed by pages, for they take too slowly what they are sent. One that takes nothing is closed.
+/// Connections that are fed by pages because they read too slowly. One that reads nothing is closed.
 final class SlowReaders {
     private let loop: EventLoop
     private let due: DueWork
@@ -41,7 +39,6 @@ final class SlowReaders {
     private let metrics: GatewayMetrics
     private var pulling: [SessionID: PullProgress] = [:]
 
-    /// How often they are looked at, while there are any.
     private static let sweepInterval = Duration.seconds(1)
 
     init(on loop: EventLoop, _ due: DueWork, stalled: Duration, _ metrics: GatewayMetrics) {
@@ -51,8 +48,7 @@ final class SlowReaders {
         self.metrics = metrics
     }
 
-    /// The connection is fed by pages: at the end of the tick it gets the next, if it has room, and it is watched for
-    /// whether it takes anything.
+    /// Feeds the connection by pages: the next at the end of the tick, if it has room. From now on its progress is checked.
     func pull(_ connection: Connection) {
         connection.isPulled = true
         loop.markDirty(connection)
@@ -62,7 +58,7 @@ final class SlowReaders {
         }
     }
 
-    /// A session that is behind gets its next page when little is left of what was queued.
+    /// A session that is behind gets its next page when little is left in its queue.
     func pullIfDrained(_ connection: Connection) {
         guard let session = connection.session, session.isBehind else {
             connection.isPulled = false
@@ -80,14 +76,13 @@ final class SlowReaders {
 
     // MARK: Too much queued
 
-    /// A burst in one tick says nothing about the reader: whether the queue is too long for its streams still when the socket
-    /// has got what it takes.
+    /// Whether the queue is still too long when the socket has got what it takes: a burst in one tick proves no slow reader.
     func isSlow(_ connection: Connection) -> Bool {
         connection.flush()
         return connection.isCrowded(connection.owner.settings.limits)
     }
 
-    /// Closes it, unless the socket takes enough of what is queued.
+    /// Closes the connection, unless the socket takes enough of its queue.
     func isTooSlow(_ connection: Connection) -> Bool {
         connection.flush()
         guard !connection.hasEnded else { return true }
@@ -96,11 +91,11 @@ final class SlowReaders {
         return true
     }
 
-    /// The socket has not taken all.
+    /// The socket has not taken everything.
     func leftUnsent(_ connection: Connection) {
         metrics.queued.record(UInt64(connection.transport.output.byteCount))
-        // An answer to a request may be longer than that: no further one is made before it is sent (`HTTPMachine.reads`), and
-        // who does not take it is found by what stays unacknowledged.
+        // An HTTP answer may be longer than that. No further one is made before it is sent (`HTTPMachine.reads`), and a
+        // reader that takes nothing is found by unacknowledged bytes.
         if connection.webSocket != nil, connection.transport.state == .open,
             connection.isOverfull(connection.owner.settings.limits)
         {
@@ -114,7 +109,7 @@ final class SlowReaders {
         close(connection)
     }
 
-    /// The client does not read what it is sent. It will be told, if it ever reads, that it may come back later.
+    /// The client does not read. If it ever does, it is told that it may come back later.
     func close(_ connection: Connection) {
         connection.transport.dropUnsent()
         guard connection.isEstablished else { return connection.drop() }
@@ -124,7 +119,6 @@ final class SlowReaders {
 
     // MARK: Nothing taken
 
-    /// The time has come to look.
     func sweep() {
         let now = loop.now
         for (id, progress) in pulling {
@@ -132,13 +126,13 @@ final class SlowReaders {
                 pulling[id] = nil
                 continue
             }
-            // Places that it named too often wait for their time.
+            // Positions beyond the session's allowance wait for their time.
             loop.markDirty(connection)
             let seen = PullProgress(connection.transport, at: now)
             if connection.transport.output.isEmpty || seen.isBeyond(progress) {
                 pulling[id] = seen
             } else if now.duration(since: progress.since) >= stalled {
-                // Its pings are not answered either, but a peer may answer them and read nothing else for ever.
+                // It does not answer pings either; but a peer may answer pings and never read anything else.
                 pulling[id] = nil
                 metrics.overloaded(.stalled, connection.address)
                 close(connection)

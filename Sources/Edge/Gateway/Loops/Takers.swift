@@ -6,8 +6,7 @@ import Reactor
 import Sync
 import WebSocket
 
-/// The sessions of this loop that get what owners say: each frame goes from the channel's list of subscribers to the
-/// connections' queues.
+/// Delivers owners' news to this loop's sessions: from the channel's list of subscribers to the connections' queues.
 final class Takers {
     private let loop: EventLoop
     private let hub: Hub
@@ -36,16 +35,16 @@ final class Takers {
 
     // MARK: Streams
 
-    /// Queues the frame to every subscriber that this loop has of the stream. One that has too much queued already is fed by
-    /// pages from here on. `variants`: nil where nobody needs the frame compressed.
+    /// Queues the frame to this loop's subscribers of the stream. A subscriber with too much queued is fed by pages from now
+    /// on. `variants`: nil where nobody needs the frame compressed.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
         guard let channel = hub.channels[name] else { return }
         var slow: [SessionID] = []
-        // A copy: one whose socket is found broken leaves the channel.
+        // A copy, because a subscriber whose socket is found broken leaves the channel.
         let subscribers = channel.subscribers
         if let only = subscribers.only { deliver(frame, variants, to: only, &slow) }
         for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
-        // Before the channel moves on: what they were handed last is the event before this one.
+        // Before the channel moves on: the event before this one is the last that they were handed.
         for id in slow {
             guard hub.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
             metrics.pullModeEntries.add()
@@ -60,8 +59,8 @@ final class Takers {
         _ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID, _ slow: inout [SessionID]
     ) {
         // A channel's subscribers are sessions of this loop, and a session's id is its connection's. The generation is
-        // compared although a session leaves its channels before its slot is free: what stands here is health data, and a
-        // slip in that bookkeeping must not hand it to a stranger.
+        // compared although a session leaves its channels before its slot is free: this is health data, and a slip in that
+        // bookkeeping must not hand it to a stranger.
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
         source._withUnsafeGuaranteedRef { source in
             let connection = unsafeDowncast(source, to: Connection.self)
@@ -75,13 +74,13 @@ final class Takers {
         }
     }
 
-    /// What many get, as the connection wants it.
+    /// The form of frames for many that the connection wants.
     func frames(_ variants: FrameVariants, for connection: Connection) -> SharedBytes {
         guard let compression, let window = connection.deflateWindow else { return variants.plain }
         return compression.frames(variants, window)
     }
 
-    /// An event has been queued to so many subscribers of the stream.
+    /// An event has been queued to that many subscribers of the stream.
     private func count(_ subscribers: Int, of name: StreamName) {
         metrics.fanout.record(UInt64(subscribers))
         if let counter = topicCounters.first(where: { $0.stream.hasSameTopic(as: name.stream) })?.counter {
@@ -92,7 +91,7 @@ final class Takers {
         if topicCounters.count < TopicCounters.topicsMax { topicCounters.append((name.stream, counter)) }
     }
 
-    /// Tells everybody in the stream that it goes on at `position`.
+    /// Tells all subscribers of the stream that it continues at `position`.
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
         guard let channel = hub.channels[name] else { return }
         let frame = FrameWriter.frames(of: hub.streams.reset(channel, to: position, loss))
@@ -101,11 +100,10 @@ final class Takers {
 
     // MARK: Ordinary channels
 
-    /// Queues the frame to every subscriber that this loop has of the channel, but to that one. `variants`: nil where nobody
-    /// needs the frame compressed.
+    /// Queues the frame to the channel's subscribers here, except one. Returns how many. `variants`: nil for no compression.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: Exclusion?) -> Int {
         guard let channel = hub.channels[key] else { return 0 }
-        // A copy: one that is closed leaves the channel.
+        // A copy, because one that is closed leaves the channel.
         let subscribers = channel.subscribers
         let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
         if let only = subscribers.only, only != excluded { deliver(frame, variants, to: only) }
@@ -122,7 +120,7 @@ final class Takers {
         return told
     }
 
-    /// Which of these it is; nil where it is none of them.
+    /// The excluded session; nil where it is not among these.
     private func session(_ exclusion: Exclusion, in subscribers: SubscriberList) -> SessionID? {
         switch exclusion {
         case .session(let id, let loop): loop == here ? id : nil
@@ -135,8 +133,8 @@ final class Takers {
         }
     }
 
-    /// One that reads too slowly is closed: there is no log to go on from. But first the socket gets what it takes, for a burst
-    /// in one tick says nothing about the reader.
+    /// A subscriber that reads too slowly is closed: there is no log to continue from. But first the socket gets what it
+    /// takes, because a burst in one tick says nothing about the reader.
     @inline(__always)
     private func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to id: SessionID) {
         guard let source = loop.unretainedSource(slot: id.slot, generation: id.generation) else { return }
@@ -162,7 +160,7 @@ final class Takers {
 
     // MARK: The database
 
-    /// The database has been out of reach for a while, or is back and all that was missed has been read.
+    /// The database has been out of reach for a while, or is back and everything missed has been read.
     func degraded(_ isDegraded: Bool) {
         guard isDegraded != self.isDegraded else { return }
         self.isDegraded = isDegraded
@@ -175,7 +173,7 @@ final class Takers {
         }
     }
 
-    /// A connection has just opened: it is told of an outage that goes on.
+    /// Tells a connection that has just opened of an ongoing outage.
     func tellStatus(_ connection: Connection) {
         guard isDegraded, connection.session?.app.ownsDatabase == true else { return }
         connection.queue(FrameWriter.frames(of: .status(isDegraded: true)))
@@ -183,7 +181,6 @@ final class Takers {
 }
 
 extension EventLoop {
-    /// The connection of that name, if it is here still.
     func connection(_ id: SessionID) -> Connection? {
         source(slot: id.slot, generation: id.generation) as? Connection
     }

@@ -1,21 +1,19 @@
 import Channels
 import Pusher
 
-/// The tokens of one loop's connections that are being verified, and the users terminated meanwhile: a token begun before
-/// must not make a connection its user's after.
+/// One loop's tokens in verification, and users terminated meanwhile: an earlier token must not sign in after a termination.
 struct Verifications {
-    /// Users terminated while tokens are under way that are told apart; with more, every such token is refused.
+    /// Terminated users remembered while tokens are in verification. Beyond it, every such token is refused.
     static let terminatedMax = 1_000
 
-    /// When the verification of whose token began. One connection has one under way.
+    /// The number of each connection's verification; a connection has one at a time.
     private var begun: [SessionID: UInt64] = [:]
     private var last: UInt64 = 0
     /// The last verification begun before the user was terminated.
     private var terminated: [UserKey: UInt64] = [:]
-    /// Of no verification up to this one is it known whether its user was terminated.
+    /// Up to this verification it is not known whether its user was terminated.
     private var unknown: UInt64 = 0
 
-    /// Users kept in mind.
     var terminatedCount: Int { terminated.count }
 
     mutating func begin(_ session: SessionID) {
@@ -23,7 +21,7 @@ struct Verifications {
         begun[session] = last
     }
 
-    /// All connections of the user have been closed, but those of which that is not known yet.
+    /// All connections of the user were closed, except those with a token in verification.
     mutating func terminate(_ user: UserKey) {
         guard !begun.isEmpty else { return }
         if terminated.count >= Self.terminatedMax, terminated[user] == nil { forget() }
@@ -35,8 +33,8 @@ struct Verifications {
         }
     }
 
-    /// The verification is over; `user`: whose the token was found to be. Returns what the connection is closed with, if it
-    /// is: who comes too late for that to be known comes again.
+    /// The verification is over; `user`: whose token it was found to be. Returns the code to close the connection with, if
+    /// any. If its user's termination may have been forgotten, the client must come again.
     mutating func end(_ session: SessionID, as user: UserKey?) -> ErrorCode? {
         guard let number = begun.removeValue(forKey: session) else { return nil }
         defer { if begun.isEmpty { terminated = [:] } }
@@ -45,7 +43,7 @@ struct Verifications {
         return number <= unknown ? .overCapacity : nil
     }
 
-    /// Forgets those terminated before all that is under way began.
+    /// Forgets users terminated before all current verifications began.
     private mutating func forget() {
         guard let oldest = begun.values.min() else { return }
         terminated = terminated.filter { $0.value >= oldest }

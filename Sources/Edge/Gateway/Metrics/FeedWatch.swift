@@ -4,8 +4,8 @@ import Reactor
 
 /// Whether the feed has caught up with the database for the first time. Any thread.
 ///
-/// That is when it listens and is live. Where a pooler eats the notifications it never is; so polling counts too once it
-/// has lasted, as it does not while the listening connection is only a little later than the reading one.
+/// Normally that is when it listens and is live. Where a pooler swallows notifications it never is, so polling counts too
+/// once it has lasted a while. It does not last when the listening connection is merely a little later than the reading one.
 final class FeedWatch: Sendable {
     private enum State {
         case waiting
@@ -14,10 +14,9 @@ final class FeedWatch: Sendable {
     }
 
     private let state: Locked<State>
-    /// How long polling must have lasted.
     static let pollingLasts = Duration.seconds(10)
 
-    /// - Parameter isDone: whether there is no feed to wait for.
+    /// - Parameter isDone: true where there is no feed to wait for.
     init(isDone: Bool) {
         state = Locked(isDone ? .done : .waiting)
     }

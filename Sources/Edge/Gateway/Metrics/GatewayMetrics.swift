@@ -2,7 +2,7 @@ import Channels
 import Metrics
 import Reactor
 
-/// Connections and what goes over them, on all loops.
+/// Metrics of connections and their traffic, on all loops.
 package final class GatewayMetrics: MetricSource {
     let engine: EngineMetrics
     package let tls = TLSMetrics()
@@ -11,7 +11,7 @@ package final class GatewayMetrics: MetricSource {
     let accepted = Counter()
     private let refusals = CounterTable("reason", ConnectionCensus.Refusal.allCases.map(\.rawValue))
     private let limits = CounterTable("limit", ReachedLimit.allCases.map(\.rawValue))
-    /// Of the refused, those who were not even told so.
+    /// Refused connections that got no answer.
     let shut = Counter()
     /// Times that accepting had to rest.
     let exhaustions = Counter()
@@ -27,41 +27,36 @@ package final class GatewayMetrics: MetricSource {
             "200", "202", "204", "304", "400", "401", "403", "404", "405", "408", "409", "413", "414", "415", "417",
             "422", "426", "429", "431", "500", "501", "503", "505",
         ])
-    /// Of them, those with 200.
     private let done: Counter
     let messages = Counter()
     let compression = CompressionMetrics()
-    /// Devices that one loop sent one event to.
+    /// Sessions that one loop sent one event to.
     let fanout = Histogram.sizes()
     let deliveries = TopicCounters()
-    /// Events of ordinary channels, queued to subscribers.
     let channelDeliveries = Counter()
     let latency = Histogram.times()
     /// Bytes that a socket did not take at once.
     let queued = Histogram(.count, bounds: [1, 4, 16, 64, 256, 1_024, 4_096, 8_192].map { $0 << 10 })
-    /// Bytes queued to all connections: what their sockets did not take, a frame for many counted for each.
+    /// Bytes queued to all connections because their sockets did not take them; a frame for many counts for each.
     let queuedBytes = Gauge()
-    /// Bytes held of messages and requests that are not finished.
     let unfinishedBytes = Gauge()
     /// Connections closed for what they, or all together, made the hub hold.
     let overloads = CounterTable("reason", Overload.allCases.map(\.rawValue))
     private let notes = LimitNotes()
-    /// How often a connection was found too slow for a stream of its, and fed by pages from there on.
+    /// How often a connection was too slow for one of its streams, and was fed by pages from then on.
     let pullModeEntries = Counter()
-    /// The apps that are served.
     private let apps = Locked<[App]>([])
-    /// The feed's outputs that the loops have before them.
+    /// The feed's outputs that loops have still to handle.
     let backlog = EventBacklog()
-    /// Ordinary channels' events that the loops have before them.
+    /// Ordinary channels' events that loops have still to handle.
     let publishes = PublishBacklog()
 
-    /// - Parameter engine: what the engines of all loops count.
+    /// - Parameter engine: the counts of all loops' engines.
     package init(engine: EngineMetrics = EngineMetrics()) {
         self.engine = engine
         done = responses["200"]
     }
 
-    /// These apps are served from here on.
     func serves(_ table: AppTable) {
         engine.channels.serves(table.apps.count)
         apps.withLock { $0 = table.apps }
@@ -72,16 +67,14 @@ package final class GatewayMetrics: MetricSource {
         disconnects[String(code)].add()
     }
 
-    /// A connection of that address is beyond that bound.
     func refused(_ refusal: ConnectionCensus.Refusal, _ address: PeerAddress) {
         refusals[refusal.rawValue].add()
         notes.add(.refused, refusal.limit, address)
     }
 
-    /// A client has reached that limit.
     func reached(_ limit: ReachedLimit, _ address: PeerAddress) {
         limits[limit.rawValue].add()
-        // Whose requests only wait is not stopped.
+        // Pipelined requests only wait; their client is not stopped.
         guard limit != .pipelining else { return }
         notes.add(.stopped, limit.rawValue, isRoutine: limit.isRoutine, address)
     }
@@ -92,10 +85,9 @@ package final class GatewayMetrics: MetricSource {
         notes.add(.overload, overload.limit, address)
     }
 
-    /// Clients that limits have stopped since this was asked last, by limit.
+    /// Returns and clears the clients that limits have stopped, by limit.
     package func takeLimitNotes() -> [LimitNote] { notes.take() }
 
-    /// An HTTP request was answered.
     func answered(_ status: Int) {
         if status == 200 { done.add() } else { responses[String(status)].add() }
     }
@@ -160,10 +152,9 @@ package final class GatewayMetrics: MetricSource {
     }
 }
 
-/// Counters of topics. Only topics of which events have come are in it: those are the operator's, who publishes tables,
-/// and no client's; bounded nevertheless.
+/// Counters by topic, bounded. Only topics with events are in it, and only operators make topics, by publishing tables.
 final class TopicCounters: Sendable {
-    /// Topics told apart; events of further ones count as `other`.
+    /// Topics counted separately; events of further ones count as `other`.
     static let topicsMax = 64
 
     private let counters = Locked<[String: Counter]>([:])

@@ -1,12 +1,12 @@
 import Reactor
 
-/// Clients that a limit has stopped, since it was asked last.
+/// Clients that one limit has stopped since the last take.
 package struct LimitNote: Sendable, Equatable {
-    /// What became of them.
+    /// What happened to them.
     package enum Kind: String, Sendable {
         /// Not let in.
         case refused
-        /// Let in, and closed or refused a request for what they did, or left undone.
+        /// Let in, and closed or refused a request for what they did or failed to do.
         case stopped
         /// Closed for what the hub held for them.
         case overload
@@ -15,19 +15,18 @@ package struct LimitNote: Sendable, Equatable {
     package let kind: Kind
     /// The setting's name.
     package let limit: String
-    /// Whether that is how clients come and go: they lose their network, or open connections to be ready.
+    /// Whether this is ordinary coming and going: clients lose their network, or open connections in advance.
     package let isRoutine: Bool
-    /// How many they are.
+    /// Clients stopped.
     package fileprivate(set) var count = 0
     /// The address of the latest.
     package fileprivate(set) var address = PeerAddress.unix
 }
 
-/// What the log will say of clients whom limits have stopped.
+/// What the log will say of clients that limits have stopped.
 ///
-/// Loops note them, and whoever writes the log takes the notes now and then: a flood makes no more lines than one client does,
-/// and no loop waits for a log. No more notes than there are limits. Its lock is held for moves, and taken where a client is
-/// stopped alone.
+/// Loops add notes, and the log's writer takes them now and then. So a flood makes no more lines than one client does, and
+/// no loop waits for a log. At most one note for each limit. The lock is held only for moves, where a client is stopped.
 final class LimitNotes: Sendable {
     private let notes = Locked<[String: LimitNote]>([:])
 
@@ -40,14 +39,13 @@ final class LimitNotes: Sendable {
         }
     }
 
-    /// All of them, by name; none are left.
+    /// Returns all notes by name, and clears them.
     func take() -> [LimitNote] {
         notes.withLock { exchange(&$0, with: [:]) }.values.sorted { $0.limit < $1.limit }
     }
 }
 
 extension ConnectionCensus.Refusal {
-    /// The setting.
     var limit: String {
         switch self {
         case .hubFull: "limits.connections"
@@ -64,7 +62,6 @@ enum Overload: String, CaseIterable {
     case stalled
     case unfinished = "unfinished_full"
 
-    /// The setting.
     var limit: String {
         switch self {
         case .sendQueue: "limits.sendQueueBytes"

@@ -1,5 +1,5 @@
-/// A limit that a client has reached and was stopped for, by the name of its setting, or of what it bounds. Those of memory
-/// that a slow one takes up are `overload_closings_total`'s.
+/// A limit that stopped a client, by the name of its setting or of what it bounds. Limits of memory that slow clients take
+/// up are counted in `overload_closings_total`.
 package enum ReachedLimit: String, CaseIterable, Sendable {
     case handshakeTimeout
     case messageTimeout
@@ -8,11 +8,11 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case requestRate = "limits.requestBytesPerSecond"
     case headBytes = "limits.headBytes"
     case bodyBytes = "limits.bodyBytes"
-    /// Of a request of a user's, which no setting moves.
+    /// The body of a user's request; no setting changes it.
     case userBodyBytes
     case messageBytes = "limits.messageBytes"
     case messageFragments = "limits.messageFragments"
-    /// Blocks of nothing in a compressed message, which no setting moves.
+    /// Empty blocks in a compressed message; no setting changes it.
     case messagePadding
     case messages = "limits.messagesPerSecond"
     case controlFrames = "limits.controlFramesPerSecond"
@@ -20,13 +20,13 @@ package enum ReachedLimit: String, CaseIterable, Sendable {
     case channels = "limits.channels"
     case appChannels = "apps[].limits.channels"
     case streamsPerUser = "limits.streamsPerUser"
-    /// Streams of all users, which no setting moves: a client that asks for one more comes back later.
+    /// Streams of all users; no setting changes it. A client that asks for one more comes back later.
     case streams
-    /// New keys asked for over TLS.
+    /// New keys requested over TLS.
     case keyUpdates
     /// Requests sent ahead of their answers: they wait, and the connection stays.
     case pipelining
 
-    /// Whether that is how clients come and go: they lose their network, or open connections to be ready.
+    /// Whether this is ordinary coming and going: clients lose their network, or open connections in advance.
     var isRoutine: Bool { [.handshakeTimeout, .pongTimeout, .unackedTimeout].contains(self) }
 }

@@ -1,7 +1,7 @@
 import Metrics
 import Reactor
 
-/// The handshakes of all loops, and the certificates.
+/// Metrics of the TLS handshakes of all loops, and of the certificates.
 package final class TLSMetrics: Sendable {
     let handshakes = CounterTable("kind", ["full", "resumed"])
     let failures = CounterTable("reason", TLSFailure.allCases.map(\.rawValue))
@@ -11,12 +11,12 @@ package final class TLSMetrics: Sendable {
     private let reloads = CounterTable("result", ["ok", "failed"])
     private let server = Locked<TLSServer?>(nil)
 
-    /// Whose certificates are shown.
+    /// The server whose certificates are shown.
     func serves(_ server: TLSServer) {
         self.server.withLock { $0 = server }
     }
 
-    /// The certificates were to be read anew.
+    /// The certificates were read again, or could not be.
     package func reloaded(_ isDone: Bool) {
         reloads[isDone ? "ok" : "failed"].add()
     }

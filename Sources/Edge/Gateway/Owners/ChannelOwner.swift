@@ -8,7 +8,7 @@ import WebSocket
 /// The ordinary channels that this loop owns.
 final class ChannelOwner {
     private var home: ChannelHome
-    /// Room for what the home wants done, kept from one input to the next.
+    /// Effects of the shard; the buffer is reused from one input to the next.
     private var effects = ChannelHome.Effects()
     private let loop: EventLoop
     private let runner: Runner
@@ -17,7 +17,6 @@ final class ChannelOwner {
     private let compression: LoopCompression?
     private let turns: ConnectionTurns
 
-    /// The most effects whose room is kept.
     private static let effectsKept = 64
 
     init(
@@ -33,14 +32,14 @@ final class ChannelOwner {
         home = ChannelHome(loops: context.configuration.loops, limits: limits, metrics: context.metrics.engine)
     }
 
-    // MARK: From takers
+    // MARK: From loops
 
-    /// A session of a loop comes, goes, or has an event for the others.
+    /// A loop's session comes, goes, or sends an event to the others.
     func received(_ request: ChannelRequest, from loop: Int) {
         if mayMakeRoom(for: request) { makeRoom(for: request, from: loop) } else { judge(request, from: loop) }
     }
 
-    /// The same, once there is as much room as may be.
+    /// Handles the request once departed connections have made room.
     func judge(_ request: ChannelRequest, from loop: Int) {
         input { home, now, effects in home.received(request, from: loop, now: now, &effects) }
     }
@@ -55,35 +54,31 @@ final class ChannelOwner {
 
     func users(in key: ChannelKey) -> [String] { ask { $0.users(in: key) } }
 
-    /// The loops that have subscribers to the channel.
     func loops(in key: ChannelKey) -> LoopSet { ask { $0.loops(in: key) } }
 
     func channels(of app: App, prefix: String, until isEnough: () -> Bool) -> [String: ChannelFacts] {
         ask { $0.channels(of: app, prefix: prefix, now: loop.now, until: isEnough) }
     }
 
-    /// The apps that are served from here on.
     func replace(_ apps: AppTable) {
         for app in apps.apps { home.replace(app) }
     }
 
     // MARK: With time
 
-    /// Something of the channels may be due.
     func tick() {
         input { home, now, effects in home.tick(now: now, &effects) }
     }
 
     // MARK: Full presence channels
 
-    /// Whether the home would refuse the newcomer for members of whom some may be gone.
+    /// Whether the shard would refuse the newcomer for members whose peers may be gone.
     private func mayMakeRoom(for request: ChannelRequest) -> Bool {
         guard case .enter(let entry) = request, entry.member != nil else { return false }
         return context.census.hasDepartures && ask { $0.isFull(for: entry) }
     }
 
-    /// Has each loop close those that are marked of the channel, and then lets the home judge: their leaves stand before the
-    /// request, in line or in the mailbox.
+    /// Has each loop close its departed connections of the channel, then handles the request, which follows their leaves.
     private func makeRoom(for request: ChannelRequest, from loop: Int) {
         let key = request.key
         turns.closeDeparted(in: key)
@@ -99,7 +94,7 @@ final class ChannelOwner {
         }
     }
 
-    // MARK: What the home wants done
+    // MARK: Effects of the shard
 
     private func input<Result>(
         _ input: (inout ChannelHome, _ now: Instant, inout ChannelHome.Effects) -> Result
@@ -115,7 +110,7 @@ final class ChannelOwner {
         return result
     }
 
-    /// Asks the home where it lies. Its value, read as a property, would be copied first: 38 reference counts.
+    /// Asks the shard in place. Read as a property, its value would be copied first: 38 reference counts.
     private func ask<Answer>(_ question: (inout ChannelHome) -> Answer) -> Answer { question(&home) }
 
     private func perform(_ effect: consuming ChannelHome.Effect) {

@@ -10,7 +10,7 @@ import WebSocket
 /// The streams that this loop owns.
 final class StreamOwner {
     private var home: StreamHome
-    /// Room for what the home wants done, kept from one input to the next.
+    /// Effects of the shard; the buffer is reused from one input to the next.
     private var effects: ContiguousArray<StreamHome.Effect> = []
     private let loop: EventLoop
     private let runner: Runner
@@ -18,9 +18,7 @@ final class StreamOwner {
     private let context: HubContext
     private let compression: LoopCompression?
 
-    /// How often streams that linger are looked at, while there are any.
     private static let sweepInterval = Duration.seconds(1)
-    /// The most effects whose room is kept.
     private static let effectsKept = 64
 
     init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?) {
@@ -33,7 +31,7 @@ final class StreamOwner {
         home = StreamHome(limits: configuration.channelLimits.streams.share(of: configuration.loops))
     }
 
-    // MARK: From takers
+    // MARK: From loops
 
     func join(_ join: StreamJoin, from loop: Int) {
         input { $0.join(join, from: loop, &$1) }
@@ -51,7 +49,7 @@ final class StreamOwner {
 
     // MARK: From the feed
 
-    /// What is of no stream is not for the owner.
+    /// Outputs that concern no stream are not for the owner.
     func received(_ output: FeedOutput) {
         let now = loop.now
         switch output {
@@ -76,7 +74,7 @@ final class StreamOwner {
 
     // MARK: With time
 
-    /// Pages that no client asked for are asked for again when their pauses are over.
+    /// Pages that no client asked for are read again when their backoff is over.
     func pausesDue() {
         let now = loop.now
         input { $0.endPauses(now: now, &$1) }
@@ -87,7 +85,7 @@ final class StreamOwner {
         due.set(.pauses, at: home.nextPauseEnd)
     }
 
-    /// Streams that nobody has come back to are let go.
+    /// Drops streams that nobody came back to.
     func sweep() {
         let now = loop.now
         input { $0.sweep(now: now, &$1) }
@@ -98,7 +96,7 @@ final class StreamOwner {
         if home.lingeringCount > 0, !due.isSet(.lingering) { due.set(.lingering, after: Self.sweepInterval) }
     }
 
-    // MARK: What the home wants done
+    // MARK: Effects of the shard
 
     private func input(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
         runner.run {
@@ -130,7 +128,7 @@ final class StreamOwner {
 }
 
 extension StreamLimits {
-    /// What is one home's, where the bounds are the hub's.
+    /// The limits of one shard, where the bounds are the hub's.
     func share(of loops: Int) -> StreamLimits {
         var share = self
         share.windowTotalBytes = max(1, windowTotalBytes / loops)

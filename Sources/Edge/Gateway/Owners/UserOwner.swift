@@ -21,7 +21,6 @@ final class UserOwner {
         input { $0.received(requests, from: loop, now: now, &$1) }
     }
 
-    /// The time has come at which somebody may be offline.
     func tick() {
         let now = loop.now
         input { $0.tick(now: now, &$1) }
@@ -41,6 +40,6 @@ final class UserOwner {
         due.set(.users, at: Self.nextDue(of: &home))
     }
 
-    /// As a parameter, for a property would be copied before it is asked.
+    /// `inout`, because a property would be copied before it is asked.
     private static func nextDue(of home: inout UserHome) -> Instant? { home.nextDue }
 }

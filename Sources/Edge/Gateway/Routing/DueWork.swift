@@ -1,42 +1,39 @@
 import Clock
 import Reactor
 
-/// What a loop has to do beside what comes in: at a certain time, or as soon as others have had their turns. One deadline
-/// and one message to the loop itself for all of it.
+/// Work that a loop does beside its input: at a certain time, or as soon as others have had their turns. One deadline and
+/// one message to the loop itself serve all of it.
 ///
-/// Each kind does so much in one turn at most, and says when it wants the next one. What is due already stands behind the mail
-/// that is there: it is done when `LoopMessage.due` comes, which is posted once however much is due.
+/// Each kind does a limited amount in one turn, and says when it wants the next. Due work waits behind the mail that is
+/// there: it is done when `LoopMessage.due` arrives, which is posted once however much is due.
 ///
 /// Worst interleavings, each with its test in `DueWorkTests`:
-/// - a kind is set to an earlier time than the deadline stands for, and to a later one: the deadline is the earliest of
-///   all kinds' at any time;
-/// - a kind becomes due while the message is under way: no second message is posted, and the first one finds it;
-/// - a kind says in its own turn that more is due: that waits for the next message, behind the mail of others.
+/// - A kind is set to an earlier time than the armed deadline, and to a later one. The deadline is always the earliest.
+/// - A kind becomes due while the message is in flight. No second message is posted, and the first one finds it.
+/// - A kind says in its own turn that more is due. That waits for the next message, behind others' mail.
 final class DueWork: EventSource {
     enum Kind: Int, CaseIterable {
-        /// Connections whose peers have gone have still to be closed.
+        /// Close connections whose peers have gone.
         case departures
-        /// Connections have sent more than one turn takes.
+        /// Continue connections that sent more than one turn takes.
         case turns
-        /// Connections have still to learn of new apps.
+        /// Tell connections of new apps.
         case apps
-        /// Something of this loop's ordinary channels, users, and streams that wait for pages.
+        /// This loop's ordinary channels, its users, and streams whose readers back off.
         case channels, users, pauses
-        /// Identities are to be looked at.
         case identities
-        /// TLS handshakes that wait may begin.
+        /// Begin TLS handshakes that wait.
         case handshakes
-        /// Streams that nobody takes are to be looked at, and connections that take little.
+        /// Sweep streams without subscribers, and check slow connections.
         case lingering, readers
     }
 
     private let loop: EventLoop
     private let post: () -> Void
-    /// Does what is due of a kind, some of it.
     var perform: (Kind) -> Void = { _ in }
     /// In nanoseconds; `never` where there is nothing to do.
     private var times = ContiguousArray<UInt64>(repeating: never, count: Kind.allCases.count)
-    /// What the deadline stands for.
+    /// The time for which the deadline is armed.
     private var armedFor = never
     private var isPosted = false
 
@@ -50,7 +47,7 @@ final class DueWork: EventSource {
         try loop.add(self)
     }
 
-    /// The kind has something to do then, and nothing before; nil: nothing at all.
+    /// The kind has work at that time, and none before; nil: none at all.
     func set(_ kind: Kind, at time: Instant?) {
         let time = time?.nanoseconds ?? Self.never
         guard times[kind.rawValue] != time else { return }
@@ -62,14 +59,13 @@ final class DueWork: EventSource {
         set(kind, at: Instant.read().advanced(by: duration))
     }
 
-    /// The kind has something to do when others have had their turns.
+    /// The kind has work when others have had their turns.
     func setNow(_ kind: Kind) {
         set(kind, at: loop.now)
     }
 
     func isSet(_ kind: Kind) -> Bool { times[kind.rawValue] != Self.never }
 
-    /// The message has come.
     func turn() {
         let now = loop.now.nanoseconds
         for kind in Kind.allCases where times[kind.rawValue] <= now {
@@ -94,7 +90,7 @@ final class DueWork: EventSource {
             isPosted = true
             return post()
         }
-        // A loop that ends has no deadlines any more; what is due at once is done nevertheless.
+        // A loop that is ending has no deadlines any more. Work that is due at once is still done.
         guard earliest != armedFor, isAdded else { return }
         armedFor = earliest
         loop.setDeadline(self, earliest == Self.never ? nil : Instant(nanoseconds: earliest))

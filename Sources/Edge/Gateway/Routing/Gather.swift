@@ -1,6 +1,6 @@
 import Reactor
 
-/// The parts of an answer that several loops give, put together by the one that comes last.
+/// Collects the parts of an answer from several loops; the last part to come completes it.
 final class Gather<Part: Sendable>: Sendable {
     private struct State {
         var parts: [Part?]
@@ -16,18 +16,16 @@ final class Gather<Part: Sendable>: Sendable {
         self.answer = answer
     }
 
-    /// Each place once.
     func take(_ part: Part, at place: Int) {
         state.withLock { $0.parts[place] = part }
         waited()
     }
 
-    /// The answer waits for one thing more, which is no part of it. Called before the part is taken that led to it.
+    /// The answer waits for one thing more that is not a part. Call it before taking the part that led to it.
     func wait() {
         state.withLock { $0.missing += 1 }
     }
 
-    /// That has come about.
     func waited() {
         let parts: [Part]? = state.withLock { state in
             state.missing -= 1

@@ -1,19 +1,21 @@
 import Channels
 import Synchronization
 
-/// How much of ordinary channels is in the loops' mailboxes, of each app: clients' events on their way to a home, what is
-/// published on its way from a home to another loop, one for each event and loop, what backends ask of other loops, and what
-/// subscribes ask of a home, with its answers. Nobody waits for clients' events, so they are dropped while there is too much,
-/// as are subscribes to what a connection is in already, and backends are told to come back later: those of the apps that
-/// have more than their share of it. A first subscribe is always taken, for clients never repeat it; a connection has no more
-/// of them under way than it may have channels. Members who come and go, and counts, are nobody's to hold back, and are not
-/// in it. Any thread.
+/// How much of each app's ordinary channels is in the loops' mailboxes. Any thread.
+///
+/// Counted: clients' events on their way to a shard, publishes on their way from a shard to other loops (one for each event
+/// and loop), backends' calls to other loops, and subscribes to a shard with their answers. Members coming and going, and
+/// counts, cannot be held back and are not counted.
+///
+/// While there is too much, apps with more than their share are held back: clients' events and repeated subscribes are
+/// dropped (nobody waits for them), and backends are told to come back later. A first subscribe is always taken, because
+/// clients never repeat it; a connection has at most as many in flight as it may have channels.
 final class PublishBacklog: Sendable {
-    /// Apps are told apart by their index modulo this: with more of them, those that share a place share its part, too.
+    /// Apps are told apart by their index modulo this. Beyond it, apps with the same slot share its part.
     private static let places = 1_024
 
     private let total = Atomic<Int>(0)
-    /// Places that have something.
+    /// Slots that have something.
     private let active = Atomic<Int>(0)
     private let table: [Place]
 
@@ -25,7 +27,6 @@ final class PublishBacklog: Sendable {
         table = (0..<Self.places).map { _ in Place() }
     }
 
-    /// Of all apps.
     var count: Int { total.load(ordering: .relaxed) }
 
     /// - Parameter app: its index, as everywhere here.
@@ -43,8 +44,8 @@ final class PublishBacklog: Sendable {
         }
     }
 
-    /// Whether nothing more should be taken of an app: all together have more than `max`; or more than half of it, and the
-    /// app has its even share, one of which is left to an app that has nothing yet.
+    /// Whether nothing more is taken of an app: all together have more than `max`, or more than half of it and the app more
+    /// than its even share. One share is left for an app that has nothing yet.
     func isFull(for app: Int, max: Int) -> Bool {
         let count = count
         guard count > max / 2 else { return false }
@@ -64,7 +65,7 @@ extension ChannelRequest {
 }
 
 extension ChannelAnswer {
-    /// The app for which it counts while it is in a mailbox. A refusal is a few bytes.
+    /// The app for which it counts while it is in a mailbox. A refusal is a few bytes and does not count.
     var appInBacklog: Int? {
         guard case .entered(let entered) = self else { return nil }
         return entered.key.app

@@ -5,18 +5,17 @@ import Pusher
 import Reactor
 import Sync
 
-/// The way to the owners of streams, ordinary channels and users, and from them to the loops that have takers. It alone
-/// knows whether that is this loop or another one.
+/// Sends to the owners of streams, ordinary channels and users, and from them to the loops with subscribers. Only the router
+/// knows whether that is this loop or another.
 ///
-/// An owner is found by a hash of what it owns, so that every loop finds the same. What is for another loop is in its
-/// mailbox at once. What is for this loop waits in line until the runner has carried out what led to it
-/// (`ClientLoop.run`). So of what one loop says to one other, or to itself, all comes in the order in which it was said;
-/// that is what keeps a stream's answer before its events.
+/// An owner is found by a hash of what it owns, the same on every loop. A message to another loop is in its mailbox at once.
+/// A message to this loop waits in line until the runner has finished the input that led to it (`ClientLoop.run`). So
+/// everything that one loop tells another, or itself, arrives in order; that keeps a stream's answer before its events.
 ///
 /// Worst interleavings, each with its test:
-/// - an owner here decides an answer and a broadcast behind it: the session that is let in has to be a subscriber before the
-///   broadcast looks for subscribers. Both wait in line, so it is (`ChannelConnectionTests`, `RunnerTests`);
-/// - a loop says that a connection has left, and then that a newcomer may come: the owner hears of both in that order,
+/// - An owner here decides an answer and then a broadcast. The session must be a subscriber before the broadcast looks for
+///   subscribers. Both wait in line, so it is (`ChannelConnectionTests`, `RunnerTests`).
+/// - A loop reports that a connection has left, and then that a newcomer asks to enter. The owner gets both in that order,
 ///   by the same line or the same mailbox (`DepartureTests`).
 final class Router {
     let here: Int
@@ -33,25 +32,23 @@ final class Router {
     }
 
     var loops: Int { mailboxes.count }
-    /// This loop's.
     var mailbox: Mailbox<LoopMessage> { mailboxes[here] }
 
-    // MARK: Where owners live
+    // MARK: Finding owners
 
-    /// The loop that owns the stream: by the highest bits of its code, without a division. The streams of one owner so have
-    /// those in common, which `KeyedTable` does not mind.
+    /// The loop that owns the stream: by the highest bits of its code, without a division. So the streams of one owner share
+    /// those bits, which `KeyedTable` does not mind.
     static func owner(of stream: StreamID, loops: Int) -> Int {
         Int(truncatingIfNeeded: (UInt64(stream.code) &* UInt64(loops)) >> 32)
     }
 
     private func owner(of stream: StreamID) -> Int { Self.owner(of: stream, loops: loops) }
 
-    /// The loop that owns the ordinary channel.
     func owner(of channel: ChannelKey) -> Int { channel.home(of: loops) }
 
-    /// The feed's outputs for each loop, in their order: what is of a stream for its owner, what is of none for all.
+    /// The feed's outputs for each loop, in order: those of a stream for its owner, those of none for all loops.
     static func split(_ outputs: [FeedOutput], loops: Int) -> [[FeedOutput]] {
-        // A loop alone gets all, and makes nothing of a status.
+        // A single loop gets all of them, and ignores a status.
         guard loops > 1 else { return [outputs] }
         var perLoop = [[FeedOutput]](repeating: [], count: loops)
         for output in outputs {
@@ -66,7 +63,7 @@ final class Router {
 
     // MARK: To owners
 
-    /// Says it to the owner that it concerns; what is of several users, to each of theirs in one message.
+    /// Sends the request to its owner; requests about several users to each owner in one message.
     func ask(_ request: consuming OwnerRequest) {
         guard let owner = owner(of: request) else {
             if case .users(let requests) = request { ask(requests) }
@@ -77,7 +74,6 @@ final class Router {
 
     /// The loop that the request is for; nil where it may be for several.
     private func owner(of request: OwnerRequest) -> Int? {
-        // A loop alone owns all.
         guard loops > 1 else { return here }
         switch request {
         case .join(let join): return owner(of: join.name.stream)
@@ -95,19 +91,17 @@ final class Router {
         }
     }
 
-    /// Puts a request of that loop behind what waits in line, once more.
+    /// Puts a loop's request at the end of this loop's line again.
     func again(_ request: consuming OwnerRequest, from loop: Int) {
         line.append(.request(request, from: loop))
     }
 
     // MARK: From owners
 
-    /// Says it to that loop.
     func tell(_ news: consuming OwnerNews, loop: Int) {
         send(.news(news), to: loop)
     }
 
-    /// Says it to each of these loops.
     func tell(_ news: consuming OwnerNews, loops: LoopSet) {
         var rest = loops.rawValue
         while rest & (rest &- 1) != 0 {
@@ -127,33 +121,30 @@ final class Router {
         self.loop.post(.owner(message), to: mailboxes[loop])
     }
 
-    /// Whether nothing waits of what this loop has said to itself.
     @inline(__always) var isIdle: Bool { line.isEmpty }
 
-    /// What is next in line of that.
     func next() -> OwnerMessage? { line.popFirst() }
 
-    /// The mailbox has handed out what another loop had sent.
+    /// The mailbox has handed out a message of another loop.
     func received(_ message: OwnerMessage) {
         if let load = message.load { backlog.subtract(load) }
     }
 
     // MARK: Loops
 
-    /// Hands a message to that loop; where that is this one, does what it asks for at once.
+    /// Hands a message to that loop; on this loop, runs `here` at once.
     func hand(_ message: @autoclosure () -> LoopMessage, to loop: Int, or here: () -> Void) {
         if loop == self.here { here() } else { mailboxes[loop].post(message()) }
     }
 
-    /// Hands a message to all loops but this one.
     func handOthers(_ message: LoopMessage) {
         for loop in mailboxes.indices where loop != here { mailboxes[loop].post(message) }
     }
 
-    /// Has a loop do something that is done quickly, in the app's backlog until then: another one in its turn, this one at once.
+    /// Has a loop do something quick, in the app's backlog until then: this one at once, another in its turn.
     ///
-    /// Worst interleaving: a publish of another loop came after this tick took its mail, its backend was answered, and speaks to this
-    /// loop in the same tick. What is done here then waits behind that mail.
+    /// Worst interleaving: another loop's publish arrives after this tick took its mail. Its backend is answered, and sends the next
+    /// publish to this loop in the same tick. That one then waits behind the mail.
     func have(
         _ loop: Int, for app: Int, on own: ClientLoop, _ question: @escaping @Sendable (ClientLoop) -> Void
     ) {
@@ -166,7 +157,7 @@ final class Router {
 
     /// Has another loop do something, in its turn.
     ///
-    /// - Parameter app: the index of the app in whose backlog it is until then; nil for none.
+    /// - Parameter app: the index of the app in whose backlog it counts until then; nil for none.
     func ask(_ loop: Int, for app: Int? = nil, _ question: @escaping @Sendable (ClientLoop) -> Void) {
         self.loop.post(app.map { counted(question, for: $0) } ?? .ask(question), to: mailboxes[loop])
     }
@@ -180,9 +171,9 @@ final class Router {
         }
     }
 
-    /// Has each of these loops, none twice, give its part, which may be a long list: this one at once, the others in their turn.
-    ///
-    /// - Returns: the parts in the order of the loops, where there is only this one; else `answer` gets them, on any thread.
+    /// Has each of these loops, none twice, give its part, which may be a long list: this one at once, the others in their
+    /// turn. Returns the parts in the order of the loops, if only this one is asked; otherwise `answer` gets them, on any
+    /// thread.
     func gather<Part: Sendable>(
         from targets: some Collection<Int>, for app: Int, on own: ClientLoop,
         _ part: @escaping @Sendable (ClientLoop) -> Part, _ answer: @escaping @Sendable ([Part]) -> Void
@@ -195,19 +186,16 @@ final class Router {
         return nil
     }
 
-    /// Every loop.
     var all: Range<Int> { mailboxes.indices }
 
-    /// These loops, but for this one.
     func others(of loops: LoopSet) -> [Int] {
         mailboxes.indices.filter { $0 != here && loops.contains(loop: $0) }
     }
 
-    /// Whether no other loop is among these.
     func isAlone(in loops: LoopSet) -> Bool { loops.isSubset(of: LoopSet(loop: here)) }
 }
 
-/// What is between loops and counts: streams' events, and what apps' backends and clients say. Any thread.
+/// What counts while it is between loops: streams' events, and what apps' backends and clients send. Any thread.
 struct LoopBacklog {
     let events: EventBacklog
     let publishes: PublishBacklog

@@ -1,18 +1,15 @@
 import Reactor
 
-/// Carries out inputs one at a time, each with all that follows from it.
+/// Runs inputs one at a time, each with everything that follows from it.
 ///
-/// An input is something said to the engine, to an owner, or by an owner. What it wants done is done at once, but for what is
-/// itself an input: that waits in the router's line, and is carried out behind what waits there already. So nothing is
-/// nested, and nothing is carried out twice.
+/// An input is something said to the engine, to an owner, or by an owner. Its effects are performed at once, except those
+/// that are inputs: they join the router's line, behind what waits there. So nothing is nested, and nothing runs twice.
 ///
 /// Worst interleavings, each with its test in `RunnerTests`:
-/// - an input closes a connection, whose leaves are inputs: the line takes them, and what is being sent to the others
-///   goes on first;
-/// - what waits in line leads to more: that stands behind all that waited before it.
+/// - An input closes a connection, whose leaves are inputs. The line takes them, and sending to the others goes on first.
+/// - A message in line leads to more. They join the end of the line.
 final class Runner {
     let router: Router
-    /// Carries out one message in line.
     var perform: (consuming OwnerMessage) -> Void = { _ in }
     private var isRunning = false
 
@@ -20,7 +17,7 @@ final class Runner {
         self.router = router
     }
 
-    /// Carries out an input; within another one, it is a part of that.
+    /// Runs an input; within another one, it is a part of that.
     @inline(__always)
     func run<Result>(_ input: () -> Result) -> Result {
         let isPart = isRunning
@@ -38,7 +35,7 @@ final class Runner {
 }
 
 extension ContiguousArray {
-    /// Puts the last element first, for `popLast` to take all out in order: from there alone they are moved, not copied.
+    /// Reverses the elements, for `popLast` to take them out in order: only from the end are they moved, not copied.
     @inline(__always)
     mutating func turnRound() {
         if count > 1 { withUnsafeMutableBufferPointer { $0.reverse() } }
