@@ -1,8 +1,7 @@
 import FoundationEssentials
 import JWTKit
 
-/// A set of public keys (RFC 7517), sorted by the algorithm that each is for: a token's `alg` and its key's are the same, or
-/// the token is refused (RFC 8725 §3.1).
+/// A set of public keys (RFC 7517) by algorithm: a token whose `alg` is not its key's is refused (RFC 8725 §3.1).
 struct KeySet: Sendable {
     private struct Keys: Sendable {
         let collection = JWTKeyCollection()
@@ -11,7 +10,7 @@ struct KeySet: Sendable {
 
     private var byAlgorithm: [String: Keys] = [:]
 
-    /// - Throws: where the text is no key set, or one of its keys has no name or cannot be read.
+    /// - Throws: where the text is no key set, or a key has no `kid` or cannot be read.
     init(json: Data) async throws {
         for key in try JSONDecoder().decode(JWKS.self, from: json).keys {
             let algorithm = key.algorithm?.rawValue ?? Self.usualAlgorithm(of: key.keyType)
@@ -22,10 +21,9 @@ struct KeySet: Sendable {
         }
     }
 
-    /// The keys that the token may be signed by.
+    /// The keys that may have signed the token.
     ///
-    /// - Throws: `unknownKey` where the token names a key that is not here, or there is none for its algorithm; `algorithm` where
-    ///   the key that it names is for another one.
+    /// - Throws: `unknownKey` where no key has the token's `kid` or algorithm; `algorithm` where the named key has another.
     func keys(for header: TokenHeader) throws(TokenRejection) -> JWTKeyCollection {
         let keys = byAlgorithm[header.alg]
         if let name = header.kid, keys?.names.contains(name) != true {
@@ -35,7 +33,7 @@ struct KeySet: Sendable {
         return keys.collection
     }
 
-    /// Of a key that does not say what it is for.
+    /// For a key without `alg`.
     private static func usualAlgorithm(of type: JWK.KeyType) -> String {
         switch type {
         case .rsa: "RS256"

@@ -2,8 +2,8 @@ import Logging
 import Reactor
 import Sync
 
-/// The revocations in force, for whoever judges tokens. The feed's thread writes it before it tells the loops, so that a
-/// token found good before is judged again by a loop that knows better. Any thread.
+/// The revocations in force, for checks of tokens. Any thread. The feed's thread writes here before it tells the loops: a
+/// loop that knows a revocation judges again a token that was found good before.
 package final class RevocationList: Sendable {
     private struct State {
         var table: RevocationTable
@@ -13,25 +13,24 @@ package final class RevocationList: Sendable {
     private let state: Locked<State>
     private let logger: Logger
 
-    /// - Parameter countMax: users remembered; beyond it the oldest are let go, which is logged.
+    /// - Parameter countMax: users remembered. Beyond it the oldest are forgotten, which is logged.
     package init(logger: Logger, countMax: Int = RevocationTable.countMax) {
         state = Locked(State(table: RevocationTable(countMax: countMax)))
         self.logger = logger
     }
 
-    /// How many users are remembered.
+    /// Users remembered.
     package var count: Int { state.withLock { $0.table.count } }
 
-    /// Whether all revocations are known. Where they are not, a token found good may be revoked; true unless told
-    /// otherwise.
+    /// Whether all revocations are known. If not, a token found good may be revoked. True until set.
     package var isCurrent: Bool { state.withLock { $0.isCurrent } }
 
-    /// Says whether all revocations are known.
+    /// Sets whether all revocations are known.
     package func setCurrent(_ isCurrent: Bool) {
         state.withLock { $0.isCurrent = isCurrent }
     }
 
-    /// Takes in what is later than what is known.
+    /// Adds what is later than what is known.
     package func insert(_ revocations: [Revocation]) {
         let dropped = state.withLock { $0.table.insert(revocations).dropped }
         guard dropped > 0 else { return }
@@ -40,7 +39,7 @@ package final class RevocationList: Sendable {
             metadata: ["forgotten": "\(dropped)"])
     }
 
-    /// Whether a token issued to the user at that second of 1970's count is revoked; nil: a token without `iat`.
+    /// Whether a token of the user is revoked. `issuedAt`: seconds since 1970; nil for a token without `iat`.
     package func refuses(_ userID: String, issuedAt: Int64?) -> Bool {
         state.withLock { $0.table.refuses(userID, issuedAt: issuedAt) }
     }

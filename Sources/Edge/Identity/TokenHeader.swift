@@ -2,20 +2,18 @@ import Bytes
 import FoundationEssentials
 import JSON
 
-/// The header of a token (RFC 7515 §4), judged before any key is looked for: what a token asks of its reader and this one does
-/// not know must not be passed over.
+/// The header of a token (RFC 7515 §4), judged before any key is looked up: a demand unknown to the hub must not pass.
 struct TokenHeader: Sendable, Equatable {
-    /// The algorithm that the token names. It decides which keys are tried, and never how one is used.
+    /// The algorithm that the token names. It decides which keys are tried, never how one is used.
     let alg: String
-    /// The key that it names, if any.
+    /// The key that the token names, if any.
     let kid: String?
 
     /// Reads the first part of a token.
     ///
-    /// Names that stand in it twice make it malformed (§4); so does a `kid` that is no text.
-    /// - Throws: `malformed`, or `header` for what this hub cannot do: `crit` in any form, for it knows no extension (§4.1.11);
-    ///   `b64` other than true (RFC 7797, which is none for tokens); a token within a token (`cty`, RFC 7519 §5.2); a `typ` that
-    ///   says another kind of token, such as `logout+jwt` (RFC 8725 §3.11).
+    /// - Throws: `malformed`, also for a repeated name (§4) or a `kid` that is not a string; or `header` for what the hub
+    ///   does not support: any `crit`, because it knows no extension (§4.1.11); `b64` other than true (RFC 7797, not for
+    ///   tokens); a token in a token (`cty`, RFC 7519 §5.2); a `typ` of another kind, such as `logout+jwt` (RFC 8725 §3.11).
     init(_ encoded: ArraySlice<UInt8>) throws(TokenRejection) {
         guard let json = Self.decoded(encoded) else { throw .malformed }
         self = try json.withUnsafeBytes { bytes in
@@ -53,7 +51,7 @@ struct TokenHeader: Sendable, Equatable {
         self.kid = kid
     }
 
-    /// Whether the parts of a token hold what base64url may hold (RFC 7515 §5.2): neither padding nor blanks.
+    /// Whether the part has only base64url characters (RFC 7515 §5.2): no padding, no blanks.
     static func isEncoded(_ part: ArraySlice<UInt8>) -> Bool {
         part.count % 4 != 1
             && part.allSatisfy { byte in
@@ -74,7 +72,7 @@ struct TokenHeader: Sendable, Equatable {
         return Data(base64Encoded: text)
     }
 
-    /// The media type without its beginning, which may be left off (RFC 7515 §4.1.9), in small letters.
+    /// The media type in lower case, without the prefix that may be omitted (RFC 7515 §4.1.9).
     private static func subtype(_ type: String) -> String {
         let type = type.lowercased()
         return type.hasPrefix("application/") ? String(type.dropFirst("application/".count)) : type
@@ -82,7 +80,7 @@ struct TokenHeader: Sendable, Equatable {
 
     private static func isToken(_ contentType: String?) -> Bool { contentType.map { subtype($0) == "jwt" } ?? false }
 
-    /// All but those that name another kind of token; "at+jwt" is an access token (RFC 9068).
+    /// False for other kinds of tokens. "at+jwt" is an access token (RFC 9068).
     private static func isKnown(type: String?) -> Bool {
         guard let type else { return false }
         let subtype = subtype(type)

@@ -5,26 +5,26 @@ import Logging
 import Metrics
 import Sync
 
-/// What makes a token good: whose keys, and which claims.
+/// What makes a token good: which keys, and which claims.
 package struct TokenPolicy: Sendable {
-    /// The secret of HS256, for development and for small set-ups; nil refuses HS256.
+    /// The secret of HS256, for development and small installations; nil refuses HS256.
     package var secret: String?
     /// A file of public keys (RFC 7517) for ES256, EdDSA and RS256; read again when it changes.
     package var keySetFile: String?
-    /// Required `iss`, where given.
+    /// The required `iss`; nil for any.
     package var issuer: String?
-    /// Required member of `aud`, where given.
+    /// The required member of `aud`; nil for any.
     package var audience: String?
-    /// How far clocks may disagree.
+    /// How far clocks may differ.
     package var leeway: Duration = .seconds(30)
 
     package init() {}
 }
 
-/// A token found good: whose it is, since when and until when.
+/// A token found good: its user, and its times.
 package struct VerifiedToken: Sendable, Equatable {
     package let userID: String
-    /// Seconds since 1970, rounded down; nil where the token does not say, or says a time to come.
+    /// Seconds since 1970, rounded down; nil where the token gives none, or one in the future.
     package let issuedAt: Int64?
     /// Seconds since 1970.
     package let expiresAt: Int64
@@ -65,12 +65,10 @@ package enum TokenRejection: String, Error, Sendable, CaseIterable {
     }
 }
 
-/// Verifies the app's JSON Web Tokens (RFC 7519), off the loops.
-///
-/// The algorithm comes from the key, never from the token: a token's `alg` only decides whether it is looked at, so neither
-/// `none` nor a public key used as a secret gets anywhere.
+/// Verifies the app's JSON Web Tokens (RFC 7519), off the loops. The algorithm comes from the key, never from the token,
+/// whose `alg` only selects keys. So neither `none` nor a public key used as a secret works.
 package actor TokenVerifier {
-    /// Whose older tokens are refused. The feed keeps it.
+    /// The users whose older tokens are refused. The feed keeps it current.
     package nonisolated let revocations: RevocationList
     private let policy: TokenPolicy
     private let logger: Logger
@@ -81,9 +79,9 @@ package actor TokenVerifier {
     private var keySetModified: Date?
     private var keySetCheckedAt: Instant?
 
-    /// How often the key set's file is looked at, at most.
+    /// The file of the key set is checked at most once in this time.
     static let keySetCheckInterval = Duration.seconds(5)
-    /// The longest token looked at, in bytes.
+    /// The longest token accepted, in bytes.
     package static let tokenBytesMax = 8192
 
     /// Reads the keys.
@@ -92,7 +90,7 @@ package actor TokenVerifier {
     ///
     /// - Parameters:
     ///   - failures: counts rejections by their raw values.
-    ///   - now: the clock by which the file's turn to be looked at comes.
+    ///   - now: the clock that times checks of the file.
     package init(
         policy: TokenPolicy, logger: Logger, failures: CounterTable? = nil,
         now: @escaping @Sendable () -> Instant = Instant.read
@@ -160,7 +158,7 @@ package actor TokenVerifier {
         if let start = claims.nbf, start - leeway > now { throw .notYetValid }
         if let issuer = policy.issuer, claims.iss != issuer { throw .issuer }
         if let audience = policy.audience, claims.aud?.values.contains(audience) != true { throw .audience }
-        // An issuer that writes milliseconds says a time to come, which no revocation would ever reach.
+        // An issuer that writes milliseconds gives a future time, which no revocation would ever reach.
         let issue = claims.iat?.seconds.flatMap { $0 - leeway > now ? nil : Int64($0.rounded(.down)) }
         guard !revocations.refuses(user, issuedAt: issue) else { throw .revoked }
         return VerifiedToken(userID: user, issuedAt: issue, expiresAt: Int64(expiry))
@@ -189,7 +187,7 @@ package actor TokenVerifier {
             publicKeys = try await Self.readKeySet(file)
             logger.info("read the changed JWT key set")
         } catch {
-            // The old keys stay: half a file must not lock everybody out.
+            // The old keys stay: a half-written file must not lock everybody out.
             logger.error("the changed JWT key set cannot be read; the old keys stay: \(error)")
         }
     }
@@ -227,7 +225,7 @@ package struct TokenPolicyError: Error, CustomStringConvertible {
     }
 }
 
-/// The claims the hub reads (RFC 7519 §4.1). Judged by `TokenVerifier`, which knows the policy.
+/// The claims that the hub reads (RFC 7519 §4.1). `TokenVerifier`, which knows the policy, judges them.
 private struct Claims: JWTPayload {
     let sub: String?
     let exp: Double?
@@ -235,8 +233,7 @@ private struct Claims: JWTPayload {
     let iat: IssueTime?
     let iss: String?
     let aud: Audience?
-    /// False where a claim is there and of another kind than it should be, such as a number for `sub`. Told so, and not by
-    /// an error of decoding, which a text that is no token at all gives too.
+    /// False where a claim has the wrong type, such as a number for `sub`. A thrown error would mean text that is no token.
     let areOfTheirKinds: Bool
 
     private enum CodingKeys: String, CodingKey { case sub, exp, nbf, iat, iss, aud }
@@ -263,10 +260,10 @@ private struct Claims: JWTPayload {
 
     func verify(using algorithm: some JWTAlgorithm) async throws {}
 
-    /// A payload has to be able to; these are only read.
+    /// Required by `JWTPayload`, but never used.
     func encode(to encoder: any Encoder) {}
 
-    /// A time that is none, such as a text, counts as none given: `iat` is optional, and matters to revocation alone.
+    /// A value that is no time, such as a string, counts as absent: `iat` is optional, and matters only for revocation.
     struct IssueTime: Decodable, Sendable {
         let seconds: Double?
 
