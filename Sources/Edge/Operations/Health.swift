@@ -1,13 +1,12 @@
 import Clock
 import Reactor
 
-/// Whether the hub is alive and ready, as load balancers and supervisors ask. Any thread.
+/// Whether the hub is alive and ready, for load balancers and supervisors. Any thread.
 ///
-/// Alive: every loop that serves clients turns. The database has no part in it, or its outage would restart all hubs at once,
-/// and their devices would come back in a herd; nor have the threads that speak with the database, for resolving its name
-/// may hold them up.
-/// Ready: listening and, with a database, past LISTEN and the first catch-up; not while the hub ends. A later outage of the
-/// database does not take it back: devices stay connected and are told.
+/// Alive: every loop that serves clients ticks. The database does not count: its outage would restart all hubs at once, and
+/// their devices would come back in a herd. Nor do the threads that speak with the database: resolving its name may hold
+/// them up. Ready: listening and, with a database, past LISTEN and the first catch-up; no longer when the hub ends. A later
+/// outage of the database changes nothing: devices stay connected and are told.
 ///
 /// Valid transitions: starting → serving → draining; starting → draining.
 package final class Health: Sendable {
@@ -24,7 +23,7 @@ package final class Health: Sendable {
     private let state = Locked(State())
     private let stuckAfter: Duration
 
-    /// - Parameter stuckAfter: how long a loop may be without a tick.
+    /// - Parameter stuckAfter: how long a loop may go without a tick.
     package init(stuckAfter: Duration = .seconds(2)) {
         self.stuckAfter = stuckAfter
     }
@@ -33,7 +32,7 @@ package final class Health: Sendable {
     ///
     /// - Parameters:
     ///   - loops: those that serve clients.
-    ///   - hasCaughtUp: whether the first catch-up with the database is done; once true it stays so.
+    ///   - hasCaughtUp: whether the first catch-up with the database is done. Once true it stays true.
     package func serves(on loops: [LoopHandle], hasCaughtUp: @escaping @Sendable () -> Bool) {
         state.withLock { state in
             state.loops = loops
@@ -42,18 +41,18 @@ package final class Health: Sendable {
         }
     }
 
-    /// The hub ends: it is ready no more, and alive until it is gone.
+    /// The hub ends: it is no longer ready, and alive until it is gone.
     package func drains() {
         state.withLock { $0.phase = .draining }
     }
 
-    /// What keeps the hub from being alive; nil for one that is.
+    /// Why the hub is not alive; nil if it is.
     func ailment(at now: Instant = .read()) -> StaticString? {
         let loops = state.withLock { $0.loops }
         return loops.contains { $0.sinceTick(at: now) > stuckAfter } ? "a loop is stuck\n" : nil
     }
 
-    /// What keeps the hub from being ready; nil for one that is.
+    /// Why the hub is not ready; nil if it is.
     package func obstacle() -> StaticString? {
         let state = state.withLock { $0 }
         switch state.phase {

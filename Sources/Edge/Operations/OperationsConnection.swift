@@ -3,14 +3,13 @@ import Clock
 import HTTP
 import Reactor
 
-/// Takes in the listener's connections. Beyond their bound the oldest goes for each that comes, in whatever state it is: so
-/// nobody who holds connections open keeps the health checks out.
+/// Accepts the listener's connections. One beyond the bound closes the oldest, whatever its state. So nobody can lock out
+/// health checks by holding connections open.
 final class OperationsAcceptor: EventSource {
     private let socket: ListeningSocket
     fileprivate let loop: EventLoop
     fileprivate let pages: OperationsPages
     private let exchangeTime: Duration
-    /// The oldest first.
     private var connections: [OperationsConnection] = []
 
     init(
@@ -25,7 +24,7 @@ final class OperationsAcceptor: EventSource {
     }
 
     override func ready(_ readiness: Readiness) {
-        // No more of them in a turn than are heard before they could be the oldest.
+        // A quarter of the bound in a turn, so that each is read before it can be the oldest.
         for _ in 0..<OperationsLimits.connectionsMax / 4 {
             switch socket.accept() {
             case .connection(let descriptor, _): accepted(descriptor)
@@ -55,20 +54,20 @@ final class OperationsAcceptor: EventSource {
     }
 }
 
-/// One request and its answer. The connection ends with it: those who ask come by every few seconds.
+/// One request and its answer, then the connection ends: clients here come every few seconds.
 ///
 /// Valid transitions: reading → answering → finishing → gone; any → gone.
 final class OperationsConnection: EventSource {
     private enum Phase {
         case reading, answering
-        /// All is sent: the peer's end is awaited, for a close with something unread would reset the connection and could
-        /// take the answer with it.
+        /// Everything is sent, and the peer's end is awaited: a close with unread input could reset the connection (answer
+        /// lost).
         case finishing
         case gone
     }
 
     private let descriptor: Int32
-    // The acceptor lives as long as the loop, and holds the connections as the loop does.
+    // The acceptor lives as long as the loop, and both hold the connections.
     private unowned let owner: OperationsAcceptor
     private var phase = Phase.reading
     private var parser = RequestParser(limits: OperationsLimits.http)

@@ -3,13 +3,12 @@ import Reactor
 
 /// The bounds of the operations listener.
 package enum OperationsLimits {
-    /// Connections at a time; for one more the oldest is closed.
+    /// Open connections. One more closes the oldest.
     package static let connectionsMax = 64
-    /// From accept to the end of the connection: whoever is slower is cut off.
+    /// From accept to the end of the connection. A slower one is cut off.
     package static let exchangeTime = Duration.seconds(5)
     /// How long accepting rests when the process is out of descriptors.
     static let exhaustionPause = Duration.milliseconds(100)
-    /// Bytes read at a time.
     static let readBytes = 4096
 
     /// Requests have no body.

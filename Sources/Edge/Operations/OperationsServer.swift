@@ -3,13 +3,12 @@ import HTTP
 import Metrics
 import Reactor
 
-// Operations: what the people and machines that run a hub ask of it, on a listener and a thread of its own, which neither a
-// stuck loop nor a crowd of clients holds up.
+// Operations: answers the people and machines that run a hub, on a listener and a thread of its own, so that neither a stuck
+// loop nor a crowd of clients holds it up.
 //
-// `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it
-// is for a private address. Lifecycle: `start` binds the port before anything else of the hub starts, `stop` ends the thread
-// after everything else has ended. Invariants: bounded in connections, bytes and time (`OperationsLimits`); nothing that it
-// does waits for another thread.
+// `GET /livez`, `GET /readyz` (`Health`) and `GET /metrics` (Prometheus text 0.0.4). No authentication and no secrets: it is
+// for a private address. Lifecycle: `start` binds the port before the rest of the hub starts; `stop` ends the thread after
+// the rest. Invariants: bounded in connections, bytes and time (`OperationsLimits`); it never waits for another thread.
 
 /// The running listener.
 package final class OperationsServer: Sendable {
@@ -20,8 +19,8 @@ package final class OperationsServer: Sendable {
     /// Binds the port and starts the thread.
     ///
     /// - Parameters:
-    ///   - sources: what has metrics; called on this listener's thread, in this order.
-    ///   - exchangeTime: what a connection has from accept to its end.
+    ///   - sources: the metrics, called on this listener's thread, in this order.
+    ///   - exchangeTime: the time of a connection from accept to its end.
     /// - Throws: `ListenError` or `ReactorError`: a sentence for the operator.
     package init(
         host: String, port: UInt16, health: Health, sources: [any MetricSource],
@@ -43,12 +42,10 @@ package final class OperationsServer: Sendable {
     }
 }
 
-/// What is to be read here.
 struct OperationsPages {
     let health: Health
     let sources: [any MetricSource]
 
-    /// The answer to a request, whole.
     func answer(_ request: Request) -> SharedBytes {
         guard request.method == .get || request.method == .head else {
             return page(.methodNotAllowed, "Use GET.\n", of: request, allows: true)
@@ -69,7 +66,6 @@ struct OperationsPages {
         return writer.finish()
     }
 
-    /// The answer to what is no request.
     func refusal(_ error: HTTPError) -> SharedBytes {
         var writer = ByteWriter(capacity: 256)
         writer.append(refusal: error)

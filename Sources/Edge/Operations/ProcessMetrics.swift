@@ -3,8 +3,8 @@ import Glibc
 import Metrics
 import Reactor
 
-/// What Prometheus' own client libraries tell of each process, under the names that they use (`process_…`), read from
-/// `/proc` (proc(5)); and how long ago each of the hub's threads last turned.
+/// The process metrics of Prometheus' own client libraries, under their names (`process_…`), read from `/proc` (proc(5));
+/// and the time since each of the hub's threads last ticked.
 package struct ProcessMetrics: MetricSource {
     private let version: String
     private let startedAt: Double
