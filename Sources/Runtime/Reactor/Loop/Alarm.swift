@@ -1,11 +1,11 @@
 import Clock
 
-/// A deadline with a closure: a source has one deadline, and its owner several things to wait for.
+/// A deadline with a closure, for an owner that waits for several things: a source has only one deadline.
 package final class Alarm: EventSource {
     private let loop: EventLoop
     private let rings: () -> Void
 
-    /// The closure must not keep the alarm's owner alive.
+    /// The closure must not retain the alarm's owner.
     package init(_ loop: EventLoop, _ rings: @escaping () -> Void) throws(ReactorError) {
         self.loop = loop
         self.rings = rings
@@ -13,12 +13,12 @@ package final class Alarm: EventSource {
         try loop.add(self)
     }
 
-    /// Rings once, after `duration`, instead of whenever it was to ring.
+    /// Rings once, after `duration`; an earlier setting is void.
     package func set(after duration: Duration) {
         loop.setDeadline(self, Instant.read().advanced(by: duration))
     }
 
-    /// Rings once, after `duration` at the latest: sooner where it was to.
+    /// Rings once, after `duration` at the latest; an earlier deadline stays.
     package func set(within duration: Duration) {
         let latest = Instant.read().advanced(by: duration)
         if deadlineIndex < 0 || deadline > latest { loop.setDeadline(self, latest) }

@@ -1,10 +1,8 @@
 import Bytes
 import Clock
 
-/// The deadlines of a loop's sources: every source stands here at most once and knows its place, so that moving or unsetting
-/// a deadline costs O(log n) and leaves nothing behind.
-///
-/// It holds no references: its sources are the loop's, which unsets the deadline of one that it lets go of.
+/// The deadlines of a loop's sources. Each source is in it at most once and knows its index, so moving or unsetting a
+/// deadline costs O(log n) and leaves nothing behind. Holds no references: the loop does, and unsets deadlines on removal.
 struct DeadlineQueue {
     private struct Entry: HeapEntry {
         let source: Unmanaged<EventSource>
@@ -38,7 +36,7 @@ struct DeadlineQueue {
         source.deadlineIndex = -1
     }
 
-    /// Takes out the source whose deadline is the earliest, where that is `now` or before.
+    /// Takes out the source with the earliest deadline, if that is `now` or before.
     mutating func popDue(_ now: Instant) -> Unmanaged<EventSource>? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         first.source._withUnsafeGuaranteedRef { unset($0) }

@@ -5,34 +5,31 @@ import Synchronization
 
 /// One thread's epoll loop: descriptors, deadlines, mailboxes, and work at the end of the tick.
 ///
-/// A tick is: wait; take the mail; look at what is ready; run the deadlines that have passed; end the tick for every source
-/// marked dirty, which is where piled-up output is written with one call for each socket ("cork"); see to the loops that were
-/// posted to.
+/// A tick: wait; take the mail; handle ready sources; run the deadlines that have passed; call `tickEnded` on every dirty
+/// source, where queued output is written with one call for each socket ("cork"); tell the loops that were posted to.
 ///
-/// Mail comes first. Worst interleaving: one loop posts a client's publish to another, and answers; the client then sends the next
-/// one to that other loop, on another connection. What was posted before the answer stands before what is sent after it
-/// (`mailStandsBeforeWhatIsReady`, `publishesOfOneBackendKeepTheirOrder`).
+/// Mail comes first. Worst interleaving: one loop posts a client's publish to another and answers, and the client sends the
+/// next publish to that other loop on another connection. What was posted before the answer is handled before what is sent
+/// after it (`mailStandsBeforeWhatIsReady`, `publishesOfOneBackendKeepTheirOrder`).
 ///
-/// Level-triggered, but for the mailboxes' eventfd: a handler may stop reading whenever it likes, and what is left is
-/// reported again.
+/// Level-triggered, except for the mailboxes' eventfd: a handler may stop reading at any point; the rest is reported again.
 ///
-/// Everything here belongs to the loop's thread, or, while it waits, to the one that does its mail (`LoopLease`); other threads
-/// hold its `LoopHandle` and `Mailbox`es.
+/// Everything here belongs to the loop's thread or, while it waits, to the thread that handles its mail (`LoopLease`). Other
+/// threads hold its `LoopHandle` and `Mailbox`es.
 public final class EventLoop {
     /// What other threads may hold of this loop.
     public let handle: LoopHandle
-    /// The monotonic clock as read when this tick began.
+    /// The monotonic clock, read when this tick began.
     public private(set) var now: Instant
 
     private let epoll: Int32
-    // Internal, and inlinable below, for the message path: calls across targets are inlined in no other way.
-    // The table holds a reference to each of its sources, by hand: what goes through the hands of a delivery (from here, from
-    // `dirty`, from `deadlines`) is not retained each time.
+    // Internal, and inlinable below, for the message path: only so are calls inlined across targets. The table retains each
+    // source by hand, so that a delivery (through the table, `dirty`, `deadlines`) retains none.
     @usableFromInline var sources: ContiguousArray<Unmanaged<EventSource>?> = []
     private var generations: ContiguousArray<UInt32> = []
     private var freeSlots: ContiguousArray<UInt32> = []
     private var deadlines = DeadlineQueue()
-    // One that is removed stays in `removed` until the tick ends: nothing here outlives its source.
+    // A removed source stays in `removed` until the tick ends: nothing here outlives its source.
     @usableFromInline var dirty: ContiguousArray<Unmanaged<EventSource>> = []
     private var removed: ContiguousArray<EventSource> = []
     private var isTicking = false
@@ -40,27 +37,26 @@ public final class EventLoop {
     /// for the loop's own thread; else false says that there were such messages.
     @usableFromInline var mailboxes: ContiguousArray<(Bool) -> Bool> = []
     private let events: UnsafeMutableBufferPointer<epoll_event>
-    /// The loops that have yet to be told of this tick's mail.
     @usableFromInline var untold: ContiguousArray<LoopHandle> = []
-    /// How much this tick may post, and one more, before they are.
+    /// One more than this tick may still post before they are told.
     @usableFromInline var postsLeft = 0
     /// Until when the loop sleeps, while it lends itself.
     private var sleepsTo = Instant(nanoseconds: .max)
 
     /// The eventfd's token; no slot reaches it.
     private static let wakerToken = UInt64.max
-    /// A running loop with nothing to do begins a tick this often nevertheless, to show that it is not stuck.
+    /// An idle loop begins a tick this often, to show that it is not stuck.
     package static let pulse = Duration.milliseconds(500)
     /// Events taken from the kernel at a time.
     public static let eventsPerWait = 128
-    /// Whether more may have been ready than the last tick has taken from the kernel.
+    /// Whether more may have been ready than the last tick took from the kernel.
     public private(set) var isCrowded = false
-    /// Events taken in the last ticks, all of them crowded.
+    /// Events taken in the latest consecutive crowded ticks.
     private var eventsInARow = 0
-    /// Whether a source may have been ready since before these ticks, and not looked at: the kernel reports each of them
-    /// before any for the second time. So what a source has to be judged by may still be unread.
+    /// Whether a source may have been ready since before these ticks without being looked at: the kernel reports each source
+    /// once before any of them twice. So input that decides about a source may be unread.
     public var hasUnseen: Bool { isCrowded && eventsInARow < sourceCount }
-    /// Called at the end of such a tick: for what must not stand behind all that is ready before it.
+    /// Called at the end of a crowded tick, for work that must not wait for everything that is ready before it.
     public var overtake: (() -> Void)?
 
     /// A loop for a handle made before it, so that mailboxes can be made, and posted to, before the loop runs.
@@ -91,26 +87,26 @@ public final class EventLoop {
         close(epoll)
     }
 
-    /// Runs until `LoopHandle.stop()`, then lets go of every source. The calling thread is the loop's from now on.
+    /// Runs until `LoopHandle.stop()`, then removes every source. The calling thread is the loop's from now on.
     public func run() {
         handle.lease?.begin()
         defer { handle.lease?.end() }
-        // Taken apart once: a `Duration` costs a hundred instructions.
+        // Computed once: taking a `Duration` apart costs a hundred instructions.
         let pulse = Self.pulse.wholeNanoseconds
         while !handle.stopRequested.load(ordering: .sequentiallyConsistent) {
             tick(waiting: pulse)
         }
-        // Sources know their loop: kept here, they would keep it and one another, descriptors and all. A server that
-        // waits for the first words of a connection left open so would not end before its own time-out.
+        // Sources may retain their loop. Kept here, they would keep it and one another, descriptors included: a server that
+        // waits for the first bytes of an open connection would not end before its own timeout.
         forEachSource { remove($0) }
     }
 
-    /// One tick. For loops that are driven from outside, such as tests'.
+    /// One tick, for loops that are driven from outside, as in tests.
     public func tick(waitingAtMost limit: Duration?) {
         tick(waiting: limit.map(\.wholeNanoseconds) ?? UInt64.max)
     }
 
-    /// - Parameter limit: in nanoseconds; the largest number is none.
+    /// - Parameter limit: in nanoseconds; `UInt64.max` for no limit.
     private func tick(waiting limit: UInt64) {
         let time = timeout(limit)
         let waits = time != 0 && handle.waker.mayWait()
@@ -135,7 +131,7 @@ public final class EventLoop {
         isCrowded = count == events.count
         eventsInARow = isCrowded ? eventsInARow &+ Int(count) : 0
         if isCrowded { overtake?() }
-        // No more than there were: one that is set anew to a time that has passed holds up nobody.
+        // No more than there were: a source that sets its deadline again to a past time holds up nobody.
         let due = deadlines.count
         var passed = 0
         while passed < due, let source = deadlines.popDue(now) {
@@ -155,15 +151,13 @@ public final class EventLoop {
         doOthersMail()
     }
 
-    /// The source in `slot`, if its generation is that one: how a message from elsewhere finds its connection, or
-    /// finds that it has gone.
+    /// The source in `slot`, if it has that generation: so a message from elsewhere finds its connection, or none.
     @inlinable
     public func source(slot: UInt32, generation: UInt32) -> EventSource? {
         unretainedSource(slot: slot, generation: generation)?.takeUnretainedValue()
     }
 
-    /// The source in `slot`, if its generation is that one, not retained: for the message path. It is valid until the tick
-    /// ends, or for as long as the source is added.
+    /// `source(slot:generation:)` without a retain, for the message path. Valid until the tick ends, or while it is added.
     @inlinable @inline(__always)
     public func unretainedSource(slot: UInt32, generation: UInt32) -> Unmanaged<EventSource>? {
         guard Int(slot) < sources.count, let source = sources[Int(slot)],
@@ -172,22 +166,21 @@ public final class EventLoop {
         return source
     }
 
-    /// Every source the loop looks after; `body` may remove it.
+    /// Calls `body` for every source; it may remove the source.
     package func forEachSource(_ body: (EventSource) -> Void) {
         for slot in sources.indices {
             if let source = sources[slot]?.takeUnretainedValue() { body(source) }
         }
     }
 
-    /// How many sources the loop looks after.
+    /// The sources that the loop looks after.
     public var sourceCount: Int { sources.count - freeSlots.count }
 
     // MARK: Descriptors
 
-    /// Looks after `source`, which may have a descriptor (`-1`: only deadlines and ticks). The source owns and closes
-    /// its descriptor, after `remove`.
+    /// Looks after `source`, which may have a descriptor (`-1`: none). The source owns it, and closes it after `remove`.
     ///
-    /// - Throws: the error of `epoll_ctl(2)`: out of watches or memory; the source is not added then.
+    /// - Throws: the error of `epoll_ctl(2)`, out of watches or memory; the source is not added then.
     public func add(_ source: EventSource, descriptor: Int32 = -1, interest: Readiness = []) throws(ReactorError) {
         precondition(!source.isAdded, "a source is added once")
         let slot: UInt32
@@ -211,15 +204,15 @@ public final class EventLoop {
         sources[Int(slot)] = Unmanaged.passRetained(source)
     }
 
-    /// Changes what the descriptor is watched for. Does nothing where it is so already.
+    /// Changes what the descriptor is watched for. Does nothing where it already is.
     public func setInterest(_ source: EventSource, _ interest: Readiness) {
         guard source.isAdded, source.descriptor >= 0, source.interest != interest else { return }
         source.interest = interest
         _ = cl_epoll_modify(epoll, source.descriptor, interest.epoll, Self.token(source.slot, source.generation))
     }
 
-    /// Watches another descriptor for the source. libpq may replace its socket, even by one of the same number, which
-    /// the kernel has dropped from the set when the old one closed: so add, and modify only where it is still there.
+    /// Watches another descriptor for the source. libpq may replace its socket, even by one of the same number, which the
+    /// kernel dropped from the set when the old one closed. So this adds, and modifies only if it is still there.
     public func setDescriptor(_ source: EventSource, _ descriptor: Int32, _ interest: Readiness) throws(ReactorError) {
         guard source.isAdded else { return }
         if source.descriptor >= 0, source.descriptor != descriptor {
@@ -235,13 +228,13 @@ public final class EventLoop {
         }
     }
 
-    /// The source's descriptor has been closed under it, as libpq does with a broken connection's. The kernel has
-    /// dropped it from the set, and its number, which may be another source's by now, is not touched again.
+    /// The source's descriptor was closed elsewhere, as libpq does with a broken connection's. The kernel has dropped it
+    /// from the set. Its number may be another source's by now, and is not touched again.
     public func descriptorClosed(_ source: EventSource) {
         source.descriptor = -1
     }
 
-    /// Watches the source's descriptor no more; its deadline, and calls at the ends of ticks, go on.
+    /// Stops watching the source's descriptor. Its deadline and its `tickEnded` calls continue.
     public func unwatch(_ source: EventSource) {
         guard source.isAdded, source.descriptor >= 0 else { return }
         _ = cl_epoll_remove(epoll, source.descriptor)
@@ -249,7 +242,7 @@ public final class EventLoop {
         source.interest = []
     }
 
-    /// Lets go of the source: no call comes to it after this one. Call before closing its descriptor.
+    /// Removes the source: no call comes to it after this one. Call before closing its descriptor.
     public func remove(_ source: EventSource) {
         guard source.isAdded else { return }
         if source.descriptor >= 0 { _ = cl_epoll_remove(epoll, source.descriptor) }
@@ -274,7 +267,7 @@ public final class EventLoop {
         }
     }
 
-    /// Calls the source's `tickEnded` once, when this tick ends, if it is added.
+    /// Calls the source's `tickEnded` once, when this tick ends, if it is added then.
     @inlinable
     public func markDirty(_ source: EventSource) {
         guard !source.isDirty, source.isAdded else { return }
@@ -284,13 +277,13 @@ public final class EventLoop {
 
     // MARK: Other loops
 
-    /// A tick that has more than this to look at, to post, or to write is no time to do other loops' work.
+    /// A tick with more than this to look at, to post, or to write does no other loop's work.
     private static let readyFew = 8
     private static let postsFew = 16
     private static let dirtyFew = 16
 
-    /// Posts a message that is dealt with quickly to another loop. Where this tick has little to do and that loop waits, its mail is
-    /// done here when the tick ends (`LoopLease`); else the loop is woken. What may take long goes by `Mailbox.post`.
+    /// Posts a message that is handled quickly to another loop. If this tick has little to do and that loop waits, its mail is
+    /// handled here when the tick ends (`LoopLease`); otherwise the loop is woken. Use `Mailbox.post` for what may take long.
     @inlinable
     public func post<Message>(_ message: Message, to mailbox: Mailbox<Message>) {
         guard postsLeft > 0 else { return mailbox.post(message) }
@@ -301,10 +294,10 @@ public final class EventLoop {
         if postsLeft == 0 { tellAll() }
     }
 
-    /// Whether the loop has mail that was there when the sender's tick ended: what is done in this tick overtakes it.
+    /// Whether the loop has mail from other loops' ended ticks: what is done in this tick overtakes it.
     public var hasMail: Bool { handle.waker.isPending }
 
-    /// Wakes the loops that have mail of this tick. From here to its end each post wakes its loop.
+    /// Wakes the loops that have mail of this tick. Until the tick ends, each further post wakes its loop.
     @usableFromInline func tellAll() {
         postsLeft = 0
         for handle in untold { handle.waker.wake() }
@@ -313,16 +306,16 @@ public final class EventLoop {
 
     private func doOthersMail() {
         guard !untold.isEmpty else { return }
-        // Those that do not wait look by themselves, and so do those that somebody has woken.
+        // Loops that do not wait look by themselves, and so do those that were woken.
         for handle in untold where handle.waker.isMarked && handle.waker.mustBeTold {
             if handle.lease?.doMail() != true { handle.waker.wake() }
         }
         untold.removeAll(keepingCapacity: true)
     }
 
-    /// The mail of a loop that waits, on another loop's thread. False where the loop's own thread has to look after it.
+    /// Handles the mail of this loop, which waits, on another loop's thread. False where the loop's own thread has to do it.
     func mailTick() -> Bool {
-        // Left by the tick before this one, together with the removed ones among them.
+        // The tick before this one left sources to write, and removed ones among them.
         guard dirty.isEmpty else { return false }
         now = Instant.read()
         isTicking = true
@@ -336,7 +329,7 @@ public final class EventLoop {
         return isDone
     }
 
-    /// Takes out the mailbox's messages on this loop from now on. Attached for the loop's life.
+    /// From now on this loop takes out the mailbox's messages, for the loop's life.
     @inlinable
     public func attach<Message>(_ mailbox: Mailbox<Message>, _ received: @escaping (Message) -> Void) {
         var batch: ContiguousArray<Message> = []
@@ -348,7 +341,7 @@ public final class EventLoop {
             batch.removeAll(keepingCapacity: batch.count <= 1024)
             return isQuick
         }
-        // What was posted before has woken nobody who would look here.
+        // Messages posted earlier have woken nobody who would look here.
         handle.waker.wake()
     }
 
@@ -357,9 +350,9 @@ public final class EventLoop {
     private func dispatch(_ event: epoll_event) {
         var event = event
         let token = cl_event_token(&event)
-        // It has done what it is for, and the mail has been taken.
+        // The eventfd has done its work, and the mail has been taken.
         if token == Self.wakerToken { return }
-        // A source removed earlier in this batch, its slot perhaps taken again, fails the generation.
+        // A source removed earlier in this batch fails the generation check, even if its slot was taken again.
         let slot = UInt32(truncatingIfNeeded: token)
         let generation = UInt32(truncatingIfNeeded: token >> 32)
         guard let source = unretainedSource(slot: slot, generation: generation) else { return }
@@ -379,7 +372,7 @@ public final class EventLoop {
         while index < dirty.count {
             let source = dirty[index]
             index += 1
-            // What the kernel does for one source pushes the next one out of the caches: it is fetched meanwhile.
+            // The kernel's work for one source evicts the next from the caches; so the next is fetched meanwhile.
             if index < dirty.count { cl_prefetch(dirty[index].toOpaque()) }
             source._withUnsafeGuaranteedRef { source in
                 source.isDirty = false
@@ -389,7 +382,7 @@ public final class EventLoop {
         dirty.removeAll(keepingCapacity: true)
     }
 
-    /// The sources removed in this tick may end now, and others with them.
+    /// Releases the sources removed in this tick, and with them whatever they hold.
     private func letGo() {
         guard !removed.isEmpty else { return }
         var gone: ContiguousArray<EventSource> = []
@@ -405,7 +398,7 @@ public final class EventLoop {
         let (end, isOver) = clock.nanoseconds.addingReportingOverflow(wait)
         sleepsTo = Instant(nanoseconds: isOver ? .max : end)
         guard wait != UInt64.max else { return -1 }
-        // Rounded up, or a deadline a fraction of a millisecond away would spin.
+        // Rounded up; otherwise a deadline a fraction of a millisecond away would spin.
         return Int32(clamping: (wait / 1_000_000) + (wait % 1_000_000 == 0 ? 0 : 1))
     }
 

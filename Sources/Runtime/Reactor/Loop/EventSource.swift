@@ -5,33 +5,31 @@ public struct Readiness: OptionSet, Sendable {
     /// The bits.
     public let rawValue: UInt8
 
-    /// By bits.
+    /// From bits.
     @inlinable public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// Bytes to read, or a connection to accept, or the peer's end of stream.
     @inlinable public static var readable: Readiness { Readiness(rawValue: 1) }
-    /// Room in the send buffer, or a connect that has finished.
+    /// Room in the send buffer, or a finished connect.
     @inlinable public static var writable: Readiness { Readiness(rawValue: 2) }
     /// Both directions are gone (`EPOLLHUP`, `EPOLLERR`). Always reported, whatever was asked for.
     @inlinable public static var hangup: Readiness { Readiness(rawValue: 4) }
 }
 
-/// Something a loop looks after: a descriptor, a deadline, work at the end of the tick, or any of them.
-///
-/// Belongs to one loop and to that loop's thread. A class with overridable methods, and no protocol: the calls on the
-/// message path are one indirect jump, with nothing boxed.
+/// Something that a loop looks after: a descriptor, a deadline, work at the end of the tick, or any of them. Belongs to one
+/// loop and its thread. A class, not a protocol: calls on the message path are one indirect jump, without boxes.
 open class EventSource {
-    /// The place in the loop's table while added. With `generation` it names this source and no later one.
+    /// The index in the loop's table while added. With `generation` it names this source and no later one.
     public internal(set) final var slot: UInt32 = .max
-    /// How often the slot has been taken, so that no later source is mistaken for this one.
+    /// Counts the uses of the slot, so that no later source is taken for this one.
     public internal(set) final var generation: UInt32 = 0
     final var descriptor: Int32 = -1
-    /// The place in the loop's heap of deadlines, or -1.
+    /// The index in the loop's heap of deadlines; -1 without a deadline.
     final var deadlineIndex: Int32 = -1
     final var deadline = Instant(nanoseconds: 0)
-    // Last, so that a subclass's small ones lie beside them.
+    // Last, so that a subclass's small fields lie beside them.
     /// What the descriptor is watched for.
     public internal(set) final var interest: Readiness = []
     @usableFromInline final var isDirty = false
@@ -45,7 +43,7 @@ open class EventSource {
     /// The descriptor is ready. May remove the source.
     open func ready(_ readiness: Readiness) {}
 
-    /// The deadline set last has passed; it is unset before this call.
+    /// The deadline has passed; it is unset before this call.
     open func deadlineReached() {}
 
     /// The tick in which the source was marked dirty ends: the place to write what piled up.

@@ -1,16 +1,16 @@
 import Glibc
 
-/// A value behind a lock, held for moves only and never across a call out.
+/// A value behind a lock that is held only for moves, never across a call out.
 ///
-/// A pthread mutex, and not `Synchronization.Mutex`: on Linux that one is a futex inside the standard library, which
-/// the thread sanitizer does not see, so that it reports every access behind it as a race.
+/// A pthread mutex, not `Synchronization.Mutex`: on Linux that is a futex inside the standard library, which the thread
+/// sanitizer does not see, so it reports every access behind it as a race.
 ///
-/// `@unchecked Sendable`: `value` is touched by `withLock` alone, under the mutex.
+/// `@unchecked Sendable`: only `withLock` touches `value`, under the mutex.
 public final class Locked<Value: Sendable>: @unchecked Sendable {
     @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
     @usableFromInline var value: Value
 
-    /// The value as it is at first.
+    /// The initial value.
     public init(_ value: Value) {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())

@@ -1,25 +1,23 @@
 import Glibc
 
-/// Lets the thread of another loop do a loop's mail while the loop waits in the kernel. A wake-up costs three system calls and
-/// the scheduler, and moves what the mail is about to another core's caches; this costs a lock.
+/// Lets another loop's thread handle a loop's mail while the loop waits in the kernel. A wake-up costs three system calls
+/// and the scheduler, and moves the data to another core's caches; this costs a lock.
 ///
-/// The loop's own thread holds the lock but for the time for which it waits. Who has mail for a loop that waits only tries to
-/// get it, and where it does not, wakes the loop.
+/// The loop's own thread holds the lock except while it waits. A sender to a waiting loop only tries it, or wakes the loop.
 ///
 /// Worst interleavings, each with its test in `LoopLeaseTests`:
-/// - something becomes ready while another thread does the mail: the loop's own thread waits for the lock;
-/// - the lock is another's, who has taken the mail out before this message was posted: the loop is woken;
-/// - the mail may take long: the loop is woken to do it (`Mailbox.post`);
-/// - the mail sets a deadline earlier than the one to which the loop sleeps: the loop is woken;
-/// - the mail has much to write: the loop is woken to write it, and the thread that took the mail is not held up. The sources that
-///   were removed live until then, and no other thread takes more mail before;
-/// - two loops have mail for each other: neither waits for the other's lock.
+/// - Something becomes ready while another thread handles the mail. The loop's own thread waits for the lock, and no other
+///   thread takes it before.
+/// - Another sender has the lock, and took the mail out before this message was posted. The loop is woken.
+/// - The mail may take long. The loop is woken to handle it (`Mailbox.post`).
+/// - The mail sets a deadline earlier than the time until which the loop sleeps. The loop is woken.
+/// - The mail has much to write. The loop is woken to write it, and the thread that took the mail is not held up. Sources
+///   that were removed live until then, and no other thread takes more mail before.
+/// - Two loops have mail for each other. Neither waits for the other's lock.
 ///
-/// `@unchecked Sendable`: `loop` is touched under the mutex alone.
+/// `@unchecked Sendable`: `loop` is touched only under the mutex.
 package final class LoopLease: @unchecked Sendable {
-    // A pthread mutex, as of `Locked`.
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    /// The loop, while it waits.
     private var loop: Unmanaged<EventLoop>?
 
     init() {
@@ -40,7 +38,7 @@ package final class LoopLease: @unchecked Sendable {
 
     func end() { pthread_mutex_unlock(mutex) }
 
-    /// The loop is about to wait; `takeBack` follows.
+    /// The loop is about to wait; call `takeBack` next.
     func lend(_ loop: EventLoop) {
         self.loop = .passUnretained(loop)
         pthread_mutex_unlock(mutex)
@@ -51,9 +49,9 @@ package final class LoopLease: @unchecked Sendable {
         loop = nil
     }
 
-    // MARK: Others
+    // MARK: Other threads
 
-    /// Does the loop's mail, if the loop waits and nobody else does it. Where it is false, the loop has to be woken.
+    /// Handles the loop's mail, if the loop waits and no other thread handles it. False where the loop has to be woken.
     func doMail() -> Bool {
         guard pthread_mutex_trylock(mutex) == 0 else { return false }
         defer { pthread_mutex_unlock(mutex) }

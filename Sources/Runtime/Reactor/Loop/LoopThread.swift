@@ -1,6 +1,6 @@
 import Glibc
 
-/// A thread that runs one event loop. All that the loop owns is built inside its body, on the thread.
+/// A thread that runs one event loop. Everything that the loop owns is built on the thread.
 public final class LoopThread: Sendable {
     /// The handle of the thread's loop.
     public let handle: LoopHandle
@@ -8,12 +8,12 @@ public final class LoopThread: Sendable {
 
     /// Starts a thread called `name` (15 bytes), builds its loop, calls `body` to fill it, and runs it until stopped.
     ///
-    /// `body` gets the loop, whose handle is `handle`; what it returns is kept alive for as long as the loop runs.
-    /// A handle made beforehand lets mailboxes of several loops be made before any of them runs.
+    /// `body` gets the loop, whose handle is `handle`. Its result is retained as long as the loop runs. With a handle made
+    /// beforehand, mailboxes of several loops can exist before any of them runs.
     public init(
         name: String, handle: LoopHandle? = nil, body: @escaping @Sendable (EventLoop) -> AnyObject?
     ) throws(ReactorError) {
-        // Made here, so that failing to make it is the caller's to know; handed over whole, and not touched here again.
+        // Made here, so that the caller gets its error; handed over whole, and not touched here again.
         let loop = if let handle { try EventLoop(handle: handle) } else { try EventLoop() }
         self.handle = loop.handle
         thread = try SystemThread(name: name) {
@@ -22,7 +22,7 @@ public final class LoopThread: Sendable {
         }
     }
 
-    /// The same, but returns when `fill` has, and throws what it throws: the thread has ended then.
+    /// Starts the thread, and returns when `fill` has returned. Throws its error; the thread has ended then.
     public convenience init(
         name: String, handle: LoopHandle? = nil,
         filling fill: @escaping @Sendable (EventLoop) throws(ReactorError) -> AnyObject?
@@ -50,13 +50,13 @@ public final class LoopThread: Sendable {
         join()
     }
 
-    /// Waits until the thread has ended. Once.
+    /// Waits until the thread has ended. Call it once.
     public func join() {
         thread.join()
     }
 }
 
-/// Whether a loop was filled, told once by its thread.
+/// Whether a loop was filled; its thread tells once.
 ///
 /// `@unchecked Sendable`: `error` is written before the semaphore is raised, and read after.
 private final class Filled: @unchecked Sendable {

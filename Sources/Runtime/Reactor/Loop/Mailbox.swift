@@ -1,14 +1,13 @@
 import Clock
 import Synchronization
 
-/// The only door into a loop: values posted from any thread, taken out in order by the loop that attached it.
+/// The only door into a loop: values posted from any thread, taken out in order by the loop that attached it. One sender's
+/// messages arrive in the order posted; that keeps a stream's acknowledgement before its first event.
 ///
-/// Messages of one sender arrive in the order posted; that is what keeps a stream's acknowledgement before its first
-/// event. A mailbox itself has no bound, for a message refused here would be an event lost. Who posts
-/// bounds it: the store looks at `count`, the feed at what its receivers have not dealt with, and on behalf of one
-/// client there is little under way at a time.
+/// A mailbox itself has no bound, because a refused message would be a lost event. Senders bound it: the store checks
+/// `count`, the feed checks what its receivers have still to handle, and a client has little in flight at a time.
 public final class Mailbox<Message: Sendable>: Sendable {
-    // Public and inlinable, here and in `Locked`: other targets make code for their own messages in no other way.
+    // Public and inlinable, here and in `Locked`: only so can other targets specialize it for their own messages.
     @usableFromInline let contents = Locked(Contents())
     @usableFromInline let handle: LoopHandle
 
@@ -67,19 +66,19 @@ public final class LoopHandle: Sendable {
     /// When the loop's last tick began, in nanoseconds of the monotonic clock.
     private let ticked = Atomic<UInt64>(Instant.read().nanoseconds)
 
-    /// Nil where the loop does its own mail alone.
+    /// Nil where only the loop handles its mail.
     let lease: LoopLease?
 
     /// A handle for one loop, made with it or before it.
     ///
-    /// - Parameter isLent: whether other loops may do this one's mail while it waits (`EventLoop.post`).
+    /// - Parameter isLent: whether other loops may handle this one's mail while it waits (`EventLoop.post`).
     public init(isLent: Bool = false) throws(ReactorError) {
         waker = try Waker()
         lease = isLent ? LoopLease() : nil
     }
 
-    /// How long ago the loop began its last tick, or was made: for one that runs hardly more than `EventLoop.pulse`, unless
-    /// something holds it up. None for a loop that was told to stop. Any thread.
+    /// The time since the loop began its last tick, or was made. For a running loop hardly more than `EventLoop.pulse`,
+    /// unless something holds it up; zero for a loop that was told to stop. Any thread.
     package func sinceTick(at now: Instant = .read()) -> Duration {
         guard !stopRequested.load(ordering: .relaxed) else { return .zero }
         return now.duration(since: Instant(nanoseconds: ticked.load(ordering: .relaxed)))
@@ -89,7 +88,7 @@ public final class LoopHandle: Sendable {
         ticked.store(now.nanoseconds, ordering: .relaxed)
     }
 
-    /// Asks the loop to end after the tick it is in.
+    /// Asks the loop to end after its current tick.
     public func stop() {
         stopRequested.store(true, ordering: .sequentiallyConsistent)
         waker.wake()

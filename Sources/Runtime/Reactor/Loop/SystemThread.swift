@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
 
-/// A thread that handles no signals: those are for the main thread.
+/// A thread that handles no signals: the main thread does.
 package struct SystemThread: Sendable {
     private let thread: pthread_t
 
-    /// Starts a thread called `name` (15 bytes) that runs `body`, whose captures nobody else touches from then on.
+    /// Starts a thread called `name` (15 bytes) that runs `body`. From then on no other thread may touch its captures.
     package init(name: String, _ body: @escaping () -> Void) throws(ReactorError) {
         let start = Unmanaged.passRetained(ThreadStart(name, body))
         var thread = pthread_t()
@@ -17,7 +17,7 @@ package struct SystemThread: Sendable {
         self.thread = thread
     }
 
-    /// Waits until it has ended. This or `detach`, once.
+    /// Waits until it has ended. Call this or `detach`, once.
     package func join() { pthread_join(thread, nil) }
 
     /// Nobody waits for its end.

@@ -1,19 +1,18 @@
 import COpenSSL
 
-/// Follows the records that a client sends in the clear at the beginning of a handshake, up to the length that each hello
-/// says it has: its first one, and the one after the server has asked for another (RFC 8446 §4.1.4).
+/// Limits the length of ClientHellos: follows the records that a client sends in the clear at the beginning of a handshake,
+/// up to the stated length of its first hello, and of the one after a HelloRetryRequest (RFC 8446 §4.1.4).
 ///
-/// OpenSSL 3.0 allows 128 KiB, and takes and clears that much memory as soon as it has read the length. Whatever else is
-/// wrong with what comes is OpenSSL's to say.
+/// OpenSSL 3.0 allows 128 KiB, and allocates and clears that much once it has read the length. It finds all other faults.
 struct HelloWatch {
-    /// The longest hello that is taken: ten times those of browsers with post-quantum keys, and one record.
+    /// The longest hello accepted: one record, ten times those of browsers with post-quantum keys.
     static let helloBytesMax = 16 << 10
 
-    /// Bytes seen of a record's header, and what its header has told.
+    /// Bytes seen of a record's header, and its contents.
     private var headerSeen: UInt8 = 0
     private var recordType: UInt8 = 0
     private var recordLeft = 0
-    /// Bytes seen of a handshake message's header, and what it has told. A message may span records, its header too.
+    /// Bytes seen of a handshake message's header, and its contents. A message, and its header, may span records.
     private var messageSeen: UInt8 = 0
     private var messageType: UInt8 = 0
     private var messageLeft = 0
@@ -23,10 +22,9 @@ struct HelloWatch {
     private static let recordHeaderBytes: UInt8 = 5
     private static let messageHeaderBytes: UInt8 = 4
 
-    /// Looks at the next bytes of the stream, and says whether a hello is too long that begins in them.
+    /// Looks at the next bytes of the stream. Returns whether a hello that begins in them is too long.
     ///
-    /// - Parameter isOldVersion: TLS 1.2 was agreed, whose records after a change of cipher are of the same type and
-    ///   encrypted.
+    /// - Parameter isOldVersion: TLS 1.2 was agreed, whose encrypted records after a ChangeCipherSpec have the same type.
     mutating func isTooLong(_ bytes: UnsafeRawBufferPointer, isOldVersion: Bool) -> Bool {
         var index = 0
         while index < bytes.count, !isDone {
@@ -53,7 +51,7 @@ struct HelloWatch {
         return false
     }
 
-    /// The next byte of a record's header: its type, two of a version, two of its length.
+    /// The next byte of a record's header: one of type, two of version, two of length.
     private mutating func header(_ byte: UInt8) {
         switch headerSeen {
         case 0: (recordType, recordLeft) = (byte, 0)
@@ -63,7 +61,7 @@ struct HelloWatch {
         headerSeen += 1
     }
 
-    /// The next byte of a message's header: its type, three of its length.
+    /// The next byte of a message's header: one of type, three of length.
     private mutating func message(_ byte: UInt8) {
         if messageSeen == 0 {
             (messageType, messageLeft) = (byte, 0)
@@ -73,7 +71,7 @@ struct HelloWatch {
         messageSeen += 1
     }
 
-    /// Passes over what is there of the body of a record, and of a message in it, and says how much that was.
+    /// Skips the available body of a record, and of a message in it. Returns how much that was.
     private mutating func skip(_ available: Int) -> Int {
         var count = min(available, recordLeft)
         if recordType == SSL3_RT_HANDSHAKE {

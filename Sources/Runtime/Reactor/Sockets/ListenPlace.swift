@@ -3,7 +3,7 @@ import Glibc
 /// Where to listen.
 public enum ListenPlace: Hashable, Sendable, CustomStringConvertible {
     /// TCP. `host` is an address, without brackets, or a name that the machine resolves by itself; port 0 lets the kernel
-    /// choose. `::` takes IPv4 clients too unless `isIPv6Only`, whatever `net.ipv6.bindv6only` says.
+    /// choose. `::` accepts IPv4 clients too unless `isIPv6Only`, whatever `net.ipv6.bindv6only` says.
     case tcp(host: String, port: UInt16, isIPv6Only: Bool = false)
     /// A unix-domain socket at a path, made with these permissions.
     case unix(path: String, mode: UInt32)
@@ -23,10 +23,9 @@ public struct ListenError: Error, CustomStringConvertible {
     public let place: ListenPlace
     /// One sentence: which place, what is wrong with it, what to do.
     public let description: String
-    /// Whether the sentence ends with the advice to choose another port or path, to which the caller may add how.
+    /// Whether the sentence ends with the advice to choose another port or path. The caller may add how.
     public let asksForAnother: Bool
 
-    /// What is wrong, and what to do about it.
     init(_ place: ListenPlace, _ problem: String, asksForAnother: Bool = false) {
         self.place = place
         description = "cannot listen on \(place): \(problem)"

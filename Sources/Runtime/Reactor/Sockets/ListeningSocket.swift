@@ -2,40 +2,39 @@ import CLinux
 import Clock
 import Glibc
 
-/// A listening socket. Closed when released; a unix-domain one's file is then removed.
+/// A listening socket, closed when released; a unix-domain socket's file is removed then.
 public final class ListeningSocket: Sendable {
     /// The socket, for the loop to watch.
     public let descriptor: Int32
-    /// Where it listens, with the port that the kernel has chosen where 0 was asked for.
+    /// Where it listens, with the port that the kernel chose where 0 was asked for.
     public let place: ListenPlace
-    /// The socket's file, to be removed in the end.
     private let file: SocketFile?
 
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     public static let backlog: Int32 = 4096
-    /// Bytes of one TCP connection that the kernel takes beyond what it has sent, and the peer has still to acknowledge. Left
-    /// to itself it takes some megabytes for who does not read, out of sight of all bounds on queues.
+    /// Bytes of one TCP connection that the kernel takes beyond what is sent and unacknowledged. By default it takes some
+    /// megabytes for a peer that does not read, out of sight of all bounds on queues.
     public static let unsentBytes: Int32 = 128 << 10
 
-    /// What an `accept` came to.
+    /// The result of an `accept`.
     public enum Accepted: Equatable {
         case connection(Int32, PeerAddress)
         case none
-        /// Out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM), or of ideas: pause, or the loop would spin.
+        /// Out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM), or an unknown error: pause, to avoid spinning.
         case exhausted(Int32)
     }
 
     /// Binds and listens.
     ///
-    /// - Parameter unacked: how long a TCP peer may leave what it was sent unacknowledged, or its window shut, before the
-    ///   connection fails with ETIMEDOUT (tcp(7), TCP_USER_TIMEOUT); zero leaves it to the kernel, a quarter of an hour.
+    /// - Parameter unacked: how long a TCP peer may leave data unacknowledged, or its window shut, before the connection
+    ///   fails with ETIMEDOUT (tcp(7), TCP_USER_TIMEOUT). Zero leaves it to the kernel, a quarter of an hour.
     /// - Throws: `ListenError`, a sentence for the operator.
     public init(_ place: ListenPlace, unacked: Duration = .zero) throws(ListenError) {
         switch place {
         case .tcp(let host, let port, let isIPv6Only):
             (descriptor, self.place) = try Self.listen(place, host, port, isIPv6Only: isIPv6Only)
             file = nil
-            // Connections get both from here, without a call for each.
+            // Connections inherit both, without a call for each.
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
             let milliseconds = Int32(clamping: unacked.wholeMilliseconds)
             _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, milliseconds)
@@ -47,18 +46,18 @@ public final class ListeningSocket: Sendable {
         }
     }
 
-    /// The same, for an address of TCP.
+    /// Listens at an address of TCP.
     public convenience init(host: String, port: UInt16) throws(ListenError) {
         try self.init(.tcp(host: host, port: port))
     }
 
     deinit {
-        // The file first: whoever finds it must find somebody listening.
+        // The file first: while it exists, somebody must be listening.
         file?.remove()
         Glibc.close(descriptor)
     }
 
-    /// The port bound; 0 where there are no ports.
+    /// The port bound; 0 for a unix-domain socket.
     public var port: UInt16 {
         guard case .tcp(_, let port, _) = place else { return 0 }
         return port
@@ -77,7 +76,7 @@ public final class ListeningSocket: Sendable {
         let descriptor = cl_stream_socket(address.pointee.ai_family)
         guard descriptor >= 0 else { throw ListenError(place, errno) }
         _ = cl_set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
-        // Connections get it from here, without a call for each.
+        // Connections inherit it, without a call for each.
         _ = cl_set_option(descriptor, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.unsentBytes)
         if address.pointee.ai_family == AF_INET6 {
             _ = cl_set_option(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, isIPv6Only ? 1 : 0)
@@ -97,7 +96,7 @@ public final class ListeningSocket: Sendable {
         return (descriptor, .tcp(host: host, port: PeerAddress.port(of: bound), isIPv6Only: isIPv6Only))
     }
 
-    /// Takes the next waiting connection: non-blocking, without Nagle's delay.
+    /// Accepts the next waiting connection: non-blocking, without Nagle's delay.
     public func accept() -> Accepted {
         for _ in 0..<Self.failuresInARowMax {
             var address = sockaddr_storage()
@@ -110,18 +109,18 @@ public final class ListeningSocket: Sendable {
         return .exhausted(EAGAIN)
     }
 
-    /// Connections that may fail one after the other in one call.
+    /// Connections that may fail in a row in one call.
     private static let failuresInARowMax = 64
 
     /// What a failed `accept` means; nil: try the next.
     static func outcome(of code: Int32) -> Accepted? {
         switch code {
         case EAGAIN: Accepted.none
-        // accept(2): errors of the new connection itself are reported here; they are the peer's.
+        // accept(2): errors of the new connection itself are reported here. They are the peer's.
         case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
             ENETUNREACH:
             nil
-        // What is not known may stay: the socket would be reported readable again and again.
+        // An unknown error may persist, and the socket would be reported readable again and again.
         default: .exhausted(code)
         }
     }
@@ -129,8 +128,8 @@ public final class ListeningSocket: Sendable {
 
 /// The file of a unix-domain socket.
 ///
-/// A file that a dead hub has left is replaced; one that somebody listens behind is not, and what is no socket never. Two
-/// hubs that start at once are kept apart by a lock (flock(2)) on the folder, held while one looks.
+/// A file left by a dead hub is replaced. One with a listener is not, and a file that is no socket never is. A lock
+/// (flock(2)) on the folder, held during the check, keeps apart two hubs that start at once.
 struct SocketFile: Sendable {
     private let path: String
     private let device: dev_t
@@ -149,7 +148,7 @@ struct SocketFile: Sendable {
             let lock = try lockFolder(of: path, place)
             defer { Glibc.close(lock) }
             try removeStale(path, &address, place)
-            // Linux gives the file these permissions less the umask, so nobody gets in before the next line but one.
+            // Linux gives the file these permissions less the umask, so nobody gets in before `chmod` and `listen`.
             guard fchmod(descriptor, mode) == 0, withSocketAddress(&address, { bind(descriptor, $0, $1) }) == 0,
                 chmod(path, mode) == 0, Glibc.listen(descriptor, ListeningSocket.backlog) == 0
             else { throw ListenError(place, errno) }
@@ -169,7 +168,7 @@ struct SocketFile: Sendable {
         unlink(path)
     }
 
-    /// How long another hub may take to look.
+    /// How long another hub's check may take.
     static let lockPatience = Duration.seconds(5)
 
     static func lockFolder(
@@ -179,7 +178,7 @@ struct SocketFile: Sendable {
         let lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard lock >= 0 else { throw ListenError(place, errno) }
         let end = Instant.read().advanced(by: patience)
-        // Not by one call that waits: who holds it may do so for ever.
+        // Not one blocking call: another program may hold the lock for ever.
         while flock(lock, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR, Instant.read() < end else {
                 Glibc.close(lock)
@@ -202,12 +201,12 @@ struct SocketFile: Sendable {
         guard probe >= 0 else { throw ListenError(place, errno) }
         defer { Glibc.close(probe) }
         let code = withSocketAddress(&address) { connect(probe, $0, $1) } == 0 ? 0 : errno
-        // EAGAIN: somebody listens whose backlog is full.
+        // EAGAIN: a listener with a full backlog.
         guard code == ECONNREFUSED else { throw ListenError(place, code == 0 || code == EAGAIN ? EADDRINUSE : code) }
         guard unlink(path) == 0 || errno == ENOENT else { throw ListenError(place, errno) }
     }
 
-    /// What fits into `sun_path`, its zero aside (unix(7)).
+    /// What fits into `sun_path` without its final zero (unix(7)).
     static let pathBytesMax = 107
 
     private static func address(of path: String) -> sockaddr_un? {

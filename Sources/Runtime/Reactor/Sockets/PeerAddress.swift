@@ -6,7 +6,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     let high: UInt64
     let low: UInt64
 
-    /// Peers on a unix-domain socket, who have no address: `::`, which is nobody's.
+    /// Peers on a unix-domain socket, which have no address: `::`, which is nobody's.
     public static let unix = PeerAddress(high: 0, low: 0)
 
     init(high: UInt64, low: UInt64) {
@@ -14,7 +14,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         self.low = low
     }
 
-    /// The address in a socket address, of whatever family.
+    /// The address in a socket address of any family.
     init(_ storage: sockaddr_storage) {
         let family = Int32(storage.ss_family)
         self = withUnsafeBytes(of: storage) { bytes in
@@ -30,15 +30,15 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The address in a socket address of IPv4 or IPv6; nil for one of another family.
+    /// The address in a socket address of IPv4 or IPv6; nil for another family.
     package init?(inet storage: sockaddr_storage) {
         guard [AF_INET, AF_INET6].contains(Int32(storage.ss_family)) else { return nil }
         self.init(storage)
     }
 
-    /// An address as people write it, IPv4 or IPv6, without brackets, port or zone; nil where it is none.
+    /// Reads an address as people write it, IPv4 or IPv6, without brackets, port or zone; nil for other text.
     public init?(_ text: UnsafeRawBufferPointer) {
-        // The longest has 45 bytes; inet_pton wants its zero after it.
+        // The longest has 45 bytes; inet_pton needs a zero after it.
         guard text.count > 0, text.count <= Self.textBytesMax, !text.contains(0) else { return nil }
         let found: PeerAddress? = withUnsafeTemporaryAllocation(byteCount: Self.textBytesMax + 17, alignment: 8) {
             room in
@@ -56,7 +56,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         self = found
     }
 
-    /// The same, of a text.
+    /// Reads an address from a string.
     public init?(_ text: String) {
         guard let address = Array(text.utf8).withUnsafeBytes({ PeerAddress($0) }) else { return nil }
         self = address
@@ -97,8 +97,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         high == 0 && (low <= 1 || low >> 24 == 0xffff_7f)
     }
 
-    /// What one peer is known by, who may choose the rest: an IPv4 address, and of IPv6 the network (/64), for that is what
-    /// one household or one machine gets (RFC 6177).
+    /// What identifies one peer: an IPv4 address, or the IPv6 network (/64) of one household or machine (RFC 6177).
     public var network: PeerAddress { high == 0 ? self : PeerAddress(high: high, low: 0) }
 
     static func port(of storage: sockaddr_storage) -> UInt16 {
@@ -106,13 +105,13 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// All addresses that begin alike, such as 10.0.0.0/8 (RFC 4632).
+/// All addresses with a common prefix, such as 10.0.0.0/8 (RFC 4632).
 public struct AddressRange: Hashable, Sendable {
     private let first: PeerAddress
-    /// Of 128 bits.
+    /// Bits of 128.
     private let length: Int
 
-    /// Reads `10.0.0.0/8`, `fd00::/8`, or one address; nil where it is none of them.
+    /// Reads `10.0.0.0/8`, `fd00::/8`, or one address; nil for other text.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= 2, let address = PeerAddress(String(parts[0])) else { return nil }
@@ -128,7 +127,7 @@ public struct AddressRange: Hashable, Sendable {
         first = Self.beginning(of: address, self.length)
     }
 
-    /// Whether the address is one of them.
+    /// Whether the address is in the range.
     public func contains(_ address: PeerAddress) -> Bool {
         Self.beginning(of: address, length) == first
     }

@@ -1,19 +1,19 @@
 import CLinux
 import Glibc
 
-/// What a read or write of a non-blocking socket came to.
+/// The result of a read or write on a non-blocking socket.
 public enum TransferResult: Equatable, Sendable {
-    /// So many bytes moved; never zero.
+    /// Bytes moved; never zero.
     case bytes(Int)
     /// Nothing now: wait for readiness.
     case wouldBlock
-    /// Reading: the peer has ended its stream.
+    /// On reading: the peer has ended its stream.
     case endOfStream
     /// The connection is broken (`errno`).
     case failed(Int32)
 }
 
-/// System calls on stream sockets. Every one retries EINTR and none raises SIGPIPE.
+/// System calls on stream sockets. All retry EINTR, and none raises SIGPIPE.
 public enum Socket {
     /// The most buffers that one `write` gathers (the kernel's own limit is 1,024).
     public static let gatheredBuffersMax = 64
@@ -35,7 +35,6 @@ public enum Socket {
         return count >= 0 ? .bytes(count) : sendAgain(descriptor, bytes)
     }
 
-    /// A call has failed.
     @usableFromInline static func sendAgain(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> TransferResult {
         while errno == EINTR {
             let count = cl_send(descriptor, bytes.baseAddress, bytes.count, noSignal)
@@ -44,7 +43,7 @@ public enum Socket {
         return failure()
     }
 
-    /// Sends several buffers, in order, by one call.
+    /// Sends several buffers in order, with one call.
     public static func send(_ descriptor: Int32, gathering buffers: UnsafeMutableBufferPointer<iovec>) -> TransferResult
     {
         var message = msghdr()
@@ -57,14 +56,14 @@ public enum Socket {
         }
     }
 
-    /// The error that has broken the connection; 0 where none has. Told once.
+    /// The error that broke the connection; 0 for none. Reported once.
     public static func takeError(_ descriptor: Int32) -> Int32 {
         var code: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length) == 0 ? code : 0
     }
 
-    /// What a read would come to, of which nothing is read.
+    /// What a read would give, without reading.
     public static func peek(_ descriptor: Int32) -> TransferResult {
         var byte: UInt8 = 0
         while true {
@@ -75,17 +74,17 @@ public enum Socket {
         }
     }
 
-    /// Bytes that the kernel has taken of us, and the peer's not of the kernel; 0 where it does not say.
+    /// Bytes that the kernel has taken from us, and the peer not from the kernel; 0 where it does not say.
     public static func unacknowledged(_ descriptor: Int32) -> UInt32 {
         UInt32(clamping: cl_unacknowledged(descriptor))
     }
 
-    /// No more will be sent: the peer reads to the end, while we may still read.
+    /// Nothing more will be sent: the peer reads to the end, while we may still read.
     public static func finishSending(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// Closes the descriptor; its number may be another's at once.
+    /// Closes the descriptor. Its number may be another's at once.
     public static func close(_ descriptor: Int32) {
         _ = Glibc.close(descriptor)
     }

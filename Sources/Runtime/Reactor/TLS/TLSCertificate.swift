@@ -15,7 +15,7 @@ package struct TLSCertificateFiles: Sendable, Hashable {
     }
 }
 
-/// What a certificate says of itself.
+/// The hub's view of a certificate.
 package struct TLSCertificate: Sendable {
     /// Its file.
     package let path: String
@@ -26,7 +26,7 @@ package struct TLSCertificate: Sendable {
     /// The end of its validity in seconds since 1970; negative where the certificate does not say.
     package let expiresAt: Int64
 
-    /// How long before its end a certificate is warned about.
+    /// How long before its end a certificate is warned about, in seconds.
     package static let warningTime: Int64 = 14 * 86_400
 
     init(_ certificate: OpaquePointer, path: String) {
@@ -36,7 +36,7 @@ package struct TLSCertificate: Sendable {
         expiresAt = Int64(carillon_unix_time(X509_get0_notAfter(certificate)))
     }
 
-    /// What the operator should know about its times; nil where they are good.
+    /// A warning for the operator about its times; nil where they are good.
     package func warning(now: Int64 = Int64(time(nil))) -> String? {
         if expiresAt <= now {
             return "\(path): this certificate has expired, and clients refuse it; put a new one there"
@@ -48,7 +48,7 @@ package struct TLSCertificate: Sendable {
         return nil
     }
 
-    /// The DNS names of the extension, else the subject's common name (RFC 6125 §6.4.4).
+    /// The DNS names of the extension, otherwise the subject's common name (RFC 6125 §6.4.4).
     private static func names(of certificate: OpaquePointer) -> [String] {
         var found: [String] = []
         if let names = X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) {
@@ -73,9 +73,9 @@ package struct TLSCertificate: Sendable {
     }
 }
 
-/// What may be wrong with a file that holds a secret.
+/// Checks of a file that holds a secret.
 package enum SecretFile {
-    /// A warning where others than its owner and group may read the file.
+    /// A warning where users other than its owner and group may read the file.
     package static func warning(_ path: String) -> String? {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IROTH != 0 else { return nil }

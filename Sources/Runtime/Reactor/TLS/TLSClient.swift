@@ -1,11 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// A version of TLS; what comes before 1.2 is for tests of its refusal.
+/// A version of TLS. Versions before 1.2 are for tests of their refusal.
 package enum TLSVersion: Sendable {
     case tls10, tls11, tls12, tls13
 
-    /// As OpenSSL has it.
     var number: Int32 {
         switch self {
         case .tls10: TLS1_VERSION
@@ -18,21 +17,21 @@ package enum TLSVersion: Sendable {
 
 /// The client's side of TLS, for the hub's own tools. Belongs to one loop.
 package final class TLSClient {
-    /// How it goes about it.
+    /// The client's settings.
     package struct Manner {
-        /// PEM file of the roots that servers are judged by; nil: a server is not judged, unless by the system's.
+        /// PEM file of the roots that servers are judged by; nil: `trustsSystem` decides.
         package var rootsFile: String?
-        /// Judges servers by the system's roots, where there is no file of others.
+        /// Judges servers by the system's roots, if there is no file; if false, servers are not judged.
         package var trustsSystem = false
-        /// Takes up earlier sessions.
+        /// Resumes earlier sessions.
         package var resumes = false
         /// The oldest version offered.
         package var oldest = TLSVersion.tls12
-        /// The newest.
+        /// The newest version offered.
         package var newest = TLSVersion.tls13
         /// Names of protocols offered (ALPN); none: no offer.
         package var protocols = ["http/1.1"]
-        /// OpenSSL's names of the suites of TLS 1.2 offered; nil: its own choice.
+        /// OpenSSL's names of the TLS 1.2 suites offered; nil: its own choice.
         package var suites: String?
 
         package init() {}
@@ -40,10 +39,10 @@ package final class TLSClient {
 
     private let context: OpaquePointer
     private let manner: Manner
-    /// The newest session that a server gave a ticket for.
+    /// The newest session with a ticket.
     private var newest: OpaquePointer?
 
-    /// - Throws: where OpenSSL refuses the manner, or the roots cannot be read.
+    /// - Throws: where OpenSSL refuses the settings, or the roots cannot be read.
     package init(_ manner: Manner = Manner()) throws(TLSError) {
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw TLSError(openSSL: "no TLS") }
         self.context = context
@@ -84,7 +83,7 @@ package final class TLSClient {
         SSL_CTX_free(context)
     }
 
-    /// Whether there is a session to take up.
+    /// Whether there is a session to resume.
     package var canResume: Bool { newest != nil }
 
     /// Takes over a reference to the session to resume next.
@@ -99,7 +98,7 @@ package final class TLSClient {
         let isNamed = session.withOpenSSL { ssl in
             if manner.resumes, let newest { SSL_set_session(ssl, newest) }
             guard let host else { return true }
-            // An address is no name to ask for (RFC 6066 §3), but one that the certificate may have.
+            // An address may not be sent as a name (RFC 6066 §3), but the certificate may have it.
             if PeerAddress(host) == nil { _ = carillon_tls_name(ssl, host) }
             return SSL_set1_host(ssl, host) == 1
         }

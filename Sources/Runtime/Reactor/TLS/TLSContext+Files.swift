@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// Certificates and keys out of files, and what may be wrong with these: said of the file, with what to do.
+/// Loads certificates and keys from files. An error names the file and says what to do.
 extension TLSContext {
-    /// Has a context use a certificate, what leads from it to its root, and its key.
+    /// Has a context use a certificate, its chain, and its key.
     static func load(
         _ files: TLSCertificateFiles, into context: OpaquePointer
     ) throws(TLSError) -> TLSCertificate {
@@ -12,7 +12,7 @@ extension TLSContext {
         guard SSL_CTX_use_certificate_chain_file(context, files.certificate) == 1,
             let certificate = SSL_CTX_get0_certificate(context)
         else { throw fault(ofCertificates: files.certificate) }
-        // A key with a password would have it asked for on the terminal.
+        // For a key with a password, OpenSSL would ask on the terminal.
         var isLocked = false
         let isRead = withUnsafeMutablePointer(to: &isLocked) { isLocked in
             SSL_CTX_set_default_passwd_cb(context, passwordAsked)
@@ -28,7 +28,7 @@ extension TLSContext {
         guard isRead || carillon_error_library(ERR_peek_last_error()) == ERR_LIB_X509 else {
             throw TLSError(openSSL: "\(files.key): holds no private key in PEM form")
         }
-        // Of a key of another kind than the certificate's, reading it does not find that out.
+        // Reading a key of another type than the certificate's does not fail.
         guard isRead, SSL_CTX_check_private_key(context) == 1 else { throw mismatch(of: files) }
         return TLSCertificate(certificate, path: files.certificate)
     }
@@ -57,7 +57,7 @@ extension TLSContext {
         }
     }
 
-    /// The key is not that of the first certificate; of another one perhaps, where the order is wrong.
+    /// The key does not fit the first certificate. It may fit another one, where the order is wrong.
     private static func mismatch(of files: TLSCertificateFiles) -> TLSError {
         var owner: Int?
         if let bio = BIO_new_file(files.key, "r") {
@@ -79,7 +79,7 @@ extension TLSContext {
             """)
     }
 
-    /// - Parameter body: gets the place of each, counted from 1.
+    /// - Parameter body: gets the position of each, counted from 1.
     private static func forEachCertificate(in file: String, _ body: (Int, OpaquePointer) -> Void) {
         guard let bio = BIO_new_file(file, "r") else { return }
         defer { BIO_free(bio) }
@@ -92,7 +92,6 @@ extension TLSContext {
     }
 }
 
-/// A key has a password.
 private func passwordAsked(
     _ password: UnsafeMutablePointer<CChar>?, _ capacity: Int32, _ isWriting: Int32,
     _ isLocked: UnsafeMutableRawPointer?

@@ -1,17 +1,16 @@
 import COpenSSL
 import Glibc
 
-/// The server's side of TLS as made of the operator's files at one time; never changed, but replaced by a newer one.
+/// The server's side of TLS, made from the operator's files at one time. Never changed; a newer one replaces it.
 ///
 /// TLS 1.2 and 1.3; forward secrecy and authenticated ciphers only (RFC 9325 §4.2); no renegotiation, no compression, no
-/// early data; HTTP/1.1 by ALPN; resumption by tickets alone, so that the hub remembers no session.
+/// early data; HTTP/1.1 by ALPN; resumption only by tickets, so that the hub stores no session.
 ///
-/// `@unchecked Sendable`: OpenSSL's contexts count references and lock by themselves, and nothing here changes after
-/// `init`.
+/// `@unchecked Sendable`: OpenSSL's contexts count references and lock by themselves, and nothing here changes after `init`.
 final class TLSContext: @unchecked Sendable {
     let certificates: [TLSCertificate]
     let tickets: TLSTicketKeys
-    /// One for each certificate, in their order.
+    /// One for each certificate, in order.
     private let contexts: [OpaquePointer]
     private let exact: [String: Int]
     /// By what follows the star and its dot.
@@ -23,7 +22,7 @@ final class TLSContext: @unchecked Sendable {
         """
     private static let suites13 = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
 
-    /// - Throws: the first file that is missing or is not what it should be.
+    /// - Throws: the first file that is missing or wrong.
     init(_ files: [TLSCertificateFiles], tickets: TLSTicketKeys) throws(TLSError) {
         guard !files.isEmpty else { throw TLSError("TLS needs a certificate") }
         var contexts: [OpaquePointer] = []
@@ -56,7 +55,7 @@ final class TLSContext: @unchecked Sendable {
         self.wildcards = wildcards
         let itself = Unmanaged.passUnretained(self).toOpaque()
         for context in contexts {
-            // Sessions keep this object, and so what these point to, for as long as they are called.
+            // Sessions retain this object, and so what these point to, as long as they are called.
             SSL_CTX_set_ex_data(context, 0, itself)
             SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ticketKeyAsked)
             carillon_tls_on_name(context, nameAsked, itself)
@@ -72,8 +71,7 @@ final class TLSContext: @unchecked Sendable {
         try TLSSession(contexts[0], of: self, .server, on: wire)
     }
 
-    /// The context of the certificate for a host that a client named: an exact name before a wildcard, the first
-    /// certificate where none fits.
+    /// The context for a host that a client named: by an exact name, then a wildcard, otherwise the first certificate's.
     fileprivate func context(for host: UnsafePointer<CChar>) -> OpaquePointer {
         var name = String(cString: host).lowercased()
         if name.hasSuffix(".") { name.removeLast() }
@@ -109,7 +107,7 @@ final class TLSContext: @unchecked Sendable {
     }
 }
 
-// MARK: - What OpenSSL calls during a handshake
+// MARK: - OpenSSL's callbacks during a handshake
 
 /// ALPN (RFC 7301 §3.2): HTTP/1.1, or no connection.
 private func protocolAsked(
@@ -144,7 +142,6 @@ private func nameAsked(
     return SSL_TLSEXT_ERR_OK
 }
 
-/// A ticket is to be sealed or opened.
 private func ticketKeyAsked(
     _ ssl: OpaquePointer?, _ name: UnsafeMutablePointer<UInt8>?, _ iv: UnsafeMutablePointer<UInt8>?,
     _ cipherContext: OpaquePointer?, _ macContext: OpaquePointer?, _ isNew: Int32

@@ -1,39 +1,39 @@
 import COpenSSL
 
-/// Why a handshake or a session failed: few enough to be counted by.
+/// Why a handshake or a session failed, as few kinds for counting.
 package enum TLSFailure: String, CaseIterable, Sendable {
     /// The peer speaks HTTP without TLS.
     case plainHTTP = "plain_http"
-    /// What came first is no TLS.
+    /// The first byte is not TLS.
     case notTLS = "not_tls"
-    /// No version, cipher or group in common: SSL 3 to TLS 1.1, or suites that are weak.
+    /// No version, cipher or group in common: SSL 3 to TLS 1.1, or weak suites.
     case noneInCommon = "none_in_common"
-    /// ALPN: the client offers other protocols only.
+    /// ALPN: the client offers only other protocols.
     case noProtocol = "no_protocol"
     /// The client refused, most often because of the certificate.
     case refusedByClient = "refused_by_client"
-    /// A hello that says it is longer than any is.
+    /// A hello whose stated length exceeds the limit.
     case longHello = "long_hello"
-    /// A message that TLS does not allow, or one that was changed on its way.
+    /// A message that TLS does not allow, or that was changed on its way.
     case malformed
     /// It did not complete in time.
     case timeout
     /// The connection ended before it was complete.
     case closed
-    /// The hub has as many handshakes under way and waiting as it may have, or this one held up others for too long.
+    /// The hub's handshakes in progress and waiting are at their bounds, or this one held up others for too long.
     case shed
 
-    /// What the first byte tells that comes from a client: a handshake record, or something else.
+    /// By the first byte of a client: nil for a handshake record.
     init?(firstByte: UInt8) {
         switch firstByte {
         case 0x16: return nil
-        // The first letter of every method of HTTP, and of PRI of HTTP/2.
+        // The first letter of every HTTP method, and of HTTP/2's PRI.
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): self = .plainHTTP
         default: self = .notTLS
         }
     }
 
-    /// What the first byte tells that comes from a server: a handshake record, an alert, or something else.
+    /// By the first byte of a server: nil for a handshake record or an alert.
     init?(firstByteOfServer: UInt8) {
         if firstByteOfServer == 0x15 { return nil }
         self.init(firstByte: firstByteOfServer)

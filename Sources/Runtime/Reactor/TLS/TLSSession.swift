@@ -2,51 +2,49 @@ import COpenSSL
 import Clock
 import Glibc
 
-/// One connection's TLS: turns what its socket takes and gives into plaintext and back.
+/// One connection's TLS: turns the socket's ciphertext into plaintext and back.
 ///
-/// Belongs to its loop. It owns OpenSSL's state of the connection and, only while the socket is full, ciphertext that
-/// is still to be sent. The descriptor is the caller's.
+/// Belongs to its loop. It owns OpenSSL's state of the connection and, only while the socket is full, ciphertext that is
+/// still to be sent. The descriptor is the caller's.
 package final class TLSSession {
     /// Which end of the handshake it is.
     package enum Role {
         case server, client
     }
 
-    /// Ciphertext that one session may hold for a socket that takes none: what it seals at a time, twice over. A peer
-    /// may ask for answers without reading any (key updates, RFC 8446 §4.6.3); beyond this it is cut off.
+    /// Ciphertext that one session may hold while its socket takes none: twice what it seals at a time. A peer may ask for
+    /// answers without reading any (key updates, RFC 8446 §4.6.3); beyond this it is cut off.
     package static let unsentBytesMax = 2 * TLSWire.sealedBytesMax
 
-    /// Key updates that a peer may send within what is read at a time (64 KiB hold 2,400, which cost 50 ms and more); beyond
-    /// it is cut off. Each has to be answered by another where the peer asks so, and no client sends any in earnest but
-    /// after millions of records.
+    /// Key updates of a peer within one read (64 KiB hold 2,400, which cost 50 ms and more); beyond it the peer is cut off.
+    /// Each must be answered by another if the peer asks so, and no real client sends any before millions of records.
     package static let keyUpdatesMax = 16
 
     private let ssl: OpaquePointer
-    /// What OpenSSL's callbacks look into during the handshake; a newer one may have come since.
+    /// Retained for OpenSSL's callbacks during the handshake. The server may have a newer one by now.
     private let context: AnyObject
-    // A loop outlives its connections, which are the only ones to keep a session.
+    // A loop outlives its connections, and only they keep sessions.
     private unowned(unsafe) let wire: TLSWire
-    /// Ciphertext that the socket has not taken.
     private var unsent: [UInt8] = []
     private var unsentOffset = 0
     /// The handshake is complete.
     package private(set) var isEstablished = false
     /// Whether anything has come from the peer.
     package private(set) var hasBegun = false
-    /// Key updates (RFC 8446 §4.6.3) that the latest `receive` has brought.
+    /// Key updates (RFC 8446 §4.6.3) of the latest `receive`.
     package private(set) var keyUpdates = 0
-    /// What is left of those that it may bring in all, for who bounds them.
+    /// The rest of its allowance of key updates; the caller takes from it.
     package var updateAllowance = SmallAllowance()
-    /// What tells a hello that is too long from its first bytes; nil after the handshake.
+    /// Detects a hello that is too long from its first bytes; nil after the handshake.
     private var hellos: HelloWatch?
-    /// The peer has said that no more comes, which its socket may not show.
+    /// The peer has said that no more comes. Its socket may not show it.
     package private(set) var hasEnded = false
     /// Why the handshake, or the session, failed.
     package private(set) var failure: TLSFailure?
 
-    /// A session that awaits, or begins, its handshake.
+    /// A session before its handshake.
     ///
-    /// - Parameter owner: keeps `context` and all that it points to.
+    /// - Parameter owner: retains `context` and everything that it points to.
     init(_ context: OpaquePointer, of owner: AnyObject, _ role: Role, on wire: TLSWire) throws(TLSError) {
         guard let ssl = SSL_new(context) else { throw TLSError(openSSL: "no TLS session") }
         self.ssl = ssl
@@ -62,19 +60,19 @@ package final class TLSSession {
     }
 
     deinit {
-        // A session that ends without a farewell would take its ticket with it (RFC 5246 §7.2.1), and phones end so.
+        // Otherwise an end without close_notify would invalidate its ticket (RFC 5246 §7.2.1), and phones end so.
         SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
         SSL_free(ssl)
     }
 
     // MARK: What was negotiated
 
-    /// Whether the handshake took up an earlier session, by its ticket.
+    /// Whether the handshake resumed an earlier session by its ticket.
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
     /// Such as `TLSv1.3`.
     package var version: String { String(cString: SSL_get_version(ssl)) }
 
-    /// What is wrong with the peer's certificate, where it was judged and not found good.
+    /// What is wrong with the peer's certificate, if it was judged and found bad.
     package var certificateComplaint: String? {
         let code = SSL_get_verify_result(ssl)
         guard SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE, code != Int(X509_V_OK),
@@ -88,10 +86,10 @@ package final class TLSSession {
 
     // MARK: Reading
 
-    /// Reads what has come, goes on with the handshake where that is still under way, and fills `room` with plaintext.
+    /// Reads what has come, continues the handshake if it is in progress, and fills `room` with plaintext.
     ///
-    /// `room` must be larger than a record and its overhead. `.wouldBlock` may mean that bytes came and made no
-    /// plaintext yet. After `.failed` the reason is in `failure`, and the peer has been told.
+    /// `room` must be larger than a record and its overhead. `.wouldBlock` may mean that bytes came and made no plaintext
+    /// yet. After `.failed` the reason is in `failure`, and the peer has been told.
     package func receive(_ descriptor: Int32, into room: UnsafeMutableRawBufferPointer) -> TransferResult {
         // All that comes must fit into `room` as plaintext, with a record that came in part before.
         let spare = room.count &- TLSWire.recordBytes &- TLSWire.recordOverhead
@@ -105,7 +103,6 @@ package final class TLSSession {
         }
     }
 
-    /// Takes ciphertext that has come, and fills `room` with plaintext.
     private func opened(
         _ ciphertext: UnsafeRawBufferPointer, _ descriptor: Int32, into room: UnsafeMutableRawBufferPointer
     ) -> TransferResult {
@@ -119,7 +116,7 @@ package final class TLSSession {
                 return .failed(EPROTO)
             }
         }
-        // Before OpenSSL sees it, which takes and clears as much memory as a hello says that it is long.
+        // Before OpenSSL sees it: OpenSSL allocates and clears the length that a hello states.
         if hellos?.isTooLong(ciphertext, isOldVersion: SSL_version(ssl) == TLS1_2_VERSION) == true {
             failure = .longHello
             return .failed(EPROTO)
@@ -131,36 +128,34 @@ package final class TLSSession {
         var result = TransferResult.wouldBlock
         if isEstablished || advance() { result = read(into: room) }
         keyUpdates = Int(clamping: wire.ends.pointee.key_updates)
-        // What came behind them has not been looked at.
+        // Input after them has not been looked at.
         if keyUpdates > Self.keyUpdatesMax, failure == nil { failure = .malformed }
-        // Flights of the handshake, tickets, alerts.
+        // Handshake flights, tickets, alerts.
         let sent = sendSealed(descriptor)
         if failure != nil { return .failed(EPROTO) }
         if case .failed(let code) = sent {
-            // What the peer said before it went counts; the next call finds it gone. But one that takes no answers is cut
-            // off, with whatever it has said.
+            // Earlier input of a peer that is gone counts; the next call finds it gone. One that takes no answers is cut.
             if code != ENOBUFS, case .bytes = result { return result }
             return sent
         }
         return result
     }
 
-    /// Goes on with the handshake, and says whether it is complete.
+    /// Continues the handshake. Returns whether it is complete.
     private func advance() -> Bool {
         let code = SSL_do_handshake(ssl)
         if code == 1 {
             isEstablished = true
             hellos = nil
-            // What was tried on the way there, and given up.
+            // Errors of attempts that were given up on the way.
             OpenSSLErrors.clear()
             return true
         }
-        // Only a flight longer than the wire wants to write, and there is room for the longest of ours.
+        // Only a flight longer than the wire wants to write, and the longest of ours fits.
         if !wantsMore(code) && failure == nil { failure = .malformed }
         return false
     }
 
-    /// Reads every record that is there.
     private func read(into room: UnsafeMutableRawBufferPointer) -> TransferResult {
         var filled = 0
         while filled < room.count {
@@ -175,18 +170,18 @@ package final class TLSSession {
                 break
             }
             filled &+= Int(count)
-            // The usual end, without another call to be told so.
+            // The usual end, without another call.
             if wire.ends.pointee.incoming_count == 0, SSL_pending(ssl) == 0 { break }
         }
         return filled > 0 ? .bytes(filled) : .wouldBlock
     }
 
-    /// Bytes that OpenSSL keeps, beside those of a handshake, for a record of which only a part has come: room for the longest; 0 between records.
+    /// Bytes that OpenSSL keeps, apart from handshakes, for a record that came in part: the largest size; 0 between records.
     package var heldBytes: Int { isEstablished && isWithinRecord ? Self.heldBytesMax : 0 }
 
     private var isWithinRecord: Bool {
         if SSL_has_pending(ssl) == 1 { return true }
-        // That does not tell of a header alone, after which a body is awaited: `RB`.
+        // It does not report a header without a body: state `RB`.
         guard let state = SSL_rstate_string(ssl) else { return false }
         return strcmp(state, "RB") == 0
     }
@@ -194,7 +189,7 @@ package final class TLSSession {
     /// Room for one record.
     package static let heldBytesMax = TLSWire.recordBytes + TLSWire.recordOverhead
 
-    /// Whether a call that returned `code` only lacks bytes of the peer; `failure` says so where it failed.
+    /// Whether a call that returned `code` only lacks bytes of the peer. If not, sets `failure`.
     private func wantsMore(_ code: Int32) -> Bool {
         switch SSL_get_error(ssl, code) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
@@ -207,14 +202,14 @@ package final class TLSSession {
 
     // MARK: Writing
 
-    /// Ciphertext waits for the socket: until it is writable nothing more should be sealed.
+    /// Ciphertext waits for the socket. Until it is writable nothing more should be sealed.
     package var hasUnsent: Bool { !unsent.isEmpty }
 
-    /// Bytes of it.
+    /// Bytes of that ciphertext.
     package var unsentBytes: Int { unsent.count &- unsentOffset }
 
-    /// Makes a record of at most `TLSWire.recordBytes` bytes, and of more than none; it is sent by `send`. Several
-    /// records, where the peer asked for smaller ones (`max_fragment_length`, RFC 6066 §4).
+    /// Makes a record of at most `TLSWire.recordBytes` bytes, not empty, for `send`. Several records, where the peer asked
+    /// for smaller ones (`max_fragment_length`, RFC 6066 §4).
     ///
     /// - Returns: false where the session is broken.
     package func seal(_ plaintext: UnsafeRawBufferPointer) -> Bool {
@@ -225,7 +220,7 @@ package final class TLSSession {
             guard count > 0 else {
                 _ = wantsMore(count)
                 if failure == nil { failure = .malformed }
-                // Or the loop's next session would send it.
+                // Otherwise the loop's next session would send it.
                 wire.clear()
                 return false
             }
@@ -237,17 +232,17 @@ package final class TLSSession {
     /// Whether what is sealed should be sent before more is.
     package var isWireFull: Bool { !wire.hasRoom }
 
-    /// The loop's room to gather small frames into one record.
+    /// The loop's buffer for gathering small frames into one record.
     package var record: UnsafeMutableRawBufferPointer { wire.record }
 
-    /// What a `send` came to.
+    /// The result of a `send`.
     package enum Sent {
         case all, blocked, broken
     }
 
-    /// Sends what an earlier call has left, and all that is sealed.
+    /// Sends what an earlier call has left, and everything sealed.
     package func send(_ descriptor: Int32) -> Sent {
-        // Whatever comes of it, or the loop's next session would send what is left.
+        // In any case; otherwise the loop's next session would send what is left.
         defer { wire.clear() }
         if hasUnsent, sendUnsent(descriptor) == .broken { return .broken }
         if case .failed = sendSealed(descriptor) { return .broken }
@@ -270,7 +265,7 @@ package final class TLSSession {
         return .all
     }
 
-    /// Sends what is sealed; what the socket does not take is kept.
+    /// Sends what is sealed, and keeps what the socket does not take.
     private func sendSealed(_ descriptor: Int32) -> TransferResult {
         let sealed = wire.sealed
         guard !sealed.isEmpty else { return .wouldBlock }
@@ -287,14 +282,14 @@ package final class TLSSession {
         guard unsentBytes &+ sealed.count &- taken <= Self.unsentBytesMax else {
             return .failed(ENOBUFS)
         }
-        // What is sent goes first: a peer that reads a little now and then, and asks on, would have it pile up.
+        // Drops what was sent: otherwise it would pile up for a peer that reads a little now and then and keeps asking.
         unsent.removeFirst(unsentOffset)
         unsentOffset = 0
         unsent.append(contentsOf: sealed[taken...])
         return .bytes(taken)
     }
 
-    /// Tells the peer that no more will come (close_notify), and ends the stream. What the socket does not take is left.
+    /// Tells the peer that no more will come (close_notify), and ends the stream. What the socket does not take is lost.
     package func finishSending(_ descriptor: Int32) {
         if isEstablished, failure == nil {
             _ = SSL_shutdown(ssl)

@@ -2,26 +2,24 @@ import COpenSSL
 import Clock
 import Glibc
 
-/// The keys of session tickets: the first one seals new tickets, each of them opens old ones (RFC 5077 §5.5).
+/// The keys of session tickets: the first one seals new tickets, all of them open old ones (RFC 5077 §5.5). Any thread.
 ///
-/// From a file that several hubs share, so that a device which comes back to another hub is resumed there too; or the
-/// hub's own, random, which change by time. Safe from any thread.
+/// From a file that several hubs share, so that a device is resumed on another hub too; or random keys, which rotate.
 package final class TLSTicketKeys: Sendable {
     /// How long a ticket is good.
     package static let lifetime = Duration.seconds(24 * 3600)
-    /// How long random keys seal tickets before the next one does.
+    /// How long a random key seals tickets before the next one does.
     package static let period = Duration.seconds(12 * 3600)
-    /// Keys of one file at most; each one is tried for every ticket.
+    /// The most keys of one file; all are tried for every ticket.
     package static let keysMax = 16
-    /// The bytes of one key in a file, as nginx has them: name 16, MAC key 32, cipher key 32.
+    /// Bytes of one key in a file, in nginx's format: name 16, MAC key 32, cipher key 32.
     package static let keyBytes = 80
-    /// Random keys kept: tickets stay good for their whole lifetime.
+    /// Random keys kept, so that tickets stay good for their whole lifetime.
     static let randomKeysKept = 3
 
     private struct State {
-        /// Keys, one after the other.
         var keys: [UInt8]
-        /// When the first of them is followed by a new one; nil: never by itself.
+        /// When the first key is replaced by a new one; nil: never by itself.
         var rotatesAt: Instant?
     }
 
@@ -49,7 +47,7 @@ package final class TLSTicketKeys: Sendable {
         try self.init(State(keys: try Self.randomKey(), rotatesAt: now.advanced(by: Self.period)))
     }
 
-    /// The keys of a file: one after the other, 80 bytes each.
+    /// The keys of a file: concatenated, 80 bytes each.
     package convenience init(file path: String) throws(TLSError) {
         var bytes = try Self.read(path)
         guard !bytes.isEmpty, bytes.count % Self.keyBytes == 0, bytes.count <= Self.keysMax * Self.keyBytes else {
@@ -63,9 +61,9 @@ package final class TLSTicketKeys: Sendable {
         Self.erase(&bytes)
     }
 
-    // MARK: OpenSSL asks
+    // MARK: OpenSSL's callbacks
 
-    /// Readies the ciphers of a new ticket.
+    /// Prepares the ciphers of a new ticket.
     ///
     /// - Returns: 1, or -1 where there is no randomness.
     func seal(
@@ -83,11 +81,10 @@ package final class TLSTicketKeys: Sendable {
         }
     }
 
-    /// Readies the ciphers of a ticket that a client has brought.
+    /// Prepares the ciphers of a client's ticket.
     ///
-    /// - Returns: 0 where no key is that ticket's, and so a whole handshake is due; 1; or 2 where the ticket is good and
-    ///   the client gets a new one: sealed by an older key, or of TLS 1.3, whose tickets are for one use
-    ///   (RFC 8446 §C.4).
+    /// - Returns: 0 where no key fits, so that a full handshake follows; 1; 2 where the client gets a new ticket, because an
+    ///   older key sealed it or it is of TLS 1.3, whose tickets are for one use (RFC 8446 §C.4); -1 on an error.
     func open(
         _ name: UnsafePointer<UInt8>, _ iv: UnsafePointer<UInt8>, _ cipherContext: OpaquePointer,
         _ macContext: OpaquePointer, isSingleUse: Bool, now: Instant = .read()
@@ -113,10 +110,10 @@ package final class TLSTicketKeys: Sendable {
         carillon_ticket_ciphers(cipherContext, macContext, cipher.pointer, key + 48, key + 16, iv, encrypts) == 1
     }
 
-    /// Puts a new random key before the others, once their time has come.
+    /// Puts a new random key before the others, when it is due.
     private func rotate(_ state: inout State, _ now: Instant) {
         guard let due = state.rotatesAt, due <= now, var key = try? Self.randomKey() else { return }
-        // Two periods without any handshake leave no ticket that is good.
+        // After two periods without a handshake no ticket is good.
         if due.advanced(by: Self.period + Self.period) <= now { Self.erase(&state.keys) }
         var keys = key + state.keys.prefix((Self.randomKeysKept - 1) * Self.keyBytes)
         Self.erase(&state.keys)
@@ -145,7 +142,7 @@ package final class TLSTicketKeys: Sendable {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw TLSError("\(path): \(String(cString: strerror(errno)))") }
         defer { close(descriptor) }
-        // One byte more than there may be tells a file that is too long.
+        // One byte more than allowed shows a file that is too long.
         var bytes = [UInt8](repeating: 0, count: keysMax * keyBytes + 1)
         var count = 0
         while count < bytes.count {

@@ -1,37 +1,35 @@
 import COpenSSL
 import Glibc
 
-// TLS: OpenSSL between a socket and whoever reads and writes it.
+// TLS: OpenSSL between a socket and its user.
 //
-// A `TLSServer` holds what the listeners share: contexts made of the operator's files, ticket keys, and the way to
-// replace them. Each loop has a `TLSWire`, ciphertext on its way to or from the socket in use; each connection a
-// `TLSSession`. Invariants: after a session's call nothing is left on the wire; no plaintext waits inside OpenSSL, so
-// that the socket's readiness tells all there is to read; OpenSSL's error queue is empty before and after each call.
+// A `TLSServer` holds what the listeners share: contexts made from the operator's files, ticket keys, and the way to replace
+// them. Each loop has a `TLSWire`, with ciphertext to or from the socket in use; each connection has a `TLSSession`.
+// Invariants: after a session's call the wire is empty; no plaintext waits inside OpenSSL, so the socket's readiness covers
+// everything there is to read; OpenSSL's error queue is empty before and after each call.
 
-/// One loop's ciphertext, in both directions, for the session that is called at the time.
-///
-/// OpenSSL reads and writes this memory instead of descriptors, so that many records leave by one system call, and a
-/// session has no BIO of its own: those alone were half a kilobyte for each.
+/// One loop's ciphertext, in both directions, for the session being called. OpenSSL reads and writes this memory instead of
+/// descriptors: many records leave by one system call, and no session has a BIO of its own, half a kilobyte each.
 package final class TLSWire {
-    /// The most bytes read from a socket at a time, and room for as many records to be sent.
+    /// The most bytes read from a socket at a time.
     package static let receiveBytes = 64 << 10
-    /// Ciphertext from which on it is sent before more is sealed: four records of the largest size.
+    /// Sealed bytes above which they are sent before more is sealed: four records of the largest size.
     package static let sealedBytesMax = 4 * TLSWire.recordBytes
     /// The most plaintext of one record (RFC 8446 §5.1).
     package static let recordBytes = 16 << 10
-    /// Beside its plaintext, what a record may take: header, nonce, tag, type, padding.
+    /// What a record takes beside its plaintext: header, nonce, tag, type, padding.
     package static let recordOverhead = 512
-    /// What is sealed before it is sent, with a record more, be it cut into 512 bytes each; and a server's whole flight with
-    /// a long chain of certificates.
+    /// Room for what is sealed before it is sent and one more record, even if cut into 512 bytes each; and for a server's
+    /// whole flight with a long chain of certificates.
     private static let outgoingCapacity = sealedBytesMax + 64 << 10
 
-    /// What OpenSSL's end of the wire points to; it does not move.
+    /// OpenSSL's end of the wire points to it; it does not move.
     let ends: UnsafeMutablePointer<carillon_tls_wire>
     let bio: OpaquePointer
     /// Bytes as they come from a socket.
     let received: UnsafeMutableRawBufferPointer
     private let outgoing: UnsafeMutableRawBufferPointer
-    /// Small frames gathered into one record.
+    /// For gathering small frames into one record.
     package let record: UnsafeMutableRawBufferPointer
 
     /// - Throws: `TLSError` where OpenSSL has no memory.
@@ -57,7 +55,7 @@ package final class TLSWire {
     }
 
     deinit {
-        // The sessions' references are gone: they belong to the loop that this belongs to.
+        // The sessions' references are gone: they belong to this loop too.
         BIO_free(bio)
         OPENSSL_cleanse(received.baseAddress, received.count)
         OPENSSL_cleanse(record.baseAddress, record.count)
@@ -67,7 +65,6 @@ package final class TLSWire {
         record.deallocate()
     }
 
-    /// Ciphertext to be sent.
     var sealed: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: ends.pointee.outgoing, count: ends.pointee.outgoing_count)
     }
@@ -75,13 +72,12 @@ package final class TLSWire {
     /// Whether more may be sealed before what is there is sent.
     var hasRoom: Bool { ends.pointee.outgoing_count < Self.sealedBytesMax }
 
-    /// Forgets what is on the wire.
     func clear() {
         ends.pointee.incoming_count = 0
         ends.pointee.outgoing_count = 0
     }
 
-    /// How OpenSSL gets at a wire; made once and never freed.
+    /// OpenSSL's access to a wire; made once and never freed.
     private static let method = Method()
 
     /// `@unchecked Sendable`: written before it is shared, and never again.
@@ -100,13 +96,13 @@ package struct TLSError: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// A reason in words, followed by what OpenSSL says about its last failure; empties OpenSSL's error queue.
+    /// A reason in words, followed by OpenSSL's text for its last error; empties OpenSSL's error queue.
     init(openSSL description: String) {
         self.description = "\(description): \(OpenSSLErrors.takeLast())"
     }
 }
 
-/// The calling thread's queue of OpenSSL's errors.
+/// The calling thread's queue of OpenSSL errors.
 enum OpenSSLErrors {
     /// Empties the queue: an error left there would be taken for the next connection's.
     @inline(__always)
@@ -114,7 +110,7 @@ enum OpenSSLErrors {
         ERR_clear_error()
     }
 
-    /// The words for the newest error; the queue is empty afterwards.
+    /// The text of the newest error; the queue is empty afterwards.
     static func takeLast() -> String {
         let code = ERR_peek_last_error()
         ERR_clear_error()
