@@ -1,11 +1,9 @@
-// WebSocket: RFC 6455 and 7692 (compression) as pure, bounded state machines: the handshake of both sides, a reader of
-// messages, a writer of frames.
+// WebSocket: RFC 6455 and RFC 7692 (compression) as pure, bounded state machines.
 //
-// Purpose: bytes of one connection in, whole messages out, and the other way round. Invariants: the reader leaves at
-// most an incomplete frame header unread, and owns memory only while a message is unfinished; the first byte that
-// breaks a rule ends the connection with the right close code. Compression keeps nothing
-// of a connection's: each message is compressed by itself. `WebSocketMachine` says what is to be done next, and when. Depends
-// on Bytes, Clock, Digests (the accept key), HTTP and zlib.
+// Purpose: the handshake of both sides, a reader of messages, a writer of frames. `WebSocketMachine` decides what to do
+// next, and when. Invariants: the reader leaves at most an incomplete frame header unread and owns memory only while a
+// message is unfinished. The first byte that breaks a rule ends the connection with the right close code. Messages are
+// compressed one by one: connections hold no compression state. Depends on Bytes, Clock, Digests (accept key), HTTP, zlib.
 
 /// A close code (RFC 6455 §7.4, and Pusher's 4000–4999).
 package struct CloseCode: RawRepresentable, Hashable, Sendable {
@@ -40,7 +38,7 @@ package enum WebSocketError: Error, Equatable, Sendable {
     case invalidUTF8, malformedDeflate
     case messageTooBig, messagePadded, tooManyFragments
 
-    /// What to close with.
+    /// The close code to send.
     package var closeCode: CloseCode {
         switch self {
         case .invalidUTF8, .malformedDeflate: .invalidPayload
@@ -51,7 +49,7 @@ package enum WebSocketError: Error, Equatable, Sendable {
         }
     }
 
-    /// A reason for the close frame: no byte of the peer is in it.
+    /// A reason for the close frame. It contains no byte from the peer.
     package var reason: StaticString {
         switch self {
         case .reservedBits: "reserved bits set"
@@ -75,15 +73,15 @@ package enum WebSocketError: Error, Equatable, Sendable {
     }
 }
 
-/// The bounds of a message that is read.
+/// Limits of a message that is read.
 package struct MessageLimits: Sendable, Equatable {
-    /// Bytes of one message, all fragments together: 1009 beyond it, before a byte of the excess is kept. Of a compressed
-    /// one, they are counted as it is decompressed.
+    /// Bytes of one message, all fragments together. More closes with 1009 before any excess byte is kept. A compressed
+    /// message is counted as it is decompressed.
     package var messageBytes = 65_536
-    /// Fragments of one message: 1008 beyond it.
+    /// Fragments of one message. More closes with 1008.
     package var fragments = 1024
 
-    /// Bytes of one message as it comes compressed: what cannot be compressed becomes larger by a little.
+    /// Bytes of one message as received in compressed form: incompressible data grows slightly.
     package var compressedBytes: Int { messageBytes + messageBytes / 8 + 64 }
 
     /// The defaults.

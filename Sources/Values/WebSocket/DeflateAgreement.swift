@@ -1,21 +1,19 @@
 import Bytes
 import HTTP
 
-/// permessage-deflate (RFC 7692) as a client offers it and a server can agree to it.
+/// permessage-deflate (RFC 7692): what a client offers and the server agrees to.
 ///
-/// The answer is always that neither side keeps its window between messages, so that no connection holds one, and one
-/// compressed message serves all receivers. A client may leave that unsaid in its offer: it has to do as it is told
-/// (§7.1.1.1, §7.1.1.2).
+/// The answer always forbids both sides to keep a window between messages. So no connection holds a window, and one
+/// compressed message serves all receivers. The client must obey even if its offer does not say so (§7.1.1.1, §7.1.1.2).
 package struct DeflateAgreement: Sendable, Equatable {
-    /// What messages to this client are compressed with.
+    /// The window for messages to this client.
     package let window: DeflateWindow
-    /// The largest window that the client offers to decompress with, as it said it; nil where it did not.
+    /// The largest window that the client offers to decompress with; nil when the offer does not say.
     private let serverWindowBits: UInt8?
 
-    /// The first offer of the fields `Sec-WebSocket-Extensions` that can be taken; nil where there is none.
+    /// The first acceptable offer in the `Sec-WebSocket-Extensions` fields; nil when there is none.
     ///
-    /// - Throws: `extensions` where the fields are not what RFC 6455 §9.1 says: such a handshake is to be failed, whatever
-    ///   can be read of it.
+    /// - Throws: `extensions` when a field is malformed (RFC 6455 §9.1). Such a handshake fails.
     init?(_ request: borrowing Request) throws(HandshakeError) {
         var agreement: DeflateAgreement?
         var index = 0
@@ -30,8 +28,7 @@ package struct DeflateAgreement: Sendable, Equatable {
         self = agreement
     }
 
-    /// Reads one offer to its end; nil where it is to be declined: of another extension, or with a parameter that is
-    /// unknown, repeated, or has a value that it may not have (RFC 7692 §7.1).
+    /// Reads one offer. Nil declines it: another extension, or an unknown, repeated or invalid parameter (RFC 7692 §7.1).
     private init?(_ name: UnsafeRawBufferPointer, _ reader: inout ExtensionReader) throws(HandshakeError) {
         var isGood = name.equals("permessage-deflate")
         var seen: UInt8 = 0
@@ -50,7 +47,7 @@ package struct DeflateAgreement: Sendable, Equatable {
                 serverWindowBits = parameter.value?.windowBits
                 if serverWindowBits == nil { isGood = false }
             default:
-                // Its own window is the client's affair: what it sends is decompressed with the largest.
+                // The client may choose its own window: the server always decompresses with the largest.
                 if let value = parameter.value, value.windowBits == nil { isGood = false }
             }
         }
@@ -63,7 +60,6 @@ package struct DeflateAgreement: Sendable, Equatable {
         "server_no_context_takeover", "client_no_context_takeover", "server_max_window_bits", "client_max_window_bits",
     ]
 
-    /// Appends the field that agrees.
     func append(to writer: inout ByteWriter) {
         writer.append("Sec-WebSocket-Extensions: permessage-deflate")
         writer.append("; server_no_context_takeover; client_no_context_takeover")
@@ -75,13 +71,13 @@ package struct DeflateAgreement: Sendable, Equatable {
     }
 }
 
-/// Reads the value of a field `Sec-WebSocket-Extensions` (RFC 6455 §9.1): names, and behind each its parameters.
+/// Reads the value of a `Sec-WebSocket-Extensions` field (RFC 6455 §9.1): each name, followed by its parameters.
 struct ExtensionReader {
-    /// A value, perhaps with the backslashes of a quoted string.
+    /// A parameter's value. It may contain the backslashes of a quoted string.
     struct Value {
         let bytes: UnsafeRawBufferPointer
 
-        /// 8 to 15, in decimal without leading zeros (RFC 7692 §7.1.2); nil for all else.
+        /// 8 to 15, in decimal without leading zeros (RFC 7692 §7.1.2); otherwise nil.
         var windowBits: UInt8? {
             var number = 0
             var digits = 0
@@ -100,15 +96,14 @@ struct ExtensionReader {
     /// Reads `value`, which must outlive the reader.
     init(_ value: UnsafeRawBufferPointer) { bytes = value }
 
-    /// The next extension's name, nil at the end. Its parameters must have been read. Empty members of the list are left
-    /// out (RFC 9110 §5.6.1).
+    /// The next extension's name, nil at the end; read its parameters next. Skips empty list members (RFC 9110 §5.6.1).
     mutating func nextName() throws(HandshakeError) -> UnsafeRawBufferPointer? {
         skipBlanks()
         while take(",") { skipBlanks() }
         return position < bytes.count ? try token() : nil
     }
 
-    /// The extension's next parameter, nil behind its last one.
+    /// The extension's next parameter, nil after the last one.
     mutating func nextParameter() throws(HandshakeError) -> (name: UnsafeRawBufferPointer, value: Value?)? {
         skipBlanks()
         guard take(";") else {
@@ -123,7 +118,7 @@ struct ExtensionReader {
         return (name, Value(bytes: take("\"") ? try quoted() : try token()))
     }
 
-    /// What is quoted, the opening quote being read: a token once the backslashes are taken out.
+    /// Reads a quoted string whose opening quote is read already. Without its backslashes it must be a token.
     private mutating func quoted() throws(HandshakeError) -> UnsafeRawBufferPointer {
         let start = position
         var isEmpty = true

@@ -1,9 +1,9 @@
 import Bytes
 
-/// Where the frames of a block lie that a server has made: unmasked, one after the other (RFC 6455 §5.2).
+/// Finds the frames in a block of server frames: unmasked, one after the other (RFC 6455 §5.2).
 package enum FrameBounds {
-    /// The frame that the byte at `offset` belongs to. Nil where the block is not whole frames of a server's, each with
-    /// its FIN bit, compressed or not, up to there, or ends before.
+    /// The frame that contains the byte at `offset`. Returns nil when the block ends before it, or when a frame up to there
+    /// is not a complete server frame with its FIN bit.
     package static func frame(at offset: Int, in block: UnsafeRawBufferPointer) -> Range<Int>? {
         var start = 0
         while start < block.count {
@@ -14,7 +14,7 @@ package enum FrameBounds {
         return nil
     }
 
-    /// Bytes of the first frame's header, and of the whole frame; nil where the block does not begin with one.
+    /// Bytes of the first frame's header and of the whole frame; nil when the block does not begin with a complete frame.
     static func first(in bytes: UnsafeRawBufferPointer) -> (headerCount: Int, frameCount: Int)? {
         guard bytes.count >= 2, bytes[0] & ~FrameWriter.compressedBit & 0xF0 == 0x80, bytes[1] & 0x80 == 0 else {
             return nil
@@ -24,7 +24,7 @@ package enum FrameBounds {
         guard bytes.count >= 2 + lengthBytes else { return nil }
         var count = lengthBytes == 0 ? UInt64(short) : 0
         for index in 2..<2 + lengthBytes { count = count << 8 | UInt64(bytes[index]) }
-        // What no block can hold is not ours.
+        // We make no frame that is longer than its block.
         guard count <= UInt64(bytes.count - 2 - lengthBytes) else { return nil }
         return (2 + lengthBytes, 2 + lengthBytes + Int(count))
     }

@@ -1,22 +1,21 @@
 import Bytes
 
-/// Compresses the frames of a server (RFC 7692 §6.1), for all connections of one loop. What it uses is made when it is used
-/// first.
+/// Compresses a server's frames (RFC 7692 §6.1), for all connections of one loop. Each deflater is created at its first use.
 package final class FrameDeflater {
-    /// What became of a block of frames.
+    /// The result for one block of frames.
     package struct Outcome {
-        /// The block with what was worth it compressed; nil where that is nothing.
+        /// The block with its compressible frames compressed; nil when no frame was compressed.
         package var frames: SharedBytes?
         /// Frames compressed.
         package var compressed = 0
         /// Frames that would not have become smaller.
         package var incompressible = 0
-        /// Bytes of the compressed frames before, and as they are sent; headers included.
+        /// Bytes of the compressed frames, before and after, headers included.
         package var plainBytes = 0
         package var compressedBytes = 0
     }
 
-    /// Room for the frames of a block that is kept from one to the next.
+    /// Buffer bytes that are kept between blocks.
     private static let roomKept = 256 << 10
 
     private let threshold: Int
@@ -26,15 +25,15 @@ package final class FrameDeflater {
     private var writer = ByteWriter(capacity: 4096)
 
     /// - Parameters:
-    ///   - threshold: bytes that a payload has at least to be compressed.
-    ///   - level: zlib's, 1 (quick) to 9 (small).
+    ///   - threshold: smallest payload that is compressed, in bytes.
+    ///   - level: zlib's level, 1 (fast) to 9 (small).
     package init(threshold: Int, level: Int) {
         self.threshold = threshold
         self.level = level
     }
 
-    /// Compresses those frames of `block`, which is whole frames of a server's, that carry messages of `threshold` bytes or
-    /// more and become smaller by it; the others stay as they are, and all in their order.
+    /// Compresses the frames of `block` that carry messages of at least `threshold` bytes and become smaller. Other frames
+    /// stay as they are, and the order is kept. `block` holds whole server frames.
     package func compress(_ block: SharedBytes, _ window: DeflateWindow) -> Outcome {
         var outcome = Outcome()
         guard block.count > threshold else { return outcome }
@@ -49,7 +48,7 @@ package final class FrameDeflater {
                 start += bounds.frameCount
                 append(frame, payload: frame.part(bounds.headerCount..<frame.count), deflater, &outcome)
             }
-            // What is no frame of ours is not for us to change.
+            // A block that is not whole frames of ours stays unchanged.
             if outcome.compressed > 0, start == bytes.count { outcome.frames = writer.copy() }
         }
         return outcome
@@ -70,7 +69,7 @@ package final class FrameDeflater {
         outcome.compressedBytes += count
     }
 
-    /// Appends a frame of the compressed payload if that is smaller, and returns how many bytes the frame has.
+    /// Appends a frame with the compressed payload if that is smaller, and returns the frame's length in bytes.
     private func appendCompressed(
         _ opcode: UInt8, _ payload: UnsafeRawBufferPointer, _ deflater: Deflater
     ) -> Int? {

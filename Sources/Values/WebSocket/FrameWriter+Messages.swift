@@ -1,14 +1,14 @@
 import Bytes
 
 extension FrameWriter {
-    /// A server's text frames of these messages, in one block: where they lie, if nobody else has them and each header finds room
-    /// where its message's length stands, as nearly always; else copied into a block of their own.
+    /// Makes one block of a server's text frames from these messages. In place when the block is not shared and each header
+    /// fits where the message's length stood (nearly always), else copied.
     package static func frames(of messages: consuming Messages) -> SharedBytes {
         if messages.rewrite(frameInPlace) { return messages.bytes() }
         return copied(messages)
     }
 
-    /// The longest payload whose header is no longer than the length that stands before a message.
+    /// The longest payload whose header fits where the message's length stood.
     private static let shortPayloadMax = 65_535
 
     private static func frameInPlace(_ block: UnsafeMutableRawBufferPointer) -> Range<Int>? {

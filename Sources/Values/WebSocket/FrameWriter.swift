@@ -1,6 +1,6 @@
 import Bytes
 
-/// Writes frames (RFC 6455 §5): a server's bare, a client's masked.
+/// Writes frames (RFC 6455 §5): bare for a server, masked for a client.
 package enum FrameWriter {
     /// Longest payload of a control frame (RFC 6455 §5.5).
     package static let maximumControlBytes = 125
@@ -9,7 +9,7 @@ package enum FrameWriter {
 
     /// Appends a server's text frame to `writer`; its payload is what `write` appends.
     ///
-    /// For replies that go to one connection, many to a writer. The payload moves once if its header is short.
+    /// For replies to one connection, many in one writer. The payload moves once if its header is not 4 bytes long.
     package static func appendText(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
         let start = writer.count
         let reserved = 4
@@ -28,7 +28,7 @@ package enum FrameWriter {
         writer.truncate(to: start + headerCount + payloadCount)
     }
 
-    /// A server's frame of any kind, whole, around `payload`, which is copied.
+    /// A server's frame of any kind around a copy of `payload`.
     package static func frame(_ opcode: UInt8, _ payload: UnsafeRawBufferPointer) -> SharedBytes {
         let headerCount = headerCount(payload.count)
         var writer = ByteWriter(capacity: headerCount + payload.count)
@@ -38,7 +38,7 @@ package enum FrameWriter {
         return writer.finish()
     }
 
-    /// Appends a server's control frame. A payload beyond 125 bytes is cut: ours is never longer.
+    /// Appends a server's control frame. A payload beyond 125 bytes is cut; ours are never longer.
     package static func append(control opcode: UInt8, _ payload: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         let payload = payload.part(0..<min(payload.count, maximumControlBytes))
         writer.append(0x80 | opcode)
@@ -46,7 +46,7 @@ package enum FrameWriter {
         writer.append(payload)
     }
 
-    /// Appends a server's close frame; the reason is cut at 123 bytes. No code: an empty frame.
+    /// Appends a server's close frame. The reason is cut at 123 bytes. Without a code, the frame is empty.
     package static func appendClose(_ code: CloseCode?, reason: StaticString = "", to writer: inout ByteWriter) {
         guard let code else { return append(control: Opcode.close, .init(start: nil, count: 0), to: &writer) }
         let reason = reason.bytes.part(0..<min(reason.utf8CodeUnitCount, maximumControlBytes - 2))
@@ -57,7 +57,7 @@ package enum FrameWriter {
         writer.append(reason)
     }
 
-    /// Appends a client's frame, masked with `mask`, which the caller draws anew for each frame (RFC 6455 §5.3).
+    /// Appends a client's frame masked with `mask`. The caller draws a new mask for each frame (RFC 6455 §5.3).
     package static func append(
         masked opcode: UInt8, _ payload: UnsafeRawBufferPointer, mask: UInt32, isFinal: Bool = true,
         to writer: inout ByteWriter
@@ -78,10 +78,10 @@ package enum FrameWriter {
         }
     }
 
-    /// Bytes of a bare header for a payload of `count` bytes.
+    /// Bytes of an unmasked header for a payload of `count` bytes.
     package static func headerCount(_ count: Int) -> Int { count < 126 ? 2 : count < 65_536 ? 4 : 10 }
 
-    /// Leaves room for a header, which its frame gets before it is handed on.
+    /// Leaves room for a header, to be written before the frame is handed on.
     static func reserveHeader(_ count: Int, to writer: inout ByteWriter) {
         writer.append(capacity: count) { _ in count }
     }

@@ -2,20 +2,19 @@ import Bytes
 import Digests
 import HTTP
 
-/// Why an upgrade is refused, and with what.
+/// Why an upgrade is refused.
 package enum HandshakeError: Error, Equatable, Sendable {
-    /// No upgrade to WebSocket is asked for.
+    /// The request is no upgrade to WebSocket.
     case notAnUpgrade
-    /// Another method than GET.
     case method
-    /// Another version than 13: answered 426 with the version we speak (RFC 6455 §4.2.2).
+    /// The version is not 13: answered 426 with our version (RFC 6455 §4.2.2).
     case version
-    /// No key, several, or not 16 bytes in Base64.
+    /// No key, several keys, or not 16 bytes in Base64.
     case key
-    /// Extensions are offered in a way that RFC 6455 §9.1 does not know.
+    /// The offered extensions are malformed (RFC 6455 §9.1).
     case extensions
 
-    /// What to answer.
+    /// The status of the answer.
     package var status: Status {
         switch self {
         case .notAnUpgrade, .version: .upgradeRequired
@@ -36,16 +35,15 @@ package enum HandshakeError: Error, Equatable, Sendable {
     }
 }
 
-/// A server's handshake (RFC 6455 §4.2): a request found good, ready to be answered.
+/// A server's handshake (RFC 6455 §4.2): a valid request, ready to be answered.
 package struct Handshake {
-    /// The key of the request, in its buffer.
     private let key: UnsafeRawBufferPointer
-    /// The first list of subprotocols offered, likewise.
+    /// The first list of offered subprotocols, in the request's buffer.
     private let subprotocols: UnsafeRawBufferPointer?
-    /// How messages may be compressed; nil where the client offers nothing that we know.
+    /// The compression to agree to; nil when the client offers none that we know.
     package let deflate: DeflateAgreement?
 
-    /// Checks `request`; whose path and query it is, is the caller's business.
+    /// Checks `request`. The caller checks its path and query.
     package init(_ request: borrowing Request) throws(HandshakeError) {
         guard request.field("upgrade", contains: "websocket"), request.field("connection", contains: "upgrade"),
             request.minorVersion > 0
@@ -70,7 +68,7 @@ package struct Handshake {
         return false
     }
 
-    /// Appends the 101 response; `subprotocol` only if the client offers it, `compresses` if `deflate` is agreed to.
+    /// Appends the 101 response. `subprotocol` is included only if the client offers it; `compresses` agrees to `deflate`.
     package func accept(subprotocol: StaticString? = nil, compresses: Bool = false, to writer: inout ByteWriter) {
         writer.append("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
         writer.append("Sec-WebSocket-Accept: ")
@@ -81,7 +79,7 @@ package struct Handshake {
         writer.append("\r\n")
     }
 
-    /// Appends the answer to a request that `init` refused; close the connection behind it.
+    /// Appends the answer to a request that `init` refused. Close the connection after it.
     package static func refuse(_ error: HandshakeError, to writer: inout ByteWriter) {
         writer.append(
             response: error.status, contentType: "text/plain; charset=utf-8", keepsAlive: false,
@@ -98,9 +96,9 @@ package struct Handshake {
     }
 }
 
-/// The proof that a server understood the handshake: Base64 of SHA-1 of the key and a fixed text (RFC 6455 §4.2.2).
+/// The proof that a server understood the handshake: Base64 of the SHA-1 of the key and a fixed text (RFC 6455 §4.2.2).
 package enum AcceptKey {
-    /// Appends the 28 characters for `key`, as it stands in the request.
+    /// Appends the 28 characters for `key`, given as it stands in the request.
     package static func append(for key: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         SHA1(key, ("258EAFA5-E914-47DA-95CA-C5AB0DC85B11" as StaticString).bytes).withUnsafeBytes { digest in
             Base64.append(digest, to: &writer)
@@ -108,12 +106,12 @@ package enum AcceptKey {
     }
 }
 
-/// A client's handshake (RFC 6455 §4.1), for the hub's own tools.
+/// A client's handshake (RFC 6455 §4.1), for our own tools.
 package struct ClientHandshake: Sendable {
-    /// The key sent: Base64 of the 16 random bytes given.
+    /// The key to send: Base64 of 16 random bytes.
     private let key: String
 
-    /// A handshake with 16 random bytes, which the caller draws.
+    /// The caller draws the 16 random bytes.
     package init(random: (UInt64, UInt64)) {
         key = withUnsafeBytes(of: random) { Base64.encode($0) }
     }
@@ -132,7 +130,7 @@ package struct ClientHandshake: Sendable {
         writer.append("\r\n")
     }
 
-    /// True when `response` accepts this very handshake.
+    /// True when `response` accepts this handshake: its accept key must match.
     package func isAccepted(by response: ResponseHead) -> Bool {
         guard response.statusCode == 101, response.field("upgrade", contains: "websocket"),
             response.field("connection", contains: "upgrade"), let accept = response.field("sec-websocket-accept")

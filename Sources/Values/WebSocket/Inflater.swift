@@ -3,18 +3,17 @@ import CZlib
 
 /// Decompresses messages (RFC 7692 §7.2.2), each by itself, for all connections of one loop: no connection keeps a window.
 ///
-/// It holds 39 KiB (zlib's state and the largest window, 32 KiB, whatever the peers use) and the room for one message,
-/// which grows with what comes up to the limit of a message and one byte; of it, `roomKept` bytes stay.
+/// It holds 39 KiB (zlib's state and the largest window, 32 KiB) and room for one message. The room grows with the data, up
+/// to the message limit and one byte; `trim` keeps at most `roomKept` bytes.
 package final class Inflater {
-    /// What was decompressed and refused since somebody asked last.
+    /// Counts since the last `takeTally`.
     package struct Tally: Sendable, Equatable {
         /// Messages decompressed.
         package var messages = 0
-        /// Their bytes as they came, and as they are.
+        /// Bytes of these messages, compressed and plain.
         package var compressedBytes = 0
         package var plainBytes = 0
-        /// Messages larger than the limit, such as are no DEFLATE data (RFC 1951), and such as are padded with blocks of
-        /// nothing.
+        /// Messages over the limit, messages that are not DEFLATE data (RFC 1951), and messages padded with empty blocks.
         package var tooBig = 0
         package var malformed = 0
         package var padded = 0
@@ -22,36 +21,35 @@ package final class Inflater {
         package init() {}
     }
 
-    /// The room for a message that is kept from one to the next.
+    /// Bytes of room that are kept between messages.
     package static let roomKept = 256 << 10
-    /// The room to begin with.
     private static let roomAtFirst = 4 << 10
-    /// Input is decompressed by such pieces, and judged after each: what is padded costs no more than one in vain.
+    /// Input is decompressed in pieces of this size and checked after each: a padded message wastes at most one piece.
     private static let pieceBytes = 4 << 10
-    /// A message may be longer compressed than plain by an eighth of it (9 bits for each byte is what fixed codes take at
-    /// most) and by this: for what flushing leaves.
+    /// How much longer than plain a compressed message may be: an eighth of the plain length (fixed codes take at most 9
+    /// bits a byte), and these bytes for what flushing leaves.
     package static let paddingBytes = 1 << 10
-    /// Bytes that a block with codes of its own counts for: its tables take 1 to 3 µs, however little comes of them.
+    /// The cost in bytes of a block with its own codes: building its tables takes 1 to 3 µs, however little data it holds.
     package static let tableCost = 512
-    /// Bytes that each block counts for, whatever its type: it takes some 60 ns, also where nothing comes of it.
+    /// The cost in bytes of any block: it takes about 60 ns even when it holds nothing.
     package static let blockCost = 32
-    /// Blocks with codes of their own that any message may have, and of how many plain bytes on average each further one is.
-    /// zlib makes one of 127 bytes or more, with its least memory (`memLevel` 1); with the usual one, of 16,383.
+    /// A message may have `tablesFree` blocks with their own codes, and one more for each `bytesPerTable` plain bytes. zlib
+    /// makes one for at least 127 bytes with its least memory (`memLevel` 1), and for 16,383 bytes by default.
     package static let tablesFree = 16
     package static let bytesPerTable = 64
 
     package private(set) var tally = Tally()
-    /// What the last message cost, in bytes: the longer of what came and what it is, and its blocks and tables.
+    /// Cost of the last message in bytes: the larger of its compressed and plain lengths, plus its blocks and tables.
     package private(set) var cost = 0
-    // Of a fixed address: zlib's state points back to it.
+    // At a fixed address: zlib's state points back to it.
     private let stream: UnsafeMutablePointer<z_stream>
     private var room = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var produced = 0
-    /// Bytes of the message that were taken, its blocks, and of them those with codes of their own.
+    /// Input bytes taken of the current message, its blocks, and its blocks with their own codes.
     private var taken = 0
     private var blocks = 0
     private var tables = 0
-    /// What senders leave off, an empty block without compression (RFC 7692 §7.2.1): 00 00 FF FF.
+    /// The bytes that senders leave off, 00 00 FF FF: the end of an empty uncompressed block (RFC 7692 §7.2.1).
     private static let tail = UInt32(0xFFFF_0000).littleEndian
 
     package init() {
@@ -67,13 +65,13 @@ package final class Inflater {
         room.deallocate()
     }
 
-    /// The message in `payload`, valid until the next call.
+    /// Decompresses `payload`. The result is valid until the next call.
     ///
-    /// A message that ends with a final block (BFINAL) may lack the byte that RFC 7692 §7.2.3.4 wants behind it, and an empty
-    /// one the byte that it is (§7.2.3.6): there is nothing to mistake.
-    /// - Parameter limit: bytes that the message may have. Not more than one byte beyond it is ever written.
-    /// - Throws: `messageTooBig`, `malformedDeflate` for what is no sequence of whole blocks, or `messagePadded` for one that
-    ///   is much longer compressed than it has reason to be: blocks without content cost time, and no byte of the limit.
+    /// A message that ends with a final block (BFINAL) may lack the byte that RFC 7692 §7.2.3.4 wants after it, and an empty
+    /// message may lack its one byte (§7.2.3.6): neither is ambiguous.
+    /// - Parameter limit: most bytes of the message. At most one byte more is ever written.
+    /// - Throws: `messageTooBig`; `malformedDeflate` when the data is not a sequence of whole blocks; `messagePadded` when
+    ///   the compressed form is much too long: empty blocks cost time but no byte of the limit.
     package func inflate(_ payload: UnsafeRawBufferPointer, limit: Int) throws(WebSocketError) -> UnsafeRawBufferPointer
     {
         inflateReset(stream)
@@ -81,7 +79,7 @@ package final class Inflater {
         if payload.count > 0 { countBlock(payload, at: 0, unused: 0) }
         do throws(WebSocketError) {
             if payload.count > 0, try !take(payload, limit: limit) {
-                // What the sender has not sent does not count.
+                // The tail does not count: the sender did not send it.
                 taken -= MemoryLayout.size(ofValue: Self.tail)
                 try withUnsafeBytes(of: Self.tail) { bytes throws(WebSocketError) in _ = try take(bytes, limit: limit) }
                 guard isBetweenBlocks else { throw .malformedDeflate }
@@ -101,26 +99,25 @@ package final class Inflater {
         return UnsafeRawBufferPointer(room).part(0..<produced)
     }
 
-    /// Bytes of the room for a message.
+    /// Bytes of room now allocated.
     package var roomBytes: Int { room.count }
 
-    /// What was counted since the last call.
+    /// Returns the counts since the last call, and resets them.
     package func takeTally() -> Tally {
         defer { tally = Tally() }
         return tally
     }
 
-    /// Gives back what a large message has taken. The message is gone with it.
+    /// Frees the room that a large message took. The last message becomes invalid.
     package func trim() {
         guard room.count > Self.roomKept else { return }
         room.deallocate()
         room = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     }
 
-    /// Takes the next bytes; true when a final block has ended with the last of them.
+    /// Takes the next bytes. True when the last of them ends a final block.
     ///
-    /// It judges at the ends of blocks and of pieces of the input, and nowhere else: what is refused must not depend on the
-    /// room that an earlier message has left.
+    /// Checks only at the ends of blocks and pieces: a refusal must not depend on the room left by an earlier message.
     private func take(_ bytes: UnsafeRawBufferPointer, limit: Int) throws(WebSocketError) -> Bool {
         let before = taken
         var position = 0
@@ -134,7 +131,7 @@ package final class Inflater {
             stream.pointee.avail_in = UInt32(end - position)
             stream.pointee.next_out = (room.baseAddress.map { $0 + produced })?.assumingMemoryBound(to: UInt8.self)
             stream.pointee.avail_out = UInt32(clamping: offered)
-            // It comes back at the end of each block, too.
+            // Returns at the end of each block, too.
             let code = CZlib.inflate(stream, Z_BLOCK)
             position = end - Int(stream.pointee.avail_in)
             taken = before + position
@@ -144,7 +141,7 @@ package final class Inflater {
             case Z_OK, Z_BUF_ERROR:
                 let state = stream.pointee.data_type
                 let isAtBlock = state & 128 != 0
-                // Behind the last block, the end of the stream has still to be told.
+                // After the last block, zlib has yet to report the end of the stream.
                 if isAtBlock, state & 64 != 0 { break }
                 if !isAtBlock, stream.pointee.avail_out == 0 { continue }
                 if position == bytes.count {
@@ -169,14 +166,14 @@ package final class Inflater {
         }
     }
 
-    /// Counts the block that begins here, and whether it brings codes of its own (RFC 1951 §3.2.3: type 2).
+    /// Counts the block that begins here, and whether it has its own codes (type 2 in RFC 1951 §3.2.3).
     ///
-    /// - Parameter unused: bits of the byte before that belong to it.
+    /// - Parameter unused: bits of the previous byte that belong to the block.
     private func countBlock(_ bytes: UnsafeRawBufferPointer, at position: Int, unused: Int) {
         blocks += 1
         var bits = 0
         if unused > 0 {
-            // Of bytes that were taken before these: the tail's, which is a block of another type.
+            // The bits are in input taken earlier. The block is then the tail's, which has another type.
             guard position > 0 else { return }
             bits = Int(bytes[position - 1]) >> (8 - unused)
         }
@@ -187,14 +184,14 @@ package final class Inflater {
         if bits & 0b110 == 0b100 { tables += 1 }
     }
 
-    /// Whether what was taken has had enough come of it so far.
+    /// Throws when the input taken has produced too little so far.
     private func judge() throws(WebSocketError) {
         guard taken <= produced + produced / 8 + Self.paddingBytes,
             tables <= Self.tablesFree + produced / Self.bytesPerTable
         else { throw .messagePadded }
     }
 
-    /// Whether zlib waits for the next block's first bit, at the beginning of a byte.
+    /// True when zlib waits for a block's first bit at the start of a byte.
     private var isBetweenBlocks: Bool { stream.pointee.data_type & 0xBF == 128 }
 
     private func grow(limit: Int) throws(WebSocketError) {

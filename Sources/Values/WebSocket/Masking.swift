@@ -1,20 +1,19 @@
 /// The masking of RFC 6455 §5.3, eight bytes a step.
 package enum Masking {
-    /// Applies `mask` (its four bytes in memory order, the first for the first byte) to `bytes` in place, and returns
-    /// the mask turned so that it fits the byte behind them.
+    /// Applies `mask` (bytes in memory order) to `bytes` in place. Returns it rotated for the byte that follows.
     package static func apply(_ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> UInt32 {
         var seen: UInt64 = 0
         return apply(mask, to: bytes, seen: &seen)
     }
 
-    /// The same, and whether what comes out is ASCII: text nearly always is, and so need not be looked at again.
+    /// Applies `mask` in place and returns whether the result is ASCII. Most text is, and then needs no UTF-8 validation.
     package static func makesASCII(applying mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> Bool {
         var seen: UInt64 = 0
         _ = apply(mask, to: bytes, seen: &seen)
         return seen & 0x8080_8080_8080_8080 == 0
     }
 
-    /// - Parameter seen: gets the bits of all that comes out.
+    /// - Parameter seen: collects the bits of all output bytes.
     @inline(__always) private static func apply(
         _ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer, seen: inout UInt64
     ) -> UInt32 {
@@ -30,7 +29,7 @@ package enum Masking {
             at &+= 8
         }
         if at < count, count >= 8 {
-            // The last word again, without the bytes that are done.
+            // The last word again, masking only the bytes not done yet.
             let undone = (UInt64(littleEndian: wide) << UInt64((at &+ 8 &- count) &* 8)).littleEndian
             let word = base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) ^ undone
             base.storeBytes(of: word, toByteOffset: count &- 8, as: UInt64.self)

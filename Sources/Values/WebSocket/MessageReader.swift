@@ -2,14 +2,13 @@ import Bytes
 
 /// Where the payload of a message is.
 package enum MessagePayload {
-    /// In the buffer just read, at these offsets: valid until the buffer changes.
+    /// In the buffer just read, at these offsets. Valid until the buffer changes.
     case inPlace(Range<Int>)
-    /// Put together from several reads or fragments.
     case assembled([UInt8])
-    /// Decompressed, in the inflater's room: valid until that is used again. The cost is `Inflater.cost`.
+    /// In the inflater's room. Valid until the inflater is used again. `cost` is `Inflater.cost`.
     case inflated(UnsafeRawBufferPointer, cost: Int)
 
-    /// What it has cost, in bytes: its length, or what it has cost to decompress where that is more.
+    /// Cost in bytes: the length, or the cost of decompression.
     package var cost: Int {
         switch self {
         case .inPlace(let range): range.count
@@ -18,7 +17,7 @@ package enum MessagePayload {
         }
     }
 
-    /// Calls `body` with the payload; `buffer` is the one that was read.
+    /// Calls `body` with the payload. `buffer` is the buffer that was read.
     package func withUnsafeBytes<Result>(
         in buffer: UnsafeMutableRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
@@ -34,16 +33,14 @@ package enum MessagePayload {
 package enum MessageEvent {
     /// A whole text message, valid UTF-8.
     case text(MessagePayload)
-    /// A whole binary message.
     case binary(MessagePayload)
-    /// A ping: answer with a pong of the same payload (RFC 6455 §5.5.2).
+    /// A ping. Answer it with a pong of the same payload (RFC 6455 §5.5.2).
     case ping(MessagePayload)
-    /// A pong, asked for or not.
     case pong(MessagePayload)
-    /// The peer closes; nil when it gave no code. Nothing is read after it.
+    /// The peer closes; nil when it gave no code. Nothing after it is read.
     case close(CloseCode?)
 
-    /// What its payload has cost, in bytes.
+    /// The payload's cost in bytes.
     package var cost: Int {
         switch self {
         case .text(let payload), .binary(let payload), .ping(let payload), .pong(let payload): payload.cost
@@ -52,14 +49,14 @@ package enum MessageEvent {
     }
 }
 
-/// Reads the frames of one direction of a connection (RFC 6455 §5), a whole message at a time.
+/// Reads the frames of one direction of a connection (RFC 6455 §5), one whole message at a time.
 ///
-/// A frame that lies whole in the buffer is handed out where it lies. Otherwise its bytes are unmasked and taken as they
-/// come, so that nothing but an incomplete header (13 bytes at most) stays with the caller. Text is validated as it
-/// comes; a compressed message (RFC 7692) is decompressed, and then validated, when it is whole. Valid transitions: header → payload → header; header → closed; any error ends the reader's life.
-/// Kept small on purpose (see the tests): a hub holds one for each of its connections.
+/// A frame that lies whole in the buffer is returned in place. Other frames are unmasked and taken as they arrive, so the
+/// caller keeps only an incomplete header (at most 13 bytes). Text is validated as it arrives. A compressed message (RFC
+/// 7692) is decompressed and validated when it is complete. Valid transitions: header → payload → header; header → closed.
+/// After an error the reader must not be used again. Kept small (tests check the size): an unfinished message has one.
 public struct MessageReader: Sendable {
-    /// Which side reads: a server insists on masked frames, a client on bare ones (RFC 6455 §5.1).
+    /// Which side reads: a server requires masked frames, a client bare ones (RFC 6455 §5.1).
     package enum Role: Sendable {
         case server, client
     }
@@ -76,18 +73,16 @@ public struct MessageReader: Sendable {
         var payloadCount: Int
         var isCompressed: Bool
         var isControl: Bool { opcode & 8 != 0 }
-        /// True when it can be handed out where it lies: a control frame, or a message that has no other fragment.
+        /// True when it can be returned in place: a control frame, or a message in one fragment.
         var isWhole: Bool { isControl || (isFinal && opcode != Opcode.continuation) }
     }
 
-    /// The message so far; empty (and without memory) between messages.
+    /// The message so far; empty, without memory, between messages.
     @usableFromInline var message: [UInt8] = []
-    /// The control frame so far; empty outside of one.
+    /// The control frame so far; empty between control frames.
     @usableFromInline var control: [UInt8] = []
-    /// Bytes of the current frame still to come.
     private var remaining = 0
     private var mask: UInt32 = 0
-    /// Frames of the unfinished message so far.
     private var fragments: UInt32 = 0
     /// Opcode of the unfinished message, 0 when there is none.
     @usableFromInline var messageOpcode: UInt8 = 0
@@ -101,18 +96,18 @@ public struct MessageReader: Sendable {
     /// A reader at the beginning of the frames.
     package init(role: Role) { self.role = role }
 
-    // Public and inlinable, for a caller that has the reader in a class: it would copy all of it to ask.
+    // Public and inlinable: a reader in a class would otherwise be copied for the call.
 
-    /// True while a message is unfinished, and memory held for it.
+    /// True while a message is unfinished, or a frame has come in part.
     @inlinable public var holdsMessage: Bool { messageOpcode != 0 || phase == .payload }
 
     /// Bytes held for an unfinished message.
     @inlinable public var heldBytes: Int { message.count + control.count }
 
-    /// Reads on in `bytes` from `consumed`, which moves forward: call again until nil, then keep what is not consumed
-    /// and come back with more. Unmasks in place.
+    /// Reads `bytes` from `consumed`, which it advances. Call it until it returns nil, keep the bytes not consumed, and call
+    /// again with more. Unmasks in place.
     ///
-    /// - Parameter inflater: decompresses, where permessage-deflate was agreed; without one, RSV1 is an error.
+    /// - Parameter inflater: required for permessage-deflate; without it, RSV1 is an error.
     package mutating func read(
         _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits, inflater: Inflater? = nil
     ) throws(WebSocketError) -> MessageEvent? {
@@ -120,7 +115,7 @@ public struct MessageReader: Sendable {
         while true {
             switch phase {
             case .closed:
-                // What follows a close frame is not looked at (RFC 6455 §5.5.1).
+                // Bytes after a close frame are ignored (RFC 6455 §5.5.1).
                 consumed = bytes.count
                 return nil
             case .header:
@@ -156,10 +151,10 @@ public struct MessageReader: Sendable {
         }
     }
 
-    /// Takes a text message that lies whole in `bytes` from `consumed` on, in one frame and not compressed, and says where.
-    /// Nil, and nothing taken, where anything else lies there: it is for `read`.
+    /// Takes an uncompressed text message in one frame that lies whole in `bytes` at `consumed`, and returns its range.
+    /// Returns nil and takes nothing for anything else: call `read`.
     ///
-    /// What a server that is within no message reads next, nearly always: no reader is made for it, and put away again.
+    /// This is the common case between messages. It avoids creating a reader.
     package static func takeText(
         _ bytes: UnsafeMutableRawBufferPointer, consumed: inout Int, limits: MessageLimits
     ) throws(WebSocketError) -> Range<Int>? {
@@ -181,9 +176,8 @@ public struct MessageReader: Sendable {
 
     // MARK: Headers
 
-    /// The header at the beginning of `bytes`, nil when it is incomplete: all that can be wrong in its bytes is told
-    /// as soon as they are there.
-    // Not a method of the value: a mutating caller would copy the whole reader first. So with others below.
+    /// Parses the header at the start of `bytes`; nil when it is incomplete. Throws as soon as the faulty byte is there.
+    // Static: a mutating caller would first copy the whole reader. This holds for other static functions below.
     private static func parseHeader(
         _ bytes: UnsafeRawBufferPointer, by role: Role, mayBeCompressed: Bool
     ) throws(WebSocketError) -> Header? {
@@ -192,7 +186,7 @@ public struct MessageReader: Sendable {
         let opcode = first & 0xF
         let isCompressed = first & 0x70 == FrameWriter.compressedBit
         if first & 0x70 != 0 {
-            // On the first frame of a message and on no other (RFC 7692 §6.1).
+            // Allowed only on the first frame of a message (RFC 7692 §6.1).
             guard isCompressed, mayBeCompressed, opcode == Opcode.text || opcode == Opcode.binary else {
                 throw .reservedBits
             }
@@ -229,7 +223,7 @@ public struct MessageReader: Sendable {
             isCompressed: isCompressed)
     }
 
-    /// Checks a header against the state, before a byte of its payload is kept.
+    /// Checks a header against the state before any byte of its payload is kept.
     private mutating func accept(_ header: Header, limits: MessageLimits) throws(WebSocketError) {
         guard !header.isControl else { return }
         if header.opcode == Opcode.continuation {
@@ -280,7 +274,7 @@ public struct MessageReader: Sendable {
         message.append(contentsOf: plain)
     }
 
-    /// The end of a frame that came in pieces, or of a fragment.
+    /// Ends a frame that came in pieces, or a fragment.
     private mutating func finishFrame(
         _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(WebSocketError) -> MessageEvent? {
@@ -308,7 +302,6 @@ public struct MessageReader: Sendable {
         return opcode == Opcode.text ? .text(.assembled(payload)) : .binary(.assembled(payload))
     }
 
-    /// The message that was compressed to `payload`.
     private static func inflated(
         _ payload: UnsafeRawBufferPointer, _ opcode: UInt8, _ limits: MessageLimits, _ inflater: Inflater?
     ) throws(WebSocketError) -> MessageEvent {
@@ -331,7 +324,7 @@ public struct MessageReader: Sendable {
         }
     }
 
-    /// The code in the payload of a close frame; nil for an empty one, and for other frames (RFC 6455 §5.5.1).
+    /// The code in a close frame's payload; nil for an empty payload and for other frames (RFC 6455 §5.5.1).
     private static func closeCode(
         _ opcode: UInt8, _ payload: UnsafeRawBufferPointer
     ) -> Result<CloseCode?, WebSocketError> {

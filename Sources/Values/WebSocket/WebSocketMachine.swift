@@ -1,41 +1,40 @@
 import Bytes
 import Clock
 
-/// The server's side of one WebSocket, from its upgrade on (RFC 6455), as a value: bytes and times in, one action out for each
-/// pull. It does no I/O, reads no clock, and holds memory only while something is unfinished.
+/// The server's side of one WebSocket after its upgrade (RFC 6455), as a value: bytes and times in, one action out for each
+/// call. It does no I/O, reads no clock, and holds memory only while something is unfinished.
 ///
-/// What a client sends is looked at in turns, each with room for so much (`Cursor`): it may send thousands of messages at
-/// once, or some that grow a thousandfold, and holds up itself. What is left of a turn's input is kept (`endInput`).
+/// A client's input is processed in turns of bounded cost (`Cursor`). A client that sends thousands of messages at once, or
+/// messages that inflate a thousandfold, delays only itself. `endInput` keeps the rest of a turn's input.
 ///
-/// Worst interleavings, each with its test in `WebSocketMachineTests`:
-/// - a pause, or the end, comes in the middle of a buffer: not a byte behind it is looked at before its time;
-/// - a pause comes while a message is unfinished: the message goes on after it, and its time runs on;
-/// - the deadline passes while what has come waits for its turn: that is a sign of life, and may be the rest of a message
-///   whose time is over;
-/// - we close while the peer's messages wait: they are read, for nothing, to the close that is behind them;
-/// - the peer breaks a rule after we have closed: its close can be told apart no more.
+/// Worst interleavings, each with a test in `WebSocketMachineTests`:
+/// - A pause or the end comes in the middle of a buffer: no later byte is processed before its time.
+/// - A pause comes while a message is unfinished: the message continues after the pause, and its deadline keeps running.
+/// - The deadline passes while input waits for its turn: the peer is alive, and the input may end an overdue message.
+/// - We close while the peer's messages wait: they are read and ignored up to the peer's close.
+/// - The peer breaks a rule after we have closed: its close can no longer be recognised.
 public struct WebSocketMachine {
-    // Public and inlinable in part, for a caller that has it in a class: a call to ask would copy it.
+    // Partly public and inlinable: a call on a machine that is stored in a class would copy it.
 
-    /// Valid transitions: `open` ⇄ its pauses; `open` → `draining`, `closing`; `draining` → `closing`; any → `over`.
+    /// Valid transitions: between the `open` states; `open` → `draining`, `closing`; `draining` → `closing`; any → `over`.
     public enum State: Equatable, Sendable {
         /// In use.
         case open(Reading)
-        /// The server ends, and answers under way are still sent. Nothing is read.
+        /// The server stops. Answers under way are still sent. Nothing is read.
         case draining
-        /// Our close frame is sent (§7.1.2); the peer's is awaited, all else ignored.
+        /// Our close frame is sent (§7.1.2). We wait for the peer's and ignore everything else.
         case closing(awaitsTurn: Bool)
-        /// Both have closed, or one has no more to say that could be understood.
+        /// Both have closed, or the connection ends without that.
         case over
     }
 
-    /// When what comes is looked at.
+    /// When input is processed.
     public enum Reading: Sendable {
         /// At once.
         case now
-        /// More has come than is looked at in one turn.
+        /// In the next turn: this turn's room is used up.
         case nextTurn
-        /// Something has to be settled first, so that nothing overtakes it.
+        /// After `resume`: something must be settled first, so that nothing overtakes it.
         case afterPause
     }
 
@@ -48,81 +47,78 @@ public struct WebSocketMachine {
     /// What the peer has sent, or what to do about it.
     package enum Action {
         case text(MessagePayload), binary(MessagePayload)
-        /// Send a pong with this payload.
         case pong(MessagePayload)
-        /// Come back with what is left in the next turn.
+        /// Call again with the rest in the next turn.
         case awaitTurn
-        /// Answer with a close frame of that code, and end.
+        /// Answer with a close frame with this code, and end.
         case answerClose(CloseCode?)
-        /// Close, and end without an answer: what follows cannot be told apart, or is not wanted.
+        /// Close, and end without waiting for an answer: later input is unreadable or unwanted.
         case refuse(Violation)
-        /// The peer has answered our close, or never will: end.
+        /// End: the peer has answered our close (`finish`), or its answer can no longer be recognised (`drop`).
         case finish, drop
     }
 
-    /// What is to be done when a deadline has passed.
+    /// What to do when the deadline has passed.
     package enum Due: Equatable, Sendable {
-        /// What has come is still to be looked at: judge later.
+        /// Input still waits for its turn: check later.
         case wait
         case look(at: Instant)
         case ping(answeredBy: Instant)
-        /// It has answered no ping.
         case silent
-        /// It has not finished its message: close, and end without an answer.
+        /// The peer has not finished its message: close, and end without waiting for an answer.
         case unfinished
-        /// Answers were awaited for long enough: close.
+        /// The time for answers under way is over: close.
         case drained
-        /// It has not answered our close.
         case drop
     }
 
-    /// How far in its input a turn has come.
+    /// A turn's progress in its input.
     public struct Cursor {
-        /// Bytes taken.
+        /// Bytes consumed.
         public var consumed: Int
-        /// Bytes that messages may still cost in this turn; the last may go beyond them.
+        /// Bytes that messages may still cost in this turn. The last message may exceed them.
         public var room: Int
 
-        /// A turn that begins there.
+        /// A turn that begins at `consumed`.
         @inlinable public init(consumed: Int = 0, room: Int) {
             self.consumed = consumed
             self.room = room
         }
     }
 
-    /// What a connection holds of a message that has come in part, or of what came before a pause. Few have one at a time.
+    /// What a connection holds of a partly received message, or of input from before a pause. Few connections have one.
     package final class Unfinished {
-        /// Read and not consumed: the beginning of a frame's header, or what came before a pause.
+        /// Read but not consumed: an incomplete frame header, or input from before a pause.
         var leftover: [UInt8] = []
-        /// Within a frame or a message; at rest otherwise.
+        /// The reader, within a frame or message, or idle.
         var reader = MessageReader(role: .server)
-        /// When the unfinished message began; nil where there is none.
+        /// When the unfinished message began; nil when there is none.
         package var since: Instant?
 
         var isEmpty: Bool { leftover.isEmpty && !reader.holdsMessage }
     }
 
-    /// What a message costs beside its bytes, in bytes: with most of them the engine has more to do than with many bytes.
+    /// What each message costs in addition to its bytes: many small messages cost the engine more than their bytes.
     package static let messageCost = 1_024
 
-    // Laid out so that a connection has no gaps (see the gateway's tests).
-    /// Nil for most.
+    // Ordered so that a connection has no padding (the gateway's tests check it).
+    /// Nil for most connections.
     package private(set) var unfinished: Unfinished?
     @usableFromInline var heardAt: Instant
     private var messages = SmallAllowance()
     private var controls = SmallAllowance()
-    /// What it does with what comes.
+    /// How input is treated now.
     public private(set) var state = State.open(.now)
-    /// A ping is not answered, nor has anything else come since.
+    /// A ping has been sent, and nothing has been received since.
     @usableFromInline package var isPinged = false
 
-    /// - Parameter early: what has come behind the request for the upgrade.
+    /// - Parameter early: bytes received after the upgrade request.
     package init(at now: Instant, early: [UInt8] = []) {
         heardAt = now
         if !early.isEmpty { madeUnfinished().leftover = early }
     }
 
-    /// Whether it takes messages of ours.
+    /// Whether our messages may still be sent.
     @inlinable public var isEstablished: Bool {
         switch state {
         case .open, .draining: true
@@ -130,7 +126,7 @@ public struct WebSocketMachine {
         }
     }
 
-    /// Whether it is in use, and waits for nothing but its turn, if for anything.
+    /// Whether it is open and not paused.
     @inlinable public var isOpen: Bool {
         switch state {
         case .open(.now), .open(.nextTurn): true
@@ -138,7 +134,7 @@ public struct WebSocketMachine {
         }
     }
 
-    /// Whether what has come waits for the next turn.
+    /// Whether input waits for the next turn.
     @inlinable public var awaitsTurn: Bool {
         switch state {
         case .open(.nextTurn), .closing(awaitsTurn: true): true
@@ -146,7 +142,7 @@ public struct WebSocketMachine {
         }
     }
 
-    /// Whether what comes is to be read.
+    /// Whether input is to be read.
     @inlinable public var reads: Bool {
         switch state {
         case .open(.now), .closing(awaitsTurn: false): true
@@ -154,25 +150,25 @@ public struct WebSocketMachine {
         }
     }
 
-    /// Bytes held; the arrays, which grow in steps, may have room for as many again.
+    /// Bytes held. The arrays grow in steps and may have allocated twice as much.
     package var heldBytes: Int { unfinished.map { $0.leftover.count &+ $0.reader.heldBytes } ?? 0 }
 
     // MARK: Input
 
-    /// How many bytes of earlier input stand before what comes.
+    /// Bytes of earlier input that precede new input.
     package var leftoverCount: Int { unfinished?.leftover.count ?? 0 }
 
-    /// Puts earlier input to the start of `buffer`, before what has come.
+    /// Copies earlier input to the start of `buffer`, before the new input.
     package mutating func takeLeftover(into buffer: UnsafeMutableRawBufferPointer) {
         guard let unfinished else { return }
         unfinished.leftover.withUnsafeBytes { buffer.copyMemory(from: $0) }
         unfinished.leftover = []
-        // As it was before a pause: whole messages have a shorter way.
+        // Back to the state before a pause: whole messages then take `nextText`.
         if unfinished.isEmpty, unfinished.since == nil { self.unfinished = nil }
     }
 
-    /// Something has come: a peer is alive as long as bytes come from it; what we send proves nothing about a half-open
-    /// connection. Says whether it was pinged, so that its silence is measured anew.
+    /// Bytes have been received. Only this shows that a peer is alive: a half-open connection still accepts what we send.
+    /// Returns whether a ping was pending, so that the caller starts a new silence deadline.
     @inlinable public mutating func heard(at now: Instant) -> Bool {
         heardAt = now
         guard isPinged else { return false }
@@ -180,8 +176,7 @@ public struct WebSocketMachine {
         return true
     }
 
-    /// The next message where that is, as nearly always, a text which lies whole in `bytes`: says where. Nil where `next` has
-    /// to look.
+    /// The range of the next message if it is a text that lies whole in `bytes`, as nearly always. Nil: call `next`.
     package mutating func nextText(
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout Cursor, at now: Instant, _ limits: MessageLimits,
         _ rate: Rate
@@ -205,7 +200,7 @@ public struct WebSocketMachine {
         return range
     }
 
-    /// What is to be done next about `bytes`; nil where all that can be has been.
+    /// What to do next about `bytes`; nil when nothing more can be done now.
     package mutating func next(
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout Cursor, at now: Instant, _ rules: WebSocketRules,
         inflater: Inflater? = nil
@@ -265,8 +260,7 @@ public struct WebSocketMachine {
         return isEstablished ? .refuse(violation) : .drop
     }
 
-    /// All has been looked at that can be now: keeps what is left, and says when to look at the connection next where a
-    /// message has begun, whose time runs from here.
+    /// Ends a turn: keeps `rest`. If a message has begun, starts its deadline and returns when to check next.
     package mutating func endInput(
         _ rest: UnsafeRawBufferPointer, at now: Instant, _ rules: WebSocketRules
     ) -> Instant? {
@@ -290,20 +284,19 @@ public struct WebSocketMachine {
 
     // MARK: Turns and pauses
 
-    /// More has come than is looked at in one turn.
     private mutating func awaitTurn() -> Action {
         if case .closing = state { state = .closing(awaitsTurn: true) } else { state = .open(.nextTurn) }
         return .awaitTurn
     }
 
-    /// What comes next is looked at in the next turn, though this one has room; says whether it would have been in this one.
+    /// Defers further input to the next turn although there is room. Returns whether this turn would have read it.
     package mutating func yields() -> Bool {
         guard state == .open(.now) else { return false }
         state = .open(.nextTurn)
         return true
     }
 
-    /// The turn has come, and says whether there is one who waits for it.
+    /// The next turn begins. Returns whether input was waiting for it.
     package mutating func turnCame(at now: Instant) -> Bool {
         switch state {
         case .open(.nextTurn): state = .open(.now)
@@ -314,12 +307,12 @@ public struct WebSocketMachine {
         return true
     }
 
-    /// Looks at nothing until `resume`.
+    /// Processes nothing until `resume`.
     package mutating func pause() {
         if case .open = state { state = .open(.afterPause) }
     }
 
-    /// Says whether there was a pause.
+    /// Ends a pause. Returns whether there was one.
     package mutating func resume() -> Bool {
         guard state == .open(.afterPause) else { return false }
         state = .open(.now)
@@ -328,13 +321,13 @@ public struct WebSocketMachine {
 
     // MARK: Time
 
-    /// When the connection is looked at next.
+    /// When to check the connection next.
     package func nextLook(_ rules: WebSocketRules) -> Instant {
         let quiet = heardAt.advanced(byNanoseconds: rules.activity)
         return unfinished?.since.map { min(quiet, $0.advanced(byNanoseconds: rules.message)) } ?? quiet
     }
 
-    /// The deadline has passed.
+    /// Decides what to do when the deadline has passed.
     package mutating func due(at now: Instant, _ rules: WebSocketRules) -> Due {
         messages.settle(rules.messageRate, at: now)
         controls.settle(rules.controlRate, at: now)
@@ -359,14 +352,14 @@ public struct WebSocketMachine {
 
     // MARK: Endings
 
-    /// The server ends, and answers under way are awaited.
+    /// The server stops: waits for answers under way.
     package mutating func drain() {
         guard case .open = state else { return }
         state = .draining
         isPinged = false
     }
 
-    /// Our close frame goes out. False where one did already.
+    /// Our close frame is sent. False if one was sent before.
     package mutating func close() -> Bool {
         guard isEstablished else { return false }
         state = .closing(awaitsTurn: state == .open(.nextTurn))
@@ -374,7 +367,7 @@ public struct WebSocketMachine {
         return true
     }
 
-    /// Nothing is read any more. Says whether it was in use until now.
+    /// Stops all reading. Returns whether it was established until now.
     package mutating func end() -> Bool {
         defer { state = .over }
         (unfinished, isPinged) = (nil, false)
@@ -382,12 +375,10 @@ public struct WebSocketMachine {
     }
 }
 
-/// The bounds and times of WebSockets; times are nanoseconds, for a `Duration` costs hundreds of instructions to be taken
-/// apart.
+/// Bounds and times of WebSockets. Times are nanoseconds: converting a `Duration` costs hundreds of instructions.
 package struct WebSocketRules: Sendable {
     package var limits = MessageLimits()
-    /// Of messages, one more for each 4 KiB that one costs (`MessagePayload.cost`), and of pings and pongs:
-    /// `SmallAllowance`'s.
+    /// `SmallAllowance` rates of messages (each costs 1, plus 1 per 4 KiB of `MessagePayload.cost`), and of pings and pongs.
     package var messageRate = SmallAllowance.rate(perSecond: 0, burst: 1)
     package var controlRate = SmallAllowance.rate(perSecond: 0, burst: 1)
     /// Silence before a ping, and after it.
