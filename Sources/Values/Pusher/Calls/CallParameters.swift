@@ -1,9 +1,9 @@
 import Bytes
 
-/// The parameters in the query of an HTTP API call: decoded, the names in lower case, as its signature has them
-/// (pusher.md §2; Pusher's "HTTP API reference", "Generating authentication signatures").
+/// The decoded query parameters of an HTTP API call, with lower-case names as in its signature (pusher.md §2; Pusher's "HTTP
+/// API reference", "Generating authentication signatures").
 package struct CallParameters: Sendable {
-    /// How a plus sign is read: libraries that encode forms mean a space by it, others themselves.
+    /// How a plus sign is read: libraries that encode forms mean a space, others a plus sign.
     package enum Plus: Sendable {
         case sign, space
     }
@@ -13,7 +13,7 @@ package struct CallParameters: Sendable {
         let value: Range<Int>
     }
 
-    /// The parameters that a signature is made with, and may come once each.
+    /// The parameters that make up a signature. Each may come only once.
     enum Own: Int {
         case key, timestamp, version, signature, bodyDigest
 
@@ -31,15 +31,11 @@ package struct CallParameters: Sendable {
 
     private var text: [UInt8] = []
     private var pairs: ContiguousArray<Pair> = []
-    /// Where in `pairs` those of `Own` are; -1: nowhere.
+    /// The index in `pairs` of each `Own` parameter; -1 when it is missing.
     private var places = InlineArray<5, Int>(repeating: -1)
-    /// Whether one of those came twice.
     private(set) var repeatsOwn = false
 
-    /// Reads what follows the question mark. A percent sign without two digits stands for itself: some libraries send
-    /// values as they are.
-    ///
-    /// - Throws: `tooManyParameters`.
+    /// Reads the query without its question mark. A percent sign without two hex digits stays: some libraries do not encode.
     package init(
         query: UnsafeRawBufferPointer, plus: Plus = .sign, limits: CallLimits = CallLimits()
     ) throws(CallRefusal) {
@@ -76,7 +72,7 @@ package struct CallParameters: Sendable {
 
     // MARK: Values
 
-    /// Calls `body` with the value of the first parameter called `name`, given in lower case; nil where there is none.
+    /// Calls `body` with the value of the first parameter `name` (lower case); nil when there is none.
     package func withValue<Result>(_ name: StaticString, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         text.withUnsafeBytes { text in
             for pair in pairs where text.part(pair.name).equals(name) { return body(text.part(pair.value)) }
@@ -84,36 +80,36 @@ package struct CallParameters: Sendable {
         }
     }
 
-    /// Calls `body` with the value of a parameter of the signature; nil where there is none.
+    /// Calls `body` with the value of a signature parameter; nil when there is none.
     func withValue<Result>(_ own: Own, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         let place = places[own.rawValue]
         guard place >= 0 else { return nil }
         return text.withUnsafeBytes { body($0.part(pairs[place].value)) }
     }
 
-    /// The same as text; nil also where it is not UTF-8.
+    /// The first value of `name` as text; nil when it is missing or not UTF-8.
     package func string(_ name: StaticString) -> String? {
         withValue(name) { UTF8Validator.isValid($0) ? $0.string : nil } ?? nil
     }
 
-    /// The values of all parameters called `name`, given in lower case, in their order.
+    /// The values of all parameters `name` (lower case), in order.
     package func values(_ name: StaticString) -> [[UInt8]] {
         text.withUnsafeBytes { text in
             pairs.filter { text.part($0.name).equals(name) }.map { [UInt8](text.part($0.value)) }
         }
     }
 
-    // MARK: What is signed
+    // MARK: Signed text
 
-    /// Appends `name=value&…` in the order of the names, values not escaped; of one name in the order in which they came.
+    /// Appends `name=value&…` sorted by name, values not escaped. Parameters of one name keep their order.
     ///
-    /// - Parameter isLeftOut: names that are not part of it.
+    /// - Parameter isLeftOut: true for names to leave out.
     package func append(canonicalTo writer: inout ByteWriter, leavingOut isLeftOut: (UnsafeRawBufferPointer) -> Bool) {
         text.withUnsafeBytes { text in
             var order = ContiguousArray<Pair>()
             order.reserveCapacity(pairs.count)
             for pair in pairs where !isLeftOut(text.part(pair.name)) {
-                // Most libraries send them in order, so that nothing has to be moved.
+                // Most libraries send them sorted: nothing has to move.
                 var place = order.count
                 while place > 0, precedes(pair, order[place - 1], in: text) { place -= 1 }
                 order.insert(pair, at: place)
@@ -137,9 +133,9 @@ package struct CallParameters: Sendable {
     }
 }
 
-/// Percent-encoding (RFC 3986 §2.1) as clients get it wrong: what cannot be decoded stands for itself.
+/// Percent-encoding (RFC 3986 §2.1) that tolerates client errors: what cannot be decoded stays as it is.
 package enum LenientPercent {
-    /// Appends what `encoded` stands for.
+    /// Appends `encoded`, decoded.
     package static func decode(
         _ encoded: UnsafeRawBufferPointer, plusIsSpace: Bool = false, to bytes: inout [UInt8]
     ) {

@@ -1,6 +1,6 @@
 import JSON
 
-/// Why what a backend wants published is not: nothing of it is.
+/// Why a publish is refused. None of its events is published.
 package struct PublishError: Error, Equatable, Sendable {
     package enum Reason: Equatable, Sendable {
         /// Not JSON, or not an object.
@@ -10,16 +10,16 @@ package struct PublishError: Error, Equatable, Sendable {
         /// Answered with 413.
         case largeData(max: Int)
         case noChannel, channelsNotList, twoChannels, channelsOfBatch, manyChannels(max: Int)
-        /// The name at that place of `channels`, or of `channel` where there is none.
+        /// The index of the bad name in `channels`; nil when it is in `channel`.
         case badChannel(place: Int?)
         case badSocketID, badInfo
         case noBatch, batchNotList, eventNotObject, emptyBatch, manyEvents(max: Int)
-        /// A user's channel: the database alone publishes to it.
+        /// A user's channel: only the database publishes to it.
         case ownedChannel
     }
 
     package let reason: Reason
-    /// The event's place in its batch, from 0; nil where there is no batch.
+    /// The event's index in its batch, from 0; nil when there is no batch.
     package var place: Int?
 
     package init(_ reason: Reason, place: Int? = nil) {
@@ -27,12 +27,12 @@ package struct PublishError: Error, Equatable, Sendable {
         self.place = place
     }
 
-    /// Whether the event is larger than it may be, rather than wrong.
+    /// Whether the event is too large rather than malformed.
     package var isTooLarge: Bool {
         if case .largeData = reason { true } else { false }
     }
 
-    /// A sentence for the developer of the backend: nothing of the event is in it.
+    /// A sentence for the backend's developer. It contains nothing of the event.
     package var message: String {
         guard let place else { return text }
         return "batch[\(place)]: \(text)"
@@ -72,7 +72,7 @@ package struct PublishError: Error, Equatable, Sendable {
         case .batchNotList: "batch must be a list of events."
         case .eventNotObject: "An event must be a JSON object."
         case .emptyBatch: "batch is empty."
-        // Hosted Pusher's words, which backends look for.
+        // Hosted Pusher's words: backends search for them.
         case .manyEvents(let max): "Batch too large: batch has more than \(max) events."
         case .ownedChannel:
             "Channels that begin with user. or private-user. get what is written to the database, and nothing by this call."

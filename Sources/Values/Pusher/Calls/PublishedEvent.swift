@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// The bounds of what a backend publishes; each is the largest number allowed.
+/// Limits of what a backend publishes. Each is the largest value allowed.
 package struct PublishLimits: Sendable, Equatable {
     /// Bytes of `data`.
     package var dataBytes = 10_240
@@ -11,23 +11,22 @@ package struct PublishLimits: Sendable, Equatable {
     package var events = 10
     /// Bytes of an event's name.
     package var nameBytes = 200
-    /// Levels of nesting of a body.
+    /// Levels of nesting in a body.
     package var depth = 32
 
     package init() {}
 }
 
-/// An event that a backend wants published (Pusher's "HTTP API reference", `POST event` and `POST batch events`). Owns all
-/// it holds.
+/// An event to publish (Pusher's "HTTP API reference", `POST event` and `POST batch events`). It owns all it holds.
 package struct PublishedEvent: Equatable, Sendable {
     package let name: String
-    /// What the string `data` holds.
+    /// The content of the string `data`.
     package let data: [UInt8]
-    /// At least one, each once.
+    /// At least one channel, each once.
     package let channels: [ChannelName]
-    /// The connection that shall not get it.
+    /// The connection that does not get the event.
     package let except: SocketID?
-    /// What to answer about the channels.
+    /// What the answer tells about the channels.
     package let info: ChannelInfo
 
     /// Reads the body of `POST events`.
@@ -59,7 +58,7 @@ package struct PublishedEvent: Equatable, Sendable {
         guard let list, list.kind != .null else { throw PublishError(.noBatch) }
         guard list.kind == .array else { throw PublishError(.batchNotList) }
         var events: [PublishedEvent] = []
-        // That a batch has too many events is told before what is wrong with one of them.
+        // Too many events is reported before a fault in one of them.
         var fault: PublishError?
         var place = 0
         do {
@@ -85,7 +84,7 @@ package struct PublishedEvent: Equatable, Sendable {
         return events
     }
 
-    /// - Parameter start: where the list begins in the body.
+    /// - Parameter start: offset of the list in the body.
     private static func event(
         _ value: JSONValue, at place: Int, behind start: Int, _ limits: PublishLimits
     ) throws(PublishError) -> PublishedEvent {
@@ -104,7 +103,7 @@ package struct PublishedEvent: Equatable, Sendable {
         }
     }
 
-    /// Reads the parameters of a query, where they stand for a body (`channels[]=a&channels[]=b`).
+    /// Reads query parameters sent in place of a body (`channels[]=a&channels[]=b`).
     package static func decode(
         _ parameters: CallParameters, limits: PublishLimits = PublishLimits()
     ) throws(PublishError) -> PublishedEvent {
@@ -128,7 +127,7 @@ package struct PublishedEvent: Equatable, Sendable {
             channels: channels.names, except: try socketID(in: parameters), info: try info(in: parameters))
     }
 
-    /// Reads the deprecated `POST channels/{channel}/events`: the body is the data, and the rest is in the query.
+    /// Reads the deprecated `POST channels/{channel}/events`: the body is the data, the rest is in the query.
     package static func decode(
         data: UnsafeRawBufferPointer, _ parameters: CallParameters, to channel: ChannelName,
         limits: PublishLimits = PublishLimits()
@@ -144,7 +143,7 @@ package struct PublishedEvent: Equatable, Sendable {
     fileprivate static func name(_ name: String?, _ limits: PublishLimits) throws(PublishError) -> String {
         guard let name, !name.isEmpty else { throw PublishError(.noName) }
         guard name.utf8.count <= limits.nameBytes else { throw PublishError(.longName(max: limits.nameBytes)) }
-        // A client takes them for the hub's own word: that it is in a channel, say, or that another member is.
+        // Clients take these for the hub's own events, such as a subscription that succeeded or a new member.
         guard !name.utf8.starts(with: "pusher:".utf8), !name.utf8.starts(with: "pusher_internal:".utf8) else {
             throw PublishError(.reservedName)
         }
@@ -156,7 +155,7 @@ package struct PublishedEvent: Equatable, Sendable {
         return data
     }
 
-    /// What `info` asks for; of a publish the last event of a channel is none of it.
+    /// The attributes that `info` asks for. A publish does not return a channel's last event (`cache`).
     fileprivate static func info(_ list: UnsafeRawBufferPointer) throws(PublishError) -> ChannelInfo {
         guard let info = ChannelInfo(list: list), !info.contains(.cache) else { throw PublishError(.badInfo) }
         return info
@@ -177,7 +176,7 @@ package struct PublishedEvent: Equatable, Sendable {
     }
 }
 
-/// The members of an event, pointing into its text. Those that we know must not come twice, all others are ignored.
+/// The members of an event, pointing into its text. A known member must not come twice; unknown ones are ignored.
 private struct EventMembers {
     private var name: JSONValue?
     private var data: JSONValue?
@@ -266,7 +265,7 @@ private struct EventMembers {
     }
 }
 
-/// Names in their order, each once: who names a channel twice does not mean that its clients should get the event twice.
+/// Names in order, each once: clients of a channel named twice get the event once.
 private struct UniqueChannels {
     private(set) var names: [ChannelName] = []
     private var known: Set<ChannelName> = []

@@ -1,24 +1,24 @@
 import Bytes
 import Digests
 
-/// The bounds of HTTP API calls; each is the largest number allowed.
+/// Limits of HTTP API calls. Each is the largest value allowed.
 package struct CallLimits: Sendable, Equatable {
-    /// Parameters of one query: a publish may name its channels there, 100 of them.
+    /// Parameters of one query. A publish may list its channels there, up to 100.
     package var parametersMax = 128
-    /// Seconds that a call's timestamp may be from the hub's clock, either way (Pusher: 600).
+    /// Seconds that a call's timestamp may differ from the hub's clock, either way (Pusher: 600).
     package var secondsApart: Int64 = 600
 
     package init() {}
 }
 
-/// Why a call is not taken for the app's. Nothing of the call is in it, and nothing that would help to sign one.
+/// Why a call is not accepted as the app's. It reveals nothing of the call, and nothing that helps to sign one.
 package enum CallRefusal: Error, Equatable, Sendable, CaseIterable {
     case tooManyParameters
-    /// One of those that the signature is made with comes twice, and each could be meant.
+    /// A signature parameter comes twice: it is ambiguous.
     case repeatedParameter
     case wrongKey, wrongVersion, noTimestamp, untimely, noBodyDigest, wrongBodyDigest, noSignature, wrongSignature
 
-    /// A sentence for the developer of the backend.
+    /// A sentence for the backend's developer.
     package var message: StaticString {
         switch self {
         case .tooManyParameters: "The query has more than 128 parameters."
@@ -37,13 +37,13 @@ package enum CallRefusal: Error, Equatable, Sendable, CaseIterable {
     }
 }
 
-/// A call whose signature is the app's.
+/// A call with a valid signature of the app.
 package struct SignedCall: Sendable {
-    /// The parameters of the query, in the reading that was signed.
+    /// The query's parameters as they were signed.
     package let parameters: CallParameters
-    /// Seconds since 1970, as the caller said them.
+    /// Seconds since 1970, as sent by the caller.
     package let timestamp: Int64
-    /// The signature's beginning: the same for the same call only.
+    /// The first bytes of the signature: equal only for equal calls.
     package let mark: Mark
 
     /// Sixteen bytes of a signature.
@@ -51,7 +51,7 @@ package struct SignedCall: Sendable {
         let high: UInt64
         let low: UInt64
 
-        /// Of hexadecimal digits, of which there are 32 or more: a signature that has been verified.
+        /// From a verified signature's hexadecimal digits, at least 32.
         init(_ digits: UnsafeRawBufferPointer) {
             func word(_ range: Range<Int>) -> UInt64 {
                 range.reduce(0) { $0 << 4 | UInt64(digits[$1].hexValue ?? 0) }
@@ -69,7 +69,7 @@ package struct SignedCall: Sendable {
 
         /// - Parameters:
         ///   - method: in capitals.
-        ///   - path: as it came, without the query.
+        ///   - path: as received, without the query.
         package init(
             method: StaticString, path: UnsafeRawBufferPointer, query: UnsafeRawBufferPointer,
             body: UnsafeRawBufferPointer
@@ -78,8 +78,8 @@ package struct SignedCall: Sendable {
         }
     }
 
-    /// Verifies a request. What is signed is not always what is sent: libraries escape paths and values, or do not, before
-    /// or after they sign, so each reading of what came is tried, where there are several.
+    /// Verifies a request. Libraries may escape paths and values before or after they sign, or not at all, so each possible
+    /// reading of the request is tried.
     ///
     /// - Parameter now: seconds since 1970.
     package init(
@@ -95,11 +95,11 @@ package struct SignedCall: Sendable {
             guard let mark = try Self.verifiedMark(spaced, request, credentials) else { throw .wrongSignature }
             (parameters, self.mark) = (spaced, mark)
         }
-        // Last: whoever has no secret has no body digested, which may be a long one.
+        // Last: the body may be long, and only a caller with the secret makes us hash it.
         try Self.checkBody(request.body, parameters)
     }
 
-    /// What is neither signature nor body, in which a plus sign means nothing.
+    /// Checks all but the signature and the body. These values have no plus sign.
     private static func checkedTimestamp(
         _ parameters: CallParameters, _ credentials: AppCredentials, now: Int64, _ limits: CallLimits
     ) throws(CallRefusal) -> Int64 {
@@ -117,7 +117,7 @@ package struct SignedCall: Sendable {
     private static func checkBody(
         _ body: UnsafeRawBufferPointer, _ parameters: CallParameters
     ) throws(CallRefusal) {
-        // Some libraries send the MD5 of nothing on calls without a body: what is there is checked.
+        // Some libraries send the MD5 of an empty body: when it is there, it is checked.
         if let matches = parameters.withValue(.bodyDigest, { MD5(body).matches(hex: $0) }) {
             guard matches else { throw .wrongBodyDigest }
         } else if body.count > 0 {
@@ -125,8 +125,7 @@ package struct SignedCall: Sendable {
         }
     }
 
-    /// The mark of the signature, where it is that of these parameters and of the path as it came, or decoded; nil where
-    /// it is neither.
+    /// The mark of the signature when it signs these parameters and the path, as received or decoded; otherwise nil.
     private static func verifiedMark(
         _ parameters: CallParameters, _ request: Request, _ credentials: AppCredentials
     ) throws(CallRefusal) -> Mark? {
@@ -150,7 +149,7 @@ package struct SignedCall: Sendable {
 }
 
 extension AppCredentials {
-    /// True when `digits` are, in hexadecimal, the code of `METHOD\nPATH\nPARAMETERS` by one of the secrets.
+    /// True when `digits` are the hexadecimal code of `METHOD\nPATH\nPARAMETERS` by one of the secrets.
     fileprivate func verify(
         _ digits: UnsafeRawBufferPointer, ofCall method: StaticString, _ path: UnsafeRawBufferPointer,
         _ parameters: UnsafeRawBufferPointer
@@ -166,9 +165,9 @@ extension AppCredentials {
         }
     }
 
-    /// The signature of a call, for clients of the API: those that measure a hub, and tests.
+    /// The signature of a call, for load tools and tests.
     ///
-    /// - Parameter parameters: `name=value` in the order of the names, joined by `&`, without the signature.
+    /// - Parameter parameters: `name=value` sorted by name, joined by `&`, without the signature.
     package func sign(call method: StaticString, path: String, parameters: String) -> String {
         var message = ByteWriter(capacity: 256)
         message.append(method)

@@ -1,19 +1,18 @@
 import Bytes
 import JSON
 
-/// Why the `channel_data` of a subscribe names no member.
+/// Why the `channel_data` of a subscribe is refused.
 package enum ChannelDataError: Error, Equatable, Sendable {
-    /// Not a JSON object.
     case malformed(JSONError)
-    /// No `user_id`, or none that is a string of 1 to `PusherLimits.userIDBytes` bytes or a whole number.
+    /// `user_id` is missing, or neither a string of 1 to `PusherLimits.userIDBytes` bytes nor a whole number.
     case invalidUserID
 }
 
-/// What an app's backend says of a member of a presence channel (pusher.md §1.6; Pusher's "Presence channels").
+/// What an app's backend says about a member of a presence channel (pusher.md §1.6; Pusher's "Presence channels").
 package struct ChannelData: Equatable, Sendable {
-    /// The user's id; one that is a number there, as its digits.
+    /// The user's id. A number is kept as its digits.
     package let userID: String
-    /// The JSON text of `user_info`; empty where there is none.
+    /// The JSON text of `user_info`; empty when there is none.
     package let userInfo: [UInt8]
 
     /// Reads the text of `channel_data`.
@@ -54,7 +53,7 @@ package struct ChannelData: Equatable, Sendable {
         value.integer == nil ? nil : value.bytes.string
     }
 
-    /// Takes a member that may come once: two would let two readers see two users.
+    /// Takes a member that may come once: with two, two readers could see different users.
     private static func take(_ member: JSONMember, as value: inout JSONValue?) throws(JSONError) {
         guard case .none = value else { throw JSONError(.duplicateKey, at: member.value.offset) }
         value = member.value

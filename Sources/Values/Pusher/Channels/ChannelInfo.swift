@@ -1,6 +1,6 @@
 import Bytes
 
-/// What a call may ask to be told of channels: the parameter `info`, names separated by commas.
+/// What a call may ask about channels: the parameter `info`, names separated by commas.
 package struct ChannelInfo: OptionSet, Hashable, Sendable {
     package let rawValue: UInt8
 
@@ -10,12 +10,12 @@ package struct ChannelInfo: OptionSet, Hashable, Sendable {
 
     /// `user_count`: distinct users in a presence channel.
     package static let userCount = ChannelInfo(rawValue: 1)
-    /// `subscription_count`: connections in a channel of any kind. Pusher's own page shows it on presence channels, too.
+    /// `subscription_count`: connections in a channel of any kind. Pusher's page shows it on presence channels, too.
     package static let subscriptionCount = ChannelInfo(rawValue: 2)
     /// `cache`: the last event of a cache channel.
     package static let cache = ChannelInfo(rawValue: 4)
 
-    /// Nil where one of the names is none of these.
+    /// Nil when the list has an unknown name.
     package init?(list: UnsafeRawBufferPointer) {
         self = []
         var at = 0
@@ -35,7 +35,7 @@ package struct ChannelInfo: OptionSet, Hashable, Sendable {
         }
     }
 
-    /// What of it a channel of that kind has.
+    /// The attributes that a channel of `kind` has.
     package func valid(for kind: ChannelName.Kind) -> ChannelInfo {
         var valid = self
         if !kind.isPresence { valid.remove(.userCount) }

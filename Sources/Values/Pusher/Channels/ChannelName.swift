@@ -1,25 +1,23 @@
 // Pusher: the values of Pusher Channels, protocol 7, and their JSON.
 //
-// Purpose: what a client says becomes a `ClientEvent`, what the hub says is written by `ServerEvent`; names, ids, codes
-// and signatures have types that cannot be mixed up. Invariants: `data` is written as a string, except in
-// `pusher:error`, where clients need an object; nothing of a peer's is echoed unescaped; a bad signature is told in
-// constant time. Where the protocol page is silent, pusher-js 8.6.0 and pusher-websocket-swift decide. Depends on
-// Bytes, JSON, Digests.
+// Purpose: `ClientEvent` reads a client's messages and `ServerEvent` writes the hub's. Names, ids, codes and signatures have
+// distinct types. Invariants: `data` is written as a string, except in `pusher:error`, where clients need an object; nothing
+// from a peer is echoed unescaped; signatures are compared in constant time. Where the protocol page is silent, pusher-js
+// 8.6.0 and pusher-websocket-swift decide. Depends on Bytes, JSON, Digests.
 
 import Bytes
 
 /// The name of a channel: 1–200 characters of `[-A-Za-z0-9_=@,.;]`, or `#server-to-user-<id>`.
 ///
-/// Pusher documents 164; its server libraries allow 200.
+/// Pusher documents 164 characters; its server libraries allow 200.
 package struct ChannelName: Hashable, Sendable {
-    /// What a name's beginning says about its channel; the longest prefix wins, and its hyphen belongs to it:
-    /// `cached-news` is public.
+    /// The kind of a channel, by its name's prefix. The longest prefix wins, hyphen included: `cached-news` is public.
     package enum Kind: Sendable, CaseIterable {
         case `public`, `private`, presence, privateEncrypted
         case cache, privateCache, presenceCache, privateEncryptedCache
         case serverToUser
 
-        /// What names of the kind begin with.
+        /// The prefix of names of this kind.
         package var prefix: StaticString {
             switch self {
             case .public: ""
@@ -37,10 +35,10 @@ package struct ChannelName: Hashable, Sendable {
         /// Whether a subscription needs a signature (or, for server-to-user, a signed-in user).
         package var needsAuthentication: Bool { self != .public && self != .cache }
 
-        /// Whether members are known to each other.
+        /// Whether members know of each other.
         package var isPresence: Bool { self == .presence || self == .presenceCache }
 
-        /// Whether the last event is kept for newcomers.
+        /// Whether the last event is kept for new subscribers.
         package var isCache: Bool {
             switch self {
             case .cache, .privateCache, .presenceCache, .privateEncryptedCache: true
@@ -48,7 +46,7 @@ package struct ChannelName: Hashable, Sendable {
             }
         }
 
-        /// Whether clients may send `client-` events on it: not where the server cannot tell what is in them.
+        /// Whether clients may send `client-` events: not on encrypted channels, whose content the server cannot read.
         package var allowsClientEvents: Bool {
             switch self {
             case .private, .privateCache, .presence, .presenceCache: true
@@ -71,7 +69,7 @@ package struct ChannelName: Hashable, Sendable {
         let kind = ChannelName.kind(of: name)
         let start = kind == .serverToUser ? kind.prefix.utf8CodeUnitCount : 0
         guard name.count > start else { return nil }
-        // Most characters of a name are letters, which two steps tell.
+        // Most characters are letters, and the letter test is quick.
         for index in start..<name.count {
             guard name[index].isASCIILetter || name[index].isChannelCharacter else { return nil }
         }
@@ -104,9 +102,9 @@ package struct ChannelName: Hashable, Sendable {
 }
 
 extension UInt8 {
-    /// True for the alphabet of channel names and presence user ids.
+    /// True for characters of channel names and presence user ids.
     @inline(__always) var isChannelCharacter: Bool {
-        // One bit for each ASCII character: the tests hold them against the alphabet.
+        // One bit for each ASCII character. Tests check them against the alphabet.
         let bits: UInt64 = self < 64 ? 0x2BFF_7000_0000_0000 : 0x07FF_FFFE_87FF_FFFF
         return self < 0x80 && bits >> UInt64(self & 63) & 1 == 1
     }

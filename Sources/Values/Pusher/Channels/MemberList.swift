@@ -1,17 +1,17 @@
 import Bytes
 import JSON
 
-/// The members of a presence channel as `pusher_internal:subscription_succeeded` tells them, written one after the other:
-/// a list that is long and told to many is written once.
+/// The members of a presence channel as `pusher_internal:subscription_succeeded` lists them. The JSON is built once, as
+/// members are added, and serves all subscribers.
 package struct MemberList: Sendable, Equatable {
-    /// The texts of `ids` and of `hash`, without their brackets, as they stand in a string.
+    /// The texts of `ids` and `hash` without brackets, escaped for a JSON string.
     private(set) var ids: [UInt8] = []
     private(set) var infos: [UInt8] = []
     package private(set) var count = 0
 
     package init() {}
 
-    /// Bytes of all of it.
+    /// Bytes of both texts.
     package var byteCount: Int { ids.count + infos.count }
 
     /// Bytes that a member takes in a list.
@@ -21,7 +21,7 @@ package struct MemberList: Sendable, Equatable {
         return list.byteCount + 2
     }
 
-    /// Adds a member, who is not in it. `info`: the JSON text of the `user_info`, empty where there is none.
+    /// Adds a member that is not in the list. `info` is the JSON text of `user_info`, empty when there is none.
     package mutating func append(_ id: String, info: [UInt8]) {
         var writer = ByteWriter(capacity: id.utf8.count + info.count + info.count / 4 + 32)
         if count > 0 { writer.append(",") }

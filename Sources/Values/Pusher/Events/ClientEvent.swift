@@ -1,28 +1,25 @@
 import Bytes
 import JSON
 
-/// Why a client's message could not be used. The connection stays: it is answered with `pusher:error`.
+/// Why a client's message is refused. The connection stays open and gets `pusher:error`.
 package enum ClientEventError: Error, Equatable, Sendable {
-    /// Not a JSON object within the limits.
     case malformed(JSONError)
-    /// No `event`, or none that is a string within the limit.
+    /// `event` is missing, or not a string within the limit.
     case invalidEvent
     /// `data` is neither an object nor a string that holds one, or lacks what the event needs.
     case invalidData
-    /// The channel's name is not one.
+    /// The channel's name is missing or invalid.
     case invalidChannel
-    /// A text is longer than its limit.
     case tooLong
-    // A subscribe is answered on its channel, or the client would wait for ever.
-    /// The channel of a subscribe is a string, but no channel's name: the inside of that JSON string as the client wrote it,
-    /// no longer than its message.
+    // These three are answered on the subscribe's channel: otherwise the client would wait for ever.
+    /// The channel of a subscribe is a string but no valid name: the inside of its JSON string, no longer than the message.
     case noChannelName([UInt8])
-    /// The `auth` of a subscribe to that channel is longer than its limit.
+    /// The `auth` of a subscribe to this channel exceeds its limit.
     case signatureTooLong(ChannelName)
-    /// The `channel_data` of a subscribe to that channel is.
+    /// The `channel_data` of a subscribe to this channel exceeds its limit.
     case memberTooLong(ChannelName)
 
-    /// A line for `pusher:error`: no byte of the client's is in it.
+    /// A line for `pusher:error`. It contains no byte from the client.
     package var message: StaticString {
         switch self {
         case .malformed: "Invalid JSON"
@@ -34,26 +31,25 @@ package enum ClientEventError: Error, Equatable, Sendable {
     }
 }
 
-/// What a client says: one text message, taken apart. Owns all it holds.
+/// A parsed text message from a client. It owns all it holds.
 package enum ClientEvent: Equatable, Sendable {
     /// `pusher:ping`, whatever its data.
     case ping
     /// `pusher:pong`, whatever its data.
     case pong
-    /// `pusher:subscribe`; an empty `auth` is none.
+    /// `pusher:subscribe`; an empty `auth` is nil.
     case subscribe(ChannelName, auth: String?, channelData: String?)
-    /// `pusher:unsubscribe`.
     case unsubscribe(ChannelName)
     /// `pusher:signin`; the user's data exactly as it was signed.
     case signin(auth: String, userData: String)
-    /// `sync:<name>`: the name without its prefix, the text of the data's JSON object (`{}` where there is none).
+    /// `sync:<name>`: the name without its prefix, and the text of the data's JSON object (`{}` when there is none).
     case sync(name: String, data: [UInt8])
-    /// `client-…` on a channel: the whole name, and the text of the data's JSON value (`null` where there is none).
+    /// `client-…` on a channel: the full name, and the text of the data's JSON value (`null` when there is none).
     case client(name: String, channel: ChannelName, data: [UInt8])
     /// Anything else: answered with `pusher:error`.
     case unknown(name: String)
 
-    /// Reads one text message. Members that we know must not come twice; all others are ignored.
+    /// Reads one text message. A known member must not come twice; unknown ones are ignored.
     package static func decode(
         _ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()
     ) throws(ClientEventError) -> ClientEvent {
@@ -72,7 +68,6 @@ private struct Message {
     var event: JSONValue?
     var channel: JSONValue?
     var data: JSONValue?
-    /// The members of `data`, if it is an object.
     var members = DataValues()
 
     mutating func read(_ text: UnsafeRawBufferPointer, limits: PusherLimits) throws(JSONError) {
@@ -133,7 +128,7 @@ private struct Message {
         return try inner.get()
     }
 
-    /// The text of `data`, an object or a string that holds one; an empty object where there is none.
+    /// The text of `data`, an object or a string that holds one; `{}` when there is none.
     private func objectText(_ limits: PusherLimits) throws(ClientEventError) -> [UInt8] {
         guard let data else { return [UInt8]("{}".utf8) }
         if data.kind == .object { return [UInt8](data.bytes) }
@@ -145,13 +140,13 @@ private struct Message {
     }
 }
 
-/// The members of `data` that Pusher's own events know, pointing into its text.
+/// The members of `data` in Pusher's own events, pointing into its text.
 private struct DataValues {
     var channel: JSONValue?
     var auth: JSONValue?
     var channelData: JSONValue?
     var userData: JSONValue?
-    /// The first member that came twice: an error only for events that read members.
+    /// The first repeated member: an error only for events that read members.
     var duplicate: JSONError?
 
     init() {}
@@ -183,16 +178,16 @@ private struct DataValues {
     }
 }
 
-/// The same as final values within their limits.
+/// The members of `data` as final values within their limits.
 private struct DataMembers {
     private let channel: ChannelName?
-    /// The inside of the JSON string that stands for the channel and is no channel's name; nil where there is none.
+    /// The inside of the JSON string `channel` when it is not a valid name; otherwise nil.
     let otherChannel: [UInt8]?
     let auth: String?
-    /// Whether there was an `auth`, and a longer one than is taken.
+    /// Whether `auth` exceeds its limit; `auth` is then nil.
     let isAuthTooLong: Bool
     let channelData: String?
-    /// Whether there was a `channelData`, and a longer one than is taken.
+    /// Whether `channel_data` exceeds its limit; `channelData` is then nil.
     let isMemberTooLong: Bool
     let userData: String?
 
@@ -218,7 +213,7 @@ private struct DataMembers {
         return channel
     }
 
-    /// A string within `maximum` bytes; nil where it is missing or null.
+    /// A string of at most `maximum` bytes; nil when it is missing or null.
     @inline(__always) private static func text(_ value: JSONValue?, maximum: Int) throws(ClientEventError) -> String? {
         guard let value, value.kind != .null else { return nil }
         guard let text = value.string else { throw .invalidData }
@@ -228,7 +223,7 @@ private struct DataMembers {
 }
 
 extension JSONValue? {
-    /// Takes the value of a member that may come once: two would let two readers see two messages.
+    /// Takes the value of a member that may come once: with two, two readers could see different messages.
     mutating func takeOnce(_ value: JSONValue) throws(JSONError) {
         guard case .none = self else { throw JSONError(.duplicateKey, at: value.offset) }
         self = value

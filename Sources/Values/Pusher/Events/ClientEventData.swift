@@ -1,8 +1,7 @@
 import Bytes
 import JSON
 
-/// The data of a client's event: the text of a JSON value. A string is passed on as it was written, any other value's text
-/// as a string.
+/// The data of a client event: the text of a JSON value. Strings pass unchanged, other values as strings of their text.
 package enum ClientEventData {
     /// Bytes of the string that receivers get.
     package static func count(_ text: UnsafeRawBufferPointer) -> Int {
@@ -10,7 +9,7 @@ package enum ClientEventData {
         return (try? JSONValue.parse(text))?.withCharacters { $0.count } ?? text.count
     }
 
-    /// That string.
+    /// The string that receivers get.
     package static func characters(_ text: UnsafeRawBufferPointer) -> [UInt8] {
         guard text.first == UInt8(ascii: "\"") else { return [UInt8](text) }
         return (try? JSONValue.parse(text))?.characters ?? [UInt8](text)

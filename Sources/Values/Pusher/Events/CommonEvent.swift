@@ -1,20 +1,16 @@
 import Bytes
 import JSON
 
-/// The messages that make up nearly all of what clients say, read where they lie: known by their first bytes, as
-/// pusher-js, whose key order other clients share, and this hub's own tools write them.
+/// The most common client messages, read in place. They are recognised by their first bytes as pusher-js and our own tools
+/// write them; other clients use the same key order.
 ///
-/// Only ever a quicker way to the same end: what is written any other way, however slightly, is nil here, or a channel that
-/// nobody takes for a name, and is read by `ClientEvent.decode`. The tests hold the one against the other.
+/// Only a shortcut: any other spelling gives nil or an invalid channel; `ClientEvent.decode` reads it. Tests compare both.
 package enum CommonEvent {
-    /// `pusher:ping`.
     case ping
-    /// `pusher:pong`.
     case pong
-    /// `pusher:subscribe` without a signature. What stands for the channel's name, quotes perhaps among it, is for the caller
-    /// to check: who reads a name looks at each of its characters anyway.
+    /// `pusher:subscribe` without a signature. The caller must check the name, which may contain quotes.
     case subscribe(channel: UnsafeRawBufferPointer)
-    /// `pusher:signin`; of the user's data the inside of its JSON string, whose only escapes are `\"`.
+    /// `pusher:signin`. `userData` is the inside of its JSON string, whose only escapes are `\"`.
     case signin(auth: UnsafeRawBufferPointer, userData: UnsafeRawBufferPointer)
 
     private static let pingText: StaticString = #"{"event":"pusher:ping","data":{}}"#
@@ -24,9 +20,9 @@ package enum CommonEvent {
     private static let userDataPrefix: StaticString = #"","user_data":""#
     private static let ending: StaticString = #""}}"#
 
-    /// Reads one text message, valid UTF-8; the event points into it.
+    /// Reads one text message of valid UTF-8. The event points into it.
     package init?(_ text: UnsafeRawBufferPointer, limits: PusherLimits = PusherLimits()) {
-        // `{"event":"pusher:` and the letter that tells the three apart.
+        // `{"event":"pusher:` and the letter that tells ping and pong from the rest.
         guard text.count >= Self.pingText.utf8CodeUnitCount else { return nil }
         switch text[17] {
         case UInt8(ascii: "p"):
@@ -54,7 +50,7 @@ package enum CommonEvent {
         }
     }
 
-    /// What stands between the quotes around signature and user's data.
+    /// Reads the text between the first quote of the signature and the last of the user's data.
     private static func signin(_ text: UnsafeRawBufferPointer, _ limits: PusherLimits) -> CommonEvent? {
         let at = JSONEscape.endOfPlain(text, from: 0)
         let data = at &+ userDataPrefix.utf8CodeUnitCount
@@ -71,7 +67,7 @@ package enum CommonEvent {
         return .signin(auth: text.part(0..<at), userData: text.part(data..<text.count))
     }
 
-    /// Calls `body` with what the inside of a JSON string stands for whose only escapes are `\"`.
+    /// Calls `body` with the unescaped inside of a JSON string whose only escapes are `\"`.
     package static func unescape(_ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) {
         withUnsafeTemporaryAllocation(byteCount: text.count, alignment: 8) { room in
             var count = 0

@@ -1,18 +1,18 @@
 import Bytes
 
-/// What a client does when a connection is closed with a code (pusher-js 8.6.0 and the protocol page agree on ranges).
+/// What a client does after a close with a code (pusher-js 8.6.0 and the protocol page agree on the ranges).
 package enum ReconnectAdvice: Sendable {
-    /// 4000–4099: never again with these parameters.
+    /// 4000–4099: does not reconnect with these parameters.
     case never
-    /// 4100–4199: after a second or more.
+    /// 4100–4199: reconnects after a second or more.
     case later
-    /// 4200–4299: at once.
+    /// 4200–4299: reconnects at once.
     case immediately
-    /// 4300–4399: not for closing; clients would stay away. Sent as `pusher:error` on an open connection.
+    /// 4300–4399: not for closing: clients would not come back. Sent as `pusher:error` on an open connection.
     case stays
 }
 
-/// A code of Pusher's, for a close frame or for `pusher:error`, with the text that goes along.
+/// A Pusher code for a close frame or `pusher:error`, with its text.
 package struct ErrorCode: Hashable, Sendable {
     /// The number, 4000–4399.
     package let rawValue: UInt16
@@ -24,13 +24,13 @@ package struct ErrorCode: Hashable, Sendable {
         self.message = message
     }
 
-    /// By number.
+    /// Compares the numbers.
     package static func == (left: ErrorCode, right: ErrorCode) -> Bool { left.rawValue == right.rawValue }
 
-    /// By number.
+    /// Hashes the number.
     package func hash(into hasher: inout Hasher) { hasher.combine(rawValue) }
 
-    /// What a client makes of it.
+    /// How clients react.
     package var advice: ReconnectAdvice {
         switch rawValue {
         case ..<4100: .never
@@ -47,42 +47,41 @@ package struct ErrorCode: Hashable, Sendable {
     package static let invalidVersion = ErrorCode(4006, "Invalid version string format")
     package static let unsupportedProtocol = ErrorCode(4007, "Unsupported protocol version")
     package static let missingProtocol = ErrorCode(4008, "No protocol version supplied")
-    /// The app's backend has terminated the user's connections. pusher-js stays away, not even a good token brings it
-    /// back: so it is sent for nothing else, although Pusher has it for connections not authorized in time, too.
+    /// The app's backend terminated the user's connections. pusher-js does not come back, not even with a good token. So we
+    /// use it for nothing else, although Pusher also uses it for connections not authorized in time.
     package static let terminated = ErrorCode(4009, "You got disconnected by the app.")
     package static let overCapacity = ErrorCode(4100, "Over capacity")
-    /// More messages than a client has a use for. As above: whoever comes back does so after a second.
+    /// Too many messages from a client. Clients reconnect after a second.
     package static let tooManyMessages = ErrorCode(4100, "Too many messages")
     package static let tooManyControlFrames = ErrorCode(4100, "Too many control frames")
-    /// Neither signed in nor in a channel by a signature when the app's time for that was over.
+    /// Neither signed in nor subscribed with a signature within the app's time limit.
     package static let notAuthorizedInTime = ErrorCode(4100, "Connection not authorized within timeout")
-    /// The token that made the connection its user's has run out, and no other was shown in time.
+    /// The user's token has expired, and the client sent no other in time.
     package static let tokenExpired = ErrorCode(4109, "Token expired")
-    /// Too many tokens in a row were refused; as above, a new one is needed.
+    /// Too many tokens in a row were refused. The client needs a new token.
     package static let tokensRefused = ErrorCode(4109, "Too many tokens refused")
-    /// The user's access was revoked. Who comes back needs a token, or a signature, issued later.
+    /// The user's access was revoked. The client needs a token or signature issued later.
     package static let accessRevoked = ErrorCode(4110, "Access revoked")
-    /// Only for established connections, before `connection_established` clients loop on it; and only where somebody listens:
-    /// pusher-js comes back at once, and where it is refused then, after 15 seconds.
+    /// Only for established connections: before `connection_established`, clients loop on it. Only while the address still
+    /// accepts connections: pusher-js reconnects at once, and if that fails, after 15 seconds.
     package static let reconnect = ErrorCode(4200, "Please reconnect")
     package static let pongTimeout = ErrorCode(4201, "Pong reply not received in time")
     package static let rateLimited = ErrorCode(4301, "Client event rejected due to rate limit")
     package static let watchlistLimited = ErrorCode(4302, "Watchlist limit exceeded")
 }
 
-/// The versions of the protocol that are served.
+/// The supported protocol versions.
 package enum ProtocolVersion {
     /// From 5 to 7.
     package static let supported = 5...7
 
-    /// Checks the value of the query's `protocol` parameter, nil where it is missing, which means 7 unless `isStrict`.
-    /// Returns what to close with, nil when all is well.
+    /// Checks the query's `protocol`; a missing one means 7 unless `isStrict`. Returns the close code; nil when fine.
     package static func check(_ value: UnsafeRawBufferPointer?, isStrict: Bool = false) -> ErrorCode? {
         guard let value, value.count > 0 else { return isStrict ? .missingProtocol : nil }
         guard value.count <= 9, let version = value.decimalValue else { return .invalidVersion }
         return supported.contains(version) ? nil : .unsupportedProtocol
     }
 
-    /// The WebSocket subprotocol that pusher-websocket-swift offers; to be echoed where it is.
+    /// The WebSocket subprotocol that pusher-websocket-swift offers. Echo it when offered.
     package static let subprotocol: StaticString = "pusher-channels-protocol-7"
 }

@@ -1,10 +1,9 @@
 import Bytes
 import JSON
 
-/// What members of ordinary channels are told of each other, and of what was published before they came.
+/// Events of ordinary channels: members, counts, cache misses, client events.
 extension ServerEvent {
-    /// `pusher_internal:subscription_succeeded` of a presence channel, with all who are in it. `hash` is an object also
-    /// when nobody is.
+    /// `pusher_internal:subscription_succeeded` of a presence channel, with all members. An empty `hash` is an object, too.
     package static func subscriptionSucceeded(
         _ channel: ChannelName, members: MemberList, to writer: inout ByteWriter
     ) {
@@ -19,7 +18,7 @@ extension ServerEvent {
         writer.append(#"}}"}"#)
     }
 
-    /// `pusher_internal:member_added`; `info` is the JSON text of the `user_info`, empty where there is none.
+    /// `pusher_internal:member_added`; `info` is the JSON text of `user_info`, empty when there is none.
     package static func memberAdded(
         _ channel: ChannelName, id: String, info: [UInt8], to writer: inout ByteWriter
     ) {
@@ -55,14 +54,14 @@ extension ServerEvent {
         writer.append(#"}"}"#)
     }
 
-    /// `pusher:cache_miss`: nothing is kept of the cache channel.
+    /// `pusher:cache_miss`: the cache channel has no kept event.
     package static func cacheMiss(_ channel: ChannelName, to writer: inout ByteWriter) {
         writer.append(#"{"event":"pusher:cache_miss","channel":""#)
         writer.append(utf8: channel.string)
         writer.append(#""}"#)
     }
 
-    /// A client's event as the others get it: a string as it was written, any other value's text as a string.
+    /// A client event as other clients get it: a string as written, any other value as a string of its text.
     ///
     /// - Parameters:
     ///   - data: the text of a JSON value.
@@ -84,7 +83,7 @@ extension ServerEvent {
         writer.append("}")
     }
 
-    /// A string inside of a JSON text that stands in a string.
+    /// A JSON string inside a JSON text that is itself in a string.
     static func append(quoted text: String, to writer: inout ByteWriter) {
         writer.append(#"\""#)
         writer.append(jsonEscapingTwice: text)

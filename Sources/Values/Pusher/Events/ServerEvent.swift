@@ -1,11 +1,11 @@
 import Bytes
 import JSON
 
-/// What the hub says: each function appends the JSON text of one message to a writer.
+/// The hub's messages: each function appends the JSON text of one message to a writer.
 ///
-/// `data` is a string, as pusher-websocket-swift insists, except in `pusher:error`, where it insists on an object.
+/// `data` is a string, as pusher-websocket-swift requires, except in `pusher:error`, where it requires an object.
 package enum ServerEvent {
-    /// `pusher:connection_established`: must be the first message. `activityTimeout` in seconds, never zero.
+    /// `pusher:connection_established`: must be the first message. `activityTimeout` is in seconds; 0 becomes 1.
     package static func connectionEstablished(
         _ socketID: SocketID, activityTimeout: Int, to writer: inout ByteWriter
     ) {
@@ -33,11 +33,11 @@ package enum ServerEvent {
         event("pusher_internal:subscription_succeeded", channel: channel.string, data: data, to: &writer)
     }
 
-    /// `pusher_internal:subscription_succeeded` of a stream, with the place that its events follow (design §5).
+    /// `pusher_internal:subscription_succeeded` of a stream, with the position before its next event (design §5).
     ///
     /// - Parameters:
-    ///   - channel: appends the channel's name, no character of which needs an escape.
-    ///   - isPublished: false is told: nothing will come before the topic is published.
+    ///   - channel: appends the channel's name, which needs no escapes.
+    ///   - isPublished: false tells the client that no event comes before the topic is published.
     package static func subscriptionSucceeded(
         channel: (inout ByteWriter) -> Void, epoch: String, offset: Int64, isPublished: Bool = true,
         to writer: inout ByteWriter
@@ -52,11 +52,11 @@ package enum ServerEvent {
         writer.append(#"}}"}"#)
     }
 
-    /// `pusher:subscription_error`. Only for what is final: pusher-js never asks again on this connection.
+    /// `pusher:subscription_error`, for permanent refusals only: pusher-js never retries on this connection.
     ///
     /// - Parameters:
     ///   - channel: appends the channel's name as the inside of a JSON string.
-    ///   - ending: what `subscriptionErrorEnding` has made.
+    ///   - ending: made by `subscriptionErrorEnding`.
     package static func subscriptionError(
         channel: (inout ByteWriter) -> Void, ending: SharedBytes, to writer: inout ByteWriter
     ) {
@@ -65,7 +65,7 @@ package enum ServerEvent {
         writer.append(ending)
     }
 
-    /// What stands behind the channel's name in `pusher:subscription_error`: the same each time for one reason.
+    /// The text after the channel's name in `pusher:subscription_error`: constant for each reason.
     package static func subscriptionErrorEnding(
         type: StaticString, error: StaticString, status: Int
     ) -> SharedBytes {
@@ -103,8 +103,7 @@ package enum ServerEvent {
         writer.append(#"\"}"}"#)
     }
 
-    /// `pusher_internal:watchlist_events`: who of the users watched is online, and who is not. Of an empty list nothing is
-    /// said.
+    /// `pusher_internal:watchlist_events`: which watched users are online and which are not. An empty list is left out.
     package static func watchlistEvents(online: [String], offline: [String], to writer: inout ByteWriter) {
         writer.append(#"{"event":"pusher_internal:watchlist_events","data":"{\"events\":["#)
         if !online.isEmpty { watchlistEvent("online", online, to: &writer) }
@@ -128,7 +127,7 @@ package enum ServerEvent {
         writer.append("]}")
     }
 
-    /// An event with a name of ours and without a channel, such as `sync:auth_ok`; `data` is JSON.
+    /// An event with one of our names and without a channel, such as `sync:auth_ok`; `data` is JSON.
     package static func event(_ name: StaticString, data: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         writer.append(#"{"event":""#)
         writer.append(name)
@@ -137,7 +136,7 @@ package enum ServerEvent {
         writer.append(#""}"#)
     }
 
-    /// An event with a name of ours on a channel; `data` is JSON.
+    /// An event with one of our names on a channel; `data` is JSON.
     package static func event(
         _ name: StaticString, channel: String, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
     ) {
@@ -150,9 +149,9 @@ package enum ServerEvent {
         writer.append(#""}"#)
     }
 
-    /// An event on a channel. `data` is JSON text; it becomes a string, as publishers and clients expect.
+    /// An event on a channel. `data` is JSON text and is sent as a string, as clients expect.
     ///
-    /// - Parameter channel: appends the channel's name, no character of which needs an escape.
+    /// - Parameter channel: appends the channel's name, which needs no escapes.
     package static func event(
         _ name: String, channel: (inout ByteWriter) -> Void, data: UnsafeRawBufferPointer, to writer: inout ByteWriter
     ) {

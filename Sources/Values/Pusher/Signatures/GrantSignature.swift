@@ -1,9 +1,9 @@
 import Bytes
 import Digests
 
-/// How long a token is to be believed, as the hub's own signature of a channel carries it.
+/// The validity times of a token, carried in the hub's own signature of a channel.
 package struct GrantTimes: Equatable, Sendable {
-    /// Whole seconds since 1970, as the token said them; 0 where it did not, which counts as old.
+    /// Whole seconds since 1970. `issuedAt` is 0 when the token has none, and then counts as old.
     package let issuedAt: Int64
     package let expiresAt: Int64
 
@@ -11,13 +11,13 @@ package struct GrantTimes: Equatable, Sendable {
     package static let digitsMax = 15
     private static let secondsMax: Int64 = 999_999_999_999_999
 
-    /// The times, brought within what the wire can say: from 0 to 15 digits.
+    /// Clamps the times to what the wire allows: 0 to 15 digits.
     package init(issuedAt: Int64?, expiresAt: Int64) {
         self.issuedAt = min(max(issuedAt ?? 0, 0), Self.secondsMax)
         self.expiresAt = min(max(expiresAt, 0), Self.secondsMax)
     }
 
-    /// Reads `issuedAt:expiresAt`; nil for signs, leading zeros and whatever else `append` never writes.
+    /// Reads `issuedAt:expiresAt`; nil for anything that `append` never writes, such as signs and leading zeros.
     package init?(_ text: UnsafeRawBufferPointer) {
         guard let colon = text.firstIndex(of: UInt8(ascii: ":"), from: 0),
             let issuedAt = Self.seconds(text.part(0..<colon)),
@@ -41,11 +41,10 @@ package struct GrantTimes: Equatable, Sendable {
     }
 }
 
-/// The hub's own signatures of channels, `KEY:hex:issuedAt:expiresAt`: they end with the token that they were given
-/// for. No part of Pusher's protocol, where a signature is good for as long as the socket; clients pass on what they
-/// were given.
+/// The hub's own channel signatures, `KEY:hex:issuedAt:expiresAt`. They expire with the token that they were made for. They
+/// are not part of Pusher's protocol, where a signature is valid as long as the socket. Clients pass them on unchanged.
 extension AppCredentials {
-    /// The signature that admits the connection `socketID` to `channel`, on the strength of a token with these times.
+    /// Signs `channel` for the connection `socketID`, valid for a token with these times.
     package func sign(_ channel: ChannelName, grant times: GrantTimes, socketID: SocketID) -> String {
         var writer = ByteWriter(capacity: 160)
         writer.append(utf8: key)
@@ -56,12 +55,12 @@ extension AppCredentials {
         return writer.string
     }
 
-    /// The times in `auth`, when that is this app's signature of them and of `channel` for the connection `socketID`.
+    /// The times in `auth` when it is this app's signature of them and `channel` for `socketID`; otherwise nil.
     package func verifyGrant(_ auth: String, of channel: ChannelName, socketID: SocketID) -> GrantTimes? {
         var auth = auth
         return auth.withUTF8 { characters in
             let bytes = UnsafeRawBufferPointer(characters)
-            // Neither a key nor 64 digits hold a colon.
+            // Neither the key nor the 64 digits contain a colon.
             guard let keyEnd = bytes.firstIndex(of: UInt8(ascii: ":"), from: 0), isKey(bytes.part(0..<keyEnd)),
                 let codeEnd = bytes.firstIndex(of: UInt8(ascii: ":"), from: keyEnd + 1),
                 let times = GrantTimes(bytes.part(codeEnd + 1..<bytes.count))

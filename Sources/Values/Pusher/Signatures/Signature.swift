@@ -1,16 +1,16 @@
 import Bytes
 import Digests
 
-/// An app's key and secret, and the signatures made with them (HMAC-SHA-256 in hexadecimal, as `KEY:hex`).
+/// An app's key and secret, and the signatures made with them: HMAC-SHA-256 in hexadecimal, as `KEY:hex`.
 ///
-/// While a secret is being replaced there are two: both are good for what others have signed. The hub signs by the new one
-/// what it verifies itself, and webhooks by the old one. They are kept as prepared hash states only; nothing here can print
-/// them. Half a kilobyte of them: a class, so that who uses them copies a reference.
+/// While a secret is being replaced there are two, and signatures by either are valid. The hub signs with the new secret
+/// what it verifies itself, and webhooks with the old one. Secrets are kept only as prepared hash states (half a kilobyte),
+/// and nothing here can print them. A class, so that users copy a reference.
 package final class AppCredentials: Sendable {
     /// The public key.
     package let key: String
     private let secret: HMACSHA256
-    /// The secret that `secret` takes the place of, while it is in use still.
+    /// The secret that `secret` replaces, while it is still valid.
     private let previous: HMACSHA256?
 
     /// Prepares the secrets.
@@ -28,17 +28,16 @@ package final class AppCredentials: Sendable {
 
     /// What is signed (pusher.md §1.5; Pusher's "Authentication signatures").
     package enum Subject {
-        /// A channel, and the raw `channel_data` where the subscribe carries any: then it is covered on every kind.
+        /// A channel. When the subscribe has `channel_data`, its raw text is signed too, for every kind of channel.
         case channel(ChannelName, channelData: String?)
-        /// A user, by the raw `user_data`.
         case user(userData: String)
     }
 
-    /// All that is ever signed, each kind a text that no other can be had as.
+    /// Everything that is signed. The text of one kind can never be that of another.
     enum Message {
         case subject(Subject)
-        /// A channel, on the strength of a token. The colons come before the name, which holds none: at its end,
-        /// `channel_data` could make the text, and the signature pass for a backend's, which has no times.
+        /// A channel, granted by a token. The colons come before the name, which contains none. After the name,
+        /// `channel_data` could imitate the text, and the signature could pass for a backend's, which never expires.
         case grant(ChannelName, GrantTimes)
     }
 
@@ -50,7 +49,7 @@ package final class AppCredentials: Sendable {
         }
     }
 
-    /// True when `auth` is this app's signature of a user for the connection `socketID`, by the raw `user_data`.
+    /// True when `auth` is this app's signature of the raw `user_data` for the connection `socketID`.
     package func verify(
         _ auth: UnsafeRawBufferPointer, ofUser userData: UnsafeRawBufferPointer, socketID: SocketID
     ) -> Bool {
@@ -69,14 +68,13 @@ package final class AppCredentials: Sendable {
 
     @inline(__always)
     private func verify(_ auth: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
-        // A key holds no colon, and 64 digits follow it.
+        // 64 digits and a colon follow the key.
         let keyCount = auth.count - 65
         guard keyCount > 0, auth[keyCount] == UInt8(ascii: ":"), isKey(auth.part(0..<keyCount)) else { return false }
         return verify(digits: auth.part(keyCount + 1..<auth.count), code)
     }
 
-    /// True when `digits` are the code of one secret or the other. Which one it was may show in the time that it took; by
-    /// how much a wrong code is wrong does not.
+    /// True when `digits` are the code by either secret. The time may reveal which one, but not how wrong a code is.
     @inline(__always)
     func verify(digits: UnsafeRawBufferPointer, _ code: (HMACSHA256) -> SHA256Digest) -> Bool {
         if code(secret).matches(hex: digits) { return true }
@@ -86,19 +84,18 @@ package final class AppCredentials: Sendable {
 
     // MARK: Texts of the HTTP API and of webhooks
 
-    /// True when `digits` are this app's code of `text`, in hexadecimal: the `auth_signature` of a call (Pusher's "HTTP API
-    /// reference", authentication).
+    /// True when `digits` are the hexadecimal code of `text`: a call's `auth_signature` (Pusher's "HTTP API reference").
     package func verify(_ digits: UnsafeRawBufferPointer, ofText text: UnsafeRawBufferPointer) -> Bool {
         verify(digits: digits) { $0.authenticationCode(for: text) }
     }
 
-    /// The code of `text`, in hexadecimal, by the secret that signs.
+    /// The hexadecimal code of `text` by the current secret.
     package func code(ofText text: UnsafeRawBufferPointer) -> String {
         secret.authenticationCode(for: text).hex
     }
 
-    /// The code of a webhook's body, in hexadecimal: its `X-Pusher-Signature`. By the previous secret as long as there is one,
-    /// as hosted Pusher signs by an app's oldest: receivers know that one, and take the new one when they like until then.
+    /// The hexadecimal code of a webhook's body: its `X-Pusher-Signature`. Uses the previous secret while there is one, as
+    /// hosted Pusher signs by an app's oldest: receivers know it, and may switch at any time until then.
     package func code(ofWebhook body: UnsafeRawBufferPointer) -> String {
         (previous ?? secret).authenticationCode(for: body).hex
     }
@@ -119,10 +116,8 @@ package final class AppCredentials: Sendable {
         return writer.string
     }
 
-    /// The code of any text, by the secret that signs.
     func code(of text: UnsafeRawBufferPointer) -> SHA256Digest { secret.authenticationCode(for: text) }
 
-    /// The code of `signed` by the present secret.
     func code(of signed: Message, socketID: SocketID) -> SHA256Digest {
         code(of: signed, socketID: socketID, by: secret)
     }

@@ -1,16 +1,15 @@
 import Bytes
 import JSON
 
-/// Why the data of a signin does not name a user.
+/// Why the `user_data` of a signin is refused.
 package enum UserDataError: Error, Equatable, Sendable {
-    /// Not a JSON object.
     case malformed(JSONError)
-    /// No `id`, or none that is a non-empty string within the limit. pusher-js discards numbers.
+    /// `id` is missing, or not a non-empty string within the limit. pusher-js discards numbers.
     case invalidID
-    /// `expiresAt` or `issuedAt` is a number and not a whole one.
+    /// `expiresAt` or `issuedAt` is a number but not a whole one.
     case invalidTime
 
-    /// A line for `pusher:error`: no byte of the client's is in it.
+    /// A line for `pusher:error`. It contains no byte from the client.
     package var message: StaticString {
         switch self {
         case .malformed, .invalidID: "user_data of pusher:signin needs an id: a string of 1 to 128 bytes"
@@ -19,25 +18,24 @@ package enum UserDataError: Error, Equatable, Sendable {
     }
 }
 
-/// What an app's backend says about a user: the id, who that is to others, whom it watches, and how long all that is to
-/// be believed; the rest is echoed as it came.
+/// What an app's backend says about a user: id, info for others, watchlist and validity. Other members are only echoed.
 package struct UserData: Equatable, Sendable {
     /// The user's id.
     package let id: String
-    /// The JSON text of `user_info`, as it came; nil where there is none. What presence channels tell of the user.
+    /// The JSON text of `user_info` as received, for presence channels; nil when there is none.
     package let info: [UInt8]?
-    /// Nil where there is none, or nobody asked.
+    /// Nil when there is none, or it was not asked for.
     package let watchlist: Watchlist?
-    /// Ours, and no part of Pusher's protocol: when the identity was issued and when it ends, in seconds since 1970;
-    /// nil where that is not said, or does not count. What is no number (a backend's own `"2026-01-01T00:00:00Z"`) says nothing.
+    /// Our additions to Pusher's protocol: when the identity was issued and expires, in seconds since 1970. Nil when
+    /// missing, not a number (a backend's own `"2026-01-01T00:00:00Z"`), or not counted.
     package let issuedAt: Int64?
     package let expiresAt: Int64?
 
     /// When `issuedAt` and `expiresAt` count.
     package enum Times: CaseIterable, Sendable {
-        /// Each by itself; a number that is not whole is refused.
+        /// Each by itself. A number that is not whole is refused.
         case each
-        /// Where both are whole numbers: to a backend that knows nothing of this hub the names may mean anything.
+        /// Only when both are whole numbers: to a backend that does not know this hub, the names may mean anything.
         case both
     }
 
@@ -45,7 +43,7 @@ package struct UserData: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - times: which times count.
-    ///   - watchlistMax: users of `watchlist` that are read; nil: it is not looked at.
+    ///   - watchlistMax: most users read from `watchlist`; nil ignores it.
     package init(
         _ text: UnsafeRawBufferPointer, times: Times, watchlistMax: Int? = nil, limits: PusherLimits = PusherLimits()
     ) throws(UserDataError) {
@@ -109,7 +107,7 @@ package struct UserData: Equatable, Sendable {
         self = try result.get()
     }
 
-    /// Appends the text of a `user_data` that holds an id, the times given, and nothing else.
+    /// Appends a `user_data` text with the id and the given times only.
     package static func append(
         id: String, issuedAt: Int64? = nil, expiresAt: Int64? = nil, to writer: inout ByteWriter
     ) {
@@ -126,8 +124,8 @@ package struct UserData: Equatable, Sendable {
         writer.append("}")
     }
 
-    /// The id in the text of a `user_data` that holds nothing else, written as `append` does and without an escape: that of
-    /// most backends. Only a quicker way to the same end; nil for whatever is otherwise.
+    /// The id in a `user_data` that holds nothing else, written as by `append` and without escapes, as most backends send
+    /// it. Only a shortcut: nil for any other text.
     package static func idAlone(
         in text: UnsafeRawBufferPointer, _ limits: PusherLimits = PusherLimits()
     ) -> UnsafeRawBufferPointer? {
@@ -139,7 +137,7 @@ package struct UserData: Equatable, Sendable {
         return text.part(start..<end)
     }
 
-    /// Takes a member that may come once: two would let two readers see two users.
+    /// Takes a member that may come once: with two, two readers could see different users.
     private static func take(_ member: JSONMember, as value: inout JSONValue?) throws(JSONError) {
         guard case .none = value else { throw JSONError(.duplicateKey, at: member.value.offset) }
         value = member.value

@@ -1,16 +1,15 @@
 import Bytes
 import JSON
 
-/// The users whom a signed-in user watches: `watchlist` in `user_data` (Pusher's "Watchlist events").
+/// The users that a signed-in user watches: `watchlist` in `user_data` (Pusher's "Watchlist events").
 package struct Watchlist: Equatable, Sendable {
-    /// Their ids, each once, in the order given.
+    /// Their ids, each once, in the given order.
     package private(set) var ids: [String] = []
-    /// Whether there were more than are allowed; those behind were left out.
+    /// Whether there were too many; the rest was dropped.
     package private(set) var isCut = false
-    /// Whether there were any that no user can have, and were left out: an id is a string of 1 to 128 bytes.
+    /// Whether invalid ids were dropped: an id is a string of 1 to 128 bytes.
     package private(set) var hasOthers = false
 
-    /// Reads at most `countMax` users.
     init(_ value: JSONValue, countMax: Int, _ limits: PusherLimits) {
         guard var reader = try? value.array() else {
             hasOthers = value.kind != .null
