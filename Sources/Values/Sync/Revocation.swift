@@ -1,39 +1,37 @@
 import Bytes
 import Clock
 
-/// A user's access, ended for whatever was issued before a moment: `sync.revoke` in SQL.
+/// Ends a user's access by anything issued before a moment: `sync.revoke` in SQL.
 package struct Revocation: Sendable, Equatable {
-    /// The user's id, compared byte for byte by all who look it up.
+    /// The user's id, always compared byte for byte.
     package let userID: String
     /// Microseconds since 1970, PostgreSQL's own precision.
     package let before: Int64
 
-    /// What was issued to `userID` before `before` is good no more.
+    /// Anything issued to `userID` before `before` is no longer valid.
     package init(userID: String, before: Int64) {
         self.userID = userID
         self.before = before
     }
 }
 
-/// The revocations in force, the latest of each user. Bounded: beyond `countMax` the oldest are let go, in lots, so
-/// that the search for them is paid by many.
+/// The revocations in force, the latest of each user. Beyond `countMax` the oldest are evicted in batches.
 package struct RevocationTable: Sendable {
-    /// The moments by user, in microseconds since 1970.
     private var moments: [TextKey: Int64] = [:]
-    /// Users that one table holds.
+    /// The most users that this table holds.
     package let countMax: Int
 
-    /// Users that a hub holds. A hundred bytes each, and more than are revoked in the time that entries are kept.
+    /// The most users that a hub holds, at about 100 bytes each: more than are revoked while entries are kept.
     package static let countMax = 100_000
 
     package init(countMax: Int = Self.countMax) {
         self.countMax = countMax
     }
 
-    /// How many users have an entry.
+    /// Users with an entry.
     package var count: Int { moments.count }
 
-    /// Takes in what is later than what is known of that user; says which that was, and how many had to be let go.
+    /// Stores each revocation that is later than the user's stored one. Returns those, and the number of evicted users.
     package mutating func insert(_ revocations: [Revocation]) -> (news: [Revocation], dropped: Int) {
         var news: [Revocation] = []
         for revocation in revocations {
@@ -45,9 +43,9 @@ package struct RevocationTable: Sendable {
         return (news, trim())
     }
 
-    /// Whether what was issued to the user at that second is revoked; nil, what does not say when it was issued.
+    /// Whether something issued to the user at that second is revoked. An unknown time (nil) counts as old.
     ///
-    /// Tokens know whole seconds: one issued within the second of the revocation counts as older.
+    /// Tokens have whole seconds: one issued within the second of the revocation counts as older.
     package func refuses(_ userID: String, issuedAt: Int64?) -> Bool {
         guard let before = moments[TextKey(userID)] else { return false }
         guard let issuedAt else { return true }
@@ -59,7 +57,7 @@ package struct RevocationTable: Sendable {
         let surplus = moments.count - countMax + countMax / 16
         let inOrder = moments.values.sorted()
         let last = inOrder[surplus - 1]
-        // Many may share one moment, where an operator has given it.
+        // Many may have the same moment, when an operator has set it.
         var ties = surplus - (inOrder.firstIndex(of: last) ?? 0)
         moments = moments.filter { _, moment in
             guard moment == last else { return moment > last }

@@ -2,22 +2,22 @@ import Bytes
 import Clock
 import JSON
 
-/// What became of an action.
+/// The result of an action.
 package enum ActionStatus: String, Sendable, CaseIterable {
     case applied, noop, conflict, rejected, partial
     /// Nothing was decided: send the same action again later.
     case retry
 }
 
-/// Why an action is to be sent again, which HTTP tells apart by its status.
+/// Why an action should be sent again. HTTP gives each reason its own status.
 package enum RetryReason: Sendable, Equatable {
     /// This user or device sends too much.
     case rateLimited
     /// Rows are locked, or too many actions wait.
     case busy
-    /// No database that can be written to.
+    /// No writable database.
     case unavailable
-    /// The device's numbers have a gap: the answer says which one is expected.
+    /// The device's numbers have a gap. The answer gives the expected number.
     case outOfOrder
 
     /// The answer's `code`.
@@ -35,9 +35,9 @@ package struct ActionAnswer: Sendable {
     package let status: ActionStatus
     /// The whole `sync:result` object.
     package let json: SharedBytes
-    /// Set where the status is `retry`.
+    /// Set when the status is `retry`.
     package let retry: RetryReason?
-    /// How long to wait before sending it again.
+    /// How long to wait before a retry.
     package let retryAfter: Duration?
 
     package init(status: ActionStatus, json: SharedBytes, retry: RetryReason? = nil, retryAfter: Duration? = nil) {
@@ -49,9 +49,9 @@ package struct ActionAnswer: Sendable {
 }
 
 extension ActionAnswer {
-    /// A retry that the hub itself asks for; nothing is stored of it.
+    /// A retry requested by the hub itself. Nothing is stored.
     ///
-    /// - Parameter message: a sentence for developers, of our own words.
+    /// - Parameter message: a sentence for developers, in our own words.
     package static func retry(
         key: String, _ reason: RetryReason, after wait: Duration, message: StaticString
     ) -> ActionAnswer {
@@ -61,7 +61,7 @@ extension ActionAnswer {
         json.append(",\"status\":\"retry\",\"code\":\"")
         json.append(reason.code)
         json.append("\",\"afterMs\":")
-        // What a browser's timers take, some three weeks.
+        // The most that browser timers accept, about three weeks.
         json.append(decimal: min(wait.millisecondsRoundedUp, Int(Int32.max)))
         json.append(",\"message\":\"")
         json.append(message)
@@ -72,8 +72,8 @@ extension ActionAnswer {
     /// A rejection that is not stored: the action cannot be read, or the database cannot hold it.
     ///
     /// - Parameters:
-    ///   - path: the field at fault, such as `payload`; nil where none is to be named.
-    ///   - message: a reason, of our own words.
+    ///   - path: the field at fault, such as `payload`; nil to name none.
+    ///   - message: a reason, in our own words.
     package static func invalid(key: String, path: String?, message: StaticString) -> ActionAnswer {
         var json = ByteWriter(capacity: 160)
         json.append("{\"key\":")

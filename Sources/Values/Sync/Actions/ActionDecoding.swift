@@ -1,42 +1,42 @@
 import Bytes
 import JSON
 
-/// Why an action cannot be handed to the database. Nothing is stored of it.
+/// Why an action cannot be passed to the database. Nothing is stored.
 package enum ActionError: Error, Sendable {
-    /// No key to answer to: the text is no JSON object, or its key is none. The line is for the app's developer.
+    /// No key to answer to: the text is no JSON object, or its key is invalid. The message is for the app's developer.
     case keyless(StaticString)
-    /// A field that the hub checks is wrong; `path` is its name in an envelope.
+    /// A field that the hub checks is wrong. `path` is its name in an envelope.
     case invalid(key: String, path: StaticString, message: StaticString, ActionWording)
 }
 
-/// How an action is written.
+/// The format of an action.
 package enum ActionShape: Sendable, Equatable {
-    /// `{v, key, deviceId, n, type, payload, base, clientTime, tz}`, on the socket and by HTTP.
+    /// `{v, key, deviceId, n, type, payload, base, clientTime, tz}`, on the socket and over HTTP.
     case envelope
-    /// `{idempotencyKey, actionType, payload, …}`: what the apps' REST clients send.
+    /// `{idempotencyKey, actionType, payload, …}`, as the apps' REST clients send it.
     case plain
-    /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of such clients, who may
-    /// also put those into a `payload`, as they are in their queues.
+    /// `{idempotencyKey, occurrenceIds | criteria, takenAt, includeFuture, …}`: a `bulkMarkAll` of REST clients. The middle
+    /// fields may also be in a `payload`, as in the clients' queues.
     case plainBulk
-    /// `{…}`, an action of that type: the body is its payload, but for `idempotencyKey`, `deviceId`, `n`, `base` or `rev`,
-    /// `clientTime` or `timestamp`, and `tz`. Never an envelope; an empty body is `{}`.
+    /// `{…}`, an action of this type: the body is its payload, except for `idempotencyKey`, `deviceId`, `n`, `base` or
+    /// `rev`, `clientTime` or `timestamp`, and `tz`. Never an envelope. An empty body means `{}`.
     case whole(type: String)
 
     /// Whether the body is the payload.
     package var isWhole: Bool { if case .whole = self { true } else { false } }
 }
 
-/// How one action was written, so that an answer names a field as its client did.
+/// How an action was written, so that an answer names fields as the client did.
 package struct ActionWording: Sendable, Equatable {
     package let shape: ActionShape
-    /// What an envelope has in `payload` stands beside it.
+    /// The payload's fields are outside `payload`.
     fileprivate var isPayloadOutside = false
-    /// `rev` stands for `base`.
+    /// The client sent `rev` in place of `base`.
     fileprivate var hasRev = false
-    /// `timestamp` stands for `clientTime`.
+    /// The client sent `timestamp` in place of `clientTime`.
     fileprivate var hasTimestamp = false
 
-    /// What the client calls a field, such as `payload.takenAt`, that is at fault.
+    /// The client's name for a field at fault, such as `payload.takenAt`.
     package func path(ofField field: String) -> String {
         switch field {
         case "type": shape == .plain ? "actionType" : field
@@ -48,7 +48,7 @@ package struct ActionWording: Sendable, Equatable {
 }
 
 extension ActionEnvelope {
-    /// Reads an action as it comes on the socket. Unknown members are ignored; known ones must not come twice.
+    /// Reads an action from the socket. Unknown members are ignored; known ones must not come twice.
     package static func decode(_ text: [UInt8]) throws(ActionError) -> ActionEnvelope {
         try decode(text, plain: .envelope, keyField: nil).envelope
     }
@@ -56,14 +56,13 @@ extension ActionEnvelope {
     /// Reads the body of an HTTP request.
     ///
     /// - Parameters:
-    ///   - plain: the shape of a body that is no envelope: one is what has a `key`, or a `type` and neither
-    ///     `actionType` nor `idempotencyKey`.
-    ///   - keyField: the field `Idempotency-Key`, for bodies without a key.
-    ///   - named: members, as JSON texts, that the payload of a whole body has in place of its own.
+    ///   - plain: the shape of other bodies than envelopes (`key`, or `type` without `actionType` and `idempotencyKey`).
+    ///   - keyField: the `Idempotency-Key` header, for bodies without a key.
+    ///   - named: members, as JSON texts, that replace those of a whole body's payload.
     package static func decode(
         _ body: [UInt8], plain: ActionShape, keyField: String?, beside named: [(StaticString, [UInt8])] = []
     ) throws(ActionError) -> (envelope: ActionEnvelope, wording: ActionWording) {
-        // Arrays do not pass typed errors on.
+        // Array closures do not pass typed errors on.
         let text = body.isEmpty && plain.isWhole ? Array("{}".utf8) : body
         let result: Result<(ActionEnvelope, ActionWording), ActionError> = text.withUnsafeBytes { text in
             do throws(ActionError) {
@@ -78,18 +77,17 @@ extension ActionEnvelope {
     }
 }
 
-/// The members that an action may have.
 private enum ActionField: Int, CaseIterable {
     case version, key, deviceID, number, type, payload, base, clientTime, timeZone
-    /// Of the plain shapes.
+    /// Only in the plain shapes.
     case idempotencyKey, actionType, rev, timestamp, occurrenceIDs, criteria, takenAt, includeFuture
 
-    /// Kept, for `allCases` is made anew each time.
+    /// Stored, because `allCases` is built anew each time.
     static let all = allCases
 
     var isOfEnvelopes: Bool { rawValue <= ActionField.timeZone.rawValue }
 
-    /// Whether it stands in a whole body beside the payload.
+    /// Whether it is not part of the payload in a whole body.
     var isBesideWhole: Bool {
         switch self {
         case .deviceID, .number, .base, .clientTime, .timeZone, .idempotencyKey, .rev, .timestamp: true
@@ -141,7 +139,7 @@ private struct ActionMembers {
         }
     }
 
-    /// A member's value; a null is none.
+    /// A member's value; null counts as missing.
     private subscript(field: ActionField) -> JSONValue? {
         guard let value = values[field.rawValue], value.kind != .null else { return nil }
         return value
@@ -161,7 +159,7 @@ private struct ActionMembers {
 
     func envelope(_ wording: ActionWording, keyField: String?) throws(ActionError) -> ActionEnvelope {
         let shape = wording.shape
-        // Two of a name would be two actions to two readers.
+        // With two of one name, two readers could see different actions.
         let isKnown = { (field: ActionField) in
             shape.isWhole ? field.isBesideWhole : shape != .envelope || field.isOfEnvelopes
         }
@@ -235,7 +233,7 @@ private struct ActionMembers {
         wording.hasRev ? object(of: [.rev]) : self[.base].map { [UInt8]($0.bytes) }
     }
 
-    /// The whole text without what stands beside the payload, and with what the path and the query say.
+    /// The whole text without the members beside the payload, and with the members from path and query.
     private func whole() -> [UInt8]? {
         var writer = ByteWriter(capacity: text.count + 64)
         guard var reader = try? JSONObjectReader(text, maxDepth: ActionLimits.depth) else { return nil }
@@ -257,7 +255,6 @@ private struct ActionMembers {
         return writer.array
     }
 
-    /// An object of those of the members that are there.
     private func object(of fields: [ActionField]) -> [UInt8] {
         var writer = ByteWriter(capacity: 256)
         writer.append("{")
@@ -272,7 +269,7 @@ private struct ActionMembers {
         return writer.array
     }
 
-    /// The database's texts hold no NUL.
+    /// The database's texts cannot contain NUL.
     private static func isText(_ text: String, _ bounds: ClosedRange<Int>) -> Bool {
         bounds.contains(text.utf8.count) && !text.holds(0)
     }

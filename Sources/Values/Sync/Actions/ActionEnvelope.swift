@@ -1,14 +1,14 @@
-/// An action as a device sent it: what the hub itself looks at, and the rest as JSON text for the database to judge.
+/// An action from a device: the fields that the hub reads, and the rest as JSON text for the database.
 ///
-/// Holds health data: never to be logged.
+/// Contains health data: never log it.
 package struct ActionEnvelope: Sendable {
     /// The idempotency key: 1 to 200 bytes, no NUL.
     package let key: String
-    /// The sending device, where it counts its actions: 1 to 200 bytes.
+    /// The sending device, when it numbers its actions: 1 to 200 bytes.
     package let deviceID: String?
-    /// The action's number among the device's, from 1 on.
+    /// The action's number on the device, from 1.
     package let number: Int64?
-    /// What to do, at most 64 bytes; an unknown type is the database's to reject.
+    /// The type, at most 64 bytes. The database rejects unknown ones.
     package let type: String
     /// A JSON object.
     package let payload: [UInt8]
@@ -16,7 +16,7 @@ package struct ActionEnvelope: Sendable {
     package let base: [UInt8]?
     /// A JSON string or number: when the user acted, by the device's clock.
     package let clientTime: [UInt8]?
-    /// An IANA zone.
+    /// An IANA time zone.
     package let timeZone: String?
 
     package init(

@@ -1,10 +1,10 @@
 import Bytes
 
-/// The topics that the database publishes, and where a stream begins that has no events.
+/// The topics that the database publishes, and the start position of streams without events.
 package struct PublishedTopics: Sendable, Equatable {
     /// The epoch of streams without events.
     package let epoch: Epoch
-    /// A stream of each, of no user; nil where all topics count as published.
+    /// One stream for each topic, with an empty user; nil when all topics count as published.
     private let streams: [StreamID]?
 
     /// - Parameter topics: nil for all.
@@ -17,15 +17,15 @@ package struct PublishedTopics: Sendable, Equatable {
         self.streams = streams
     }
 
-    /// Where a stream is that never had an event.
+    /// The position of a stream that never had an event.
     package var start: StreamPosition { StreamPosition(in: epoch, offset: 0) }
 
-    /// Whether the stream's topic is one of them.
+    /// Whether the stream's topic is published.
     package func contains(_ stream: StreamID) -> Bool {
         streams?.contains { $0.hasSameTopic(as: stream) } ?? true
     }
 
-    /// These, and those that only `others` has; the epoch is that of `others`.
+    /// All topics of both; the epoch is that of `others`.
     package func union(_ others: PublishedTopics) -> PublishedTopics {
         guard let streams, let news = others.streams else {
             return PublishedTopics(in: others.epoch, streams: nil)

@@ -1,21 +1,19 @@
 import Bytes
 
-// Sync: streams of events, their names on the wire and the places in them; actions and their answers.
+// Sync: streams of events, their names and positions on the wire; actions and their answers.
 //
-// Purpose: one vocabulary for hub and client. A stream belongs to one user and one topic; its name is a Pusher channel
-// name, and no two users can share one, whatever their ids hold. Invariant: `StreamName.parse` accepts exactly what
-// `format` writes. An action is read as far as the hub must know it; the rest is JSON text, handed on as it came.
-// Depends on Bytes and JSON.
+// Purpose: one vocabulary for hub and client. A stream belongs to one user and one topic. Its name is a Pusher channel name;
+// two users never share one, whatever their ids are. Invariant: `StreamName.parse` accepts exactly what `format` writes. The
+// hub reads only the fields of an action that it needs; the rest is passed on as JSON text. Depends on Bytes and JSON.
 
-/// A stream of events: those of one topic for one user.
+/// A stream of events: one topic of one user.
 ///
-/// One word, which its copies share: a stream stands in half a dozen tables of the hub, and is looked up as often on its
-/// way through them.
+/// One word that copies share: each stream is in about six tables of the hub, and is looked up in all of them.
 public struct StreamID: Hashable, TableKey, @unchecked Sendable {
-    // @unchecked Sendable: the text is written by `init` alone, before anybody else has it.
+    // @unchecked Sendable: only `init` writes the text, before it is shared.
     @usableFromInline let text: StreamText
 
-    /// The stream of `topic` for `user`; whether it has a name is for `StreamName.format` to say.
+    /// The stream of `topic` for `user`. It may have no name: see `StreamName.format`.
     package init(user: String, topic: String) {
         var user = user
         var topic = topic
@@ -26,9 +24,9 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
         }
     }
 
-    /// The stream of `topic` for `user`, both given as UTF-8, which must be well formed.
+    /// The stream of `topic` for `user`, both given as valid UTF-8.
     ///
-    /// - Parameter isPlain: known to stand in names as they are; false says nothing.
+    /// - Parameter isPlain: true when both are known to need no escapes in names; false when unknown.
     package init(user: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer, isPlain: Bool = false) {
         text = StreamText.make(user, topic, isPlain)
     }
@@ -55,18 +53,18 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
         }
     }
 
-    /// Whether it is known that both texts stand in names as they are, with no escape.
+    /// Whether both texts are known to need no escapes in names.
     var isPlain: Bool { text.withUnsafeMutablePointerToHeader { $0.pointee.isPlain } }
 
-    /// Whether both are of one topic.
+    /// Whether both have the same topic.
     package func hasSameTopic(as other: StreamID) -> Bool {
         withTopic { topic in other.withTopic { $0.equals(topic) } }
     }
 
-    // Swift compares text by canonical equivalence, PostgreSQL and the channel names by bytes: "é" in two spellings is
-    // two users there, and must be two here.
+    // Swift compares text by canonical equivalence, PostgreSQL and channel names by bytes. Two encodings of "é" are two
+    // users.
 
-    /// Byte for byte.
+    /// Compares bytes.
     @inlinable public static func == (left: StreamID, right: StreamID) -> Bool {
         left.code == right.code && (left.text === right.text || left.hasSameText(as: right))
     }
@@ -76,25 +74,25 @@ public struct StreamID: Hashable, TableKey, @unchecked Sendable {
             && withTopic { topic in other.withTopic { $0.equals(topic) } }
     }
 
-    /// A hash of both texts, computed once; another in each process.
+    /// A hash of both texts, computed once; it differs between processes.
     @inlinable public var code: UInt32 { text.withUnsafeMutablePointerToHeader { $0.pointee.code } }
 
-    /// Byte for byte.
+    /// Hashes bytes.
     @inlinable public func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }
 
-    /// What the standard library's tables ask for: the code is a keyed hash already, and hashing it once more would cost
-    /// four times the rest of a look-up. The seed of each table keeps one that is filled in another's order from clustering.
+    /// Called by the standard library's tables. `code` is already a keyed hash, and hashing it again would cost four times
+    /// the rest of a look-up. Each table's seed prevents clustering when one table is filled in another's order.
     @inlinable public func _rawHashValue(seed: Int) -> Int {
         Int(truncatingIfNeeded: KeyedHash.mix(UInt64(code), UInt64(truncatingIfNeeded: seed)))
     }
 }
 
-/// The one allocation behind a `StreamID`: the user's bytes, then the topic's.
+/// The allocation of a `StreamID`: the user's bytes, then the topic's.
 @usableFromInline final class StreamText: ManagedBuffer<StreamText.Header, UInt8> {
     @usableFromInline struct Header {
-        // Small, for one is kept for each stream; no text of ours or of PostgreSQL's has 4 GB.
+        // 32 bits to save memory for each stream: no text of ours or PostgreSQL's has 4 GB.
         @usableFromInline let code: UInt32
         @usableFromInline let userCount: UInt32
         @usableFromInline let count: UInt32

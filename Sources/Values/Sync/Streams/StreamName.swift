@@ -2,12 +2,12 @@ import Bytes
 
 /// The two forms of a stream's channel name.
 @frozen public enum StreamForm: Hashable, Sendable, CaseIterable {
-    /// `user.<id>.<topic>`: a public channel to stock clients, guarded by name in the hub.
+    /// `user.<id>.<topic>`: a public channel for stock clients, protected by the hub because of its name.
     case user
-    /// `private-user.<id>.<topic>`: what clients that insist on an auth endpoint use.
+    /// `private-user.<id>.<topic>`: for clients that require an auth endpoint.
     case privateUser
 
-    /// What stands before the id.
+    /// The text before the id.
     package var prefix: StaticString {
         switch self {
         case .user: "user."
@@ -18,28 +18,25 @@ import Bytes
 
 /// Why a name that begins like a stream's is refused.
 package enum StreamNameError: Error, Equatable, Sendable {
-    /// Longer than `StreamName.maximumBytes`.
     case tooLong
-    /// No topic, or one with other characters than `a`…`z` and underscore.
+    /// The topic is missing, or has characters other than `a`…`z` and underscore.
     case invalidTopic
-    /// Nothing between the prefix and the topic.
     case emptyUser
-    /// Not what `format` would write: lower-case digits, a needless escape, a broken one, a bare odd character.
+    /// Not what `format` would write: lower-case digits, a needless or broken escape, or an unescaped special character.
     case notCanonical
-    /// The escapes do not make UTF-8.
     case invalidUTF8
 }
 
-/// A stream as the name of a channel: `user.<id>.<topic>`, in one of two forms.
+/// A stream as a channel name, `user.<id>.<topic>`, in one of two forms.
 ///
-/// In the id, `=` itself and every UTF-8 byte outside `[-A-Za-z0-9_@,.;]` is written `=XX`, upper case. The topic is
-/// what follows the LAST dot, so ids may hold dots. Only the canonical spelling is a name: otherwise two channels would
-/// be one stream, or two users one channel.
+/// In the id, `=` and every UTF-8 byte outside `[-A-Za-z0-9_@,.;]` is written `=XX`, upper case. The topic follows the LAST
+/// dot, so ids may contain dots. Only the canonical spelling is valid: otherwise two channels could be one stream, or two
+/// users one channel.
 public struct StreamName: Hashable, Sendable {
-    /// Longest name in bytes, that of any Pusher channel (server libraries allow 200).
+    /// Longest name in bytes, as for any Pusher channel (server libraries allow 200).
     package static let maximumBytes = 200
 
-    // In this order, for it is kept with others that fill the gap behind it.
+    // In this order: other fields then fill the padding after `form`.
     /// The stream.
     public let stream: StreamID
     /// Which form it is.
@@ -51,19 +48,19 @@ public struct StreamName: Hashable, Sendable {
         self.stream = stream
     }
 
-    /// A channel's name that is a stream's, as it lies in a message: valid while that does.
+    /// A stream's channel name in a message's buffer: valid as long as the buffer.
     package struct Text {
-        /// Which form it is.
+        /// The form.
         package let form: StreamForm
         /// The whole name.
         package let bytes: UnsafeRawBufferPointer
         fileprivate let user: UnsafeRawBufferPointer
         fileprivate let topic: UnsafeRawBufferPointer
-        /// Whether the user's id has escapes. What it stands for is read when it is asked for: kept here, it would make a value
-        /// that owns nothing one to be destroyed, for each name that is read.
+        /// Whether the user's id has escapes. It is unescaped only on demand: stored here, it would make this a type that
+        /// needs destruction, for each name read.
         fileprivate let isEscaped: Bool
 
-        /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
+        /// Reads a channel name; nil for an ordinary channel, with neither prefix.
         package init?(_ name: UnsafeRawBufferPointer) throws(StreamNameError) {
             if name.hasPrefix(StreamForm.user.prefix) {
                 form = .user
@@ -74,46 +71,45 @@ public struct StreamName: Hashable, Sendable {
             }
             guard name.count <= maximumBytes else { throw .tooLong }
             let rest = name.part(form.prefix.utf8CodeUnitCount..<name.count)
-            // A topic has no dot, so the last dot is what stands before its characters, seen from the end.
+            // A topic has no dot, so the last dot precedes the topic's characters, found from the end.
             var start = rest.count
             while start > 0, isTopicCharacter(rest[start &- 1]) { start &-= 1 }
             guard start > 0, start < rest.count, rest[start &- 1] == UInt8(ascii: ".") else { throw .invalidTopic }
             topic = rest.part(start..<rest.count)
             guard start > 1 else { throw .emptyUser }
             user = rest.part(0..<start &- 1)
-            // Without an escape it is ASCII, and what it stands for: nearly always.
+            // Nearly always: without escapes, it is ASCII and stands for itself.
             isEscaped = !user.isName(isUnreserved)
             if isEscaped { try withUnescaped(user) { _ in }.get() }
             bytes = name
         }
 
-        /// Whether it is a stream of the user with the id `id`, byte for byte.
+        /// Whether it is a stream of the user `id`, compared byte for byte.
         package func belongs(to id: UnsafeRawBufferPointer) -> Bool {
             guard isEscaped else { return user.equals(id) }
             return (try? withUnescaped(user) { $0.equals(id) }.get()) ?? false
         }
 
-        /// The stream.
         fileprivate var stream: StreamID {
             guard isEscaped else { return StreamID(user: user, topic: topic, isPlain: true) }
             let stream = try? withUnescaped(user) { StreamID(user: $0, topic: topic) }.get()
-            // `init` has read it once, so the empty id, which is nobody's, is never taken.
+            // Never the empty id, which no user has: `init` has already unescaped it once.
             return stream ?? StreamID(user: UnsafeRawBufferPointer(start: nil, count: 0), topic: topic)
         }
     }
 
-    /// What `text` stands for.
+    /// The name that `text` holds.
     package init(_ text: Text) {
         form = text.form
         stream = text.stream
     }
 
-    /// Reads a channel's name: nil when it has neither prefix and so is an ordinary channel.
+    /// Reads a channel name; nil for an ordinary channel, with neither prefix.
     package static func parse(_ name: UnsafeRawBufferPointer) throws(StreamNameError) -> StreamName? {
         try Text(name).map { StreamName($0) }
     }
 
-    /// Reads a channel's name, as above.
+    /// Reads a channel name; nil for an ordinary channel.
     package static func parse(_ name: String) throws(StreamNameError) -> StreamName? {
         var name = name
         let result: Result<StreamName?, StreamNameError> = name.withUTF8 { bytes in
@@ -126,17 +122,16 @@ public struct StreamName: Hashable, Sendable {
         return try result.get()
     }
 
-    /// The name; nil when the user is empty, the topic is none, or the name would be too long.
+    /// The name; nil when the user is empty, the topic is invalid, or the name would be too long.
     package func format() -> String? {
         var writer = ByteWriter(capacity: 64)
         return append(to: &writer) ? writer.string : nil
     }
 
-    /// Appends the name; false, and nothing appended, where `format` is nil. All of its characters are ASCII, and none
-    /// needs an escape in JSON.
+    /// Appends the name. False, with nothing appended, when `format` is nil. The name is ASCII without JSON escapes.
     package func append(to writer: inout ByteWriter) -> Bool {
         let start = writer.count
-        // Nearly always: it came as a name, which needs no second look.
+        // Nearly always true: the stream was read from a name.
         let isPlain = stream.isPlain
         guard isPlain || isNameable else { return false }
         writer.append(form.prefix)
@@ -156,12 +151,12 @@ public struct StreamName: Hashable, Sendable {
         stream.withTopic(StreamName.isTopic) && stream.withUser { 1...StreamName.maximumBytes ~= $0.count }
     }
 
-    /// The stream's hash, another for each form.
+    /// The stream's hash, different for each form.
     @inlinable public func _rawHashValue(seed: Int) -> Int {
         stream._rawHashValue(seed: form == .user ? seed : ~seed)
     }
 
-    /// Of the same form and stream.
+    /// Compares form and stream.
     @inlinable public static func == (left: StreamName, right: StreamName) -> Bool {
         left.form == right.form && left.stream == right.stream
     }
@@ -175,13 +170,13 @@ public struct StreamName: Hashable, Sendable {
 
     private static func isTopicCharacter(_ byte: UInt8) -> Bool { byte &- 0x61 < 26 || byte == UInt8(ascii: "_") }
 
-    /// Appends a user's id as it stands in a name.
+    /// Appends a user's id, escaped for a name.
     package static func append(escaping user: String, to writer: inout ByteWriter) {
         var user = user
         user.withUTF8 { append(escaping: UnsafeRawBufferPointer($0), to: &writer) }
     }
 
-    /// Appends a user's id, given as UTF-8, as it stands in a name.
+    /// Appends a user's id, given as UTF-8, escaped for a name.
     package static func append(escaping user: UnsafeRawBufferPointer, to writer: inout ByteWriter) {
         guard !user.isName(isUnreserved) else { return writer.append(user) }
         for byte in user {
@@ -195,7 +190,7 @@ public struct StreamName: Hashable, Sendable {
         }
     }
 
-    /// Calls `body` with the user's id that `text` stands for, if it is its canonical spelling.
+    /// Calls `body` with the unescaped id if `text` is its canonical spelling.
     private static func withUnescaped<Value>(
         _ text: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Value
     ) -> Result<Value, StreamNameError> {
@@ -223,7 +218,7 @@ public struct StreamName: Hashable, Sendable {
     }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {
-        // One bit for each ASCII character: the tests hold them against the alphabet.
+        // One bit for each ASCII character. Tests check them against the alphabet.
         let bits: UInt64 = byte < 64 ? 0x0BFF_7000_0000_0000 : 0x07FF_FFFE_87FF_FFFF
         return byte < 0x80 && bits >> UInt64(byte & 63) & 1 == 1
     }

@@ -1,8 +1,8 @@
 import Bytes
 
-/// Which life of a stream an offset belongs to.
+/// The epoch of a stream's offsets: offsets of different epochs cannot be compared.
 ///
-/// One word, which its copies share: the hub keeps one for each stream, in each of three tables, and nearly all are equal.
+/// One word that copies share: the hub keeps one for each stream in each of three tables, and nearly all are equal.
 package struct Epoch: Hashable, Sendable {
     private final class Text: Sendable {
         let string: String
@@ -14,7 +14,7 @@ package struct Epoch: Hashable, Sendable {
 
     private let text: Text
 
-    /// The epoch of that name.
+    /// The epoch named `string`.
     package init(_ string: String) {
         text = Text(string)
     }
@@ -22,37 +22,37 @@ package struct Epoch: Hashable, Sendable {
     /// Its name.
     package var string: String { text.string }
 
-    // As PostgreSQL compares, which knows no two spellings of one text.
+    // PostgreSQL, too, compares the bytes: it does not normalise text.
 
-    /// Byte for byte.
+    /// Compares bytes.
     package static func == (left: Epoch, right: Epoch) -> Bool {
         left.text === right.text || left.string.hasSameBytes(as: right.string)
     }
 
-    /// Byte for byte.
+    /// Hashes bytes.
     package func hash(into hasher: inout Hasher) {
         for byte in string.utf8 { hasher.combine(byte) }
     }
 }
 
-/// A place in a stream. Offsets of different epochs cannot be compared.
+/// A position in a stream. Offsets of different epochs cannot be compared.
 package struct StreamPosition: Hashable, Sendable {
-    /// Which life of the stream the offset belongs to.
+    /// The epoch of the offset.
     package let life: Epoch
     /// Number of the last event, 0 before the first.
     package let offset: Int64
 
-    /// The place behind event `offset` of `epoch`.
+    /// The position after event `offset` of `epoch`.
     package init(epoch: String, offset: Int64) {
         self.init(in: Epoch(epoch), offset: offset)
     }
 
-    /// The place behind event `offset` of a life that is known already.
+    /// The position after event `offset`, sharing an existing `Epoch`.
     package init(in life: Epoch, offset: Int64) {
         self.life = life
         self.offset = offset
     }
 
-    /// The life's name.
+    /// The epoch's name.
     package var epoch: String { life.string }
 }

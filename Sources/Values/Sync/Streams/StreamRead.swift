@@ -1,14 +1,14 @@
-/// A page of a stream's log that a home asks of the feed, and that the answer names again.
+/// A page of a stream's log that a `StreamHome` requests from the feed. The answer repeats it.
 package struct StreamRead: Hashable, Sendable {
     package let stream: StreamID
-    /// The serial of the home's watch of the stream: answers to an older watch are not looked at.
+    /// The serial of the home's watch of the stream. Answers to an older watch are ignored.
     package let watch: UInt32
-    /// The life of the stream that the offsets belong to; a log of another life is not read.
+    /// The epoch of the offsets. A log of another epoch is not read.
     package let epoch: Epoch
-    /// The page begins with the event behind this offset.
+    /// The page begins after this offset.
     package let after: Int64
-    /// And goes no further than this one: what the home has handed on last. The same as `after` where no page is wanted,
-    /// but an answer to whether the log has got to that offset: an empty page says that it has.
+    /// The page ends at this offset, the last that the home has delivered. When it equals `after`, no page is wanted: an
+    /// empty page then confirms that the log has reached the offset.
     package let upTo: Int64
 
     package init(stream: StreamID, watch: UInt32, epoch: Epoch, after: Int64, upTo: Int64) {
@@ -20,13 +20,13 @@ package struct StreamRead: Hashable, Sendable {
     }
 }
 
-/// Why a page of a stream's log cannot be had.
+/// Why a page of a stream's log is not available.
 package enum StreamReadFailure: Hashable, Sendable {
-    /// The log does not reach back so far.
+    /// The log no longer contains these events.
     case expired
-    /// The log is of another life of the stream; a reset will follow.
+    /// The log has another epoch. A reset will follow.
     case otherEpoch
-    /// The log has not got to that offset in this life of the stream.
+    /// The log has not reached this offset in this epoch.
     case ahead
     /// Too many reads wait already, or this one has failed several times.
     case busy

@@ -1,8 +1,8 @@
 /// Why a stream is not watched.
 package enum StreamRefusal: Sendable, Equatable, CaseIterable {
-    /// The hub watches as many streams as it may. There may be room later.
+    /// The hub watches the maximum number of streams. There may be room later.
     case hubFull
-    /// The hub watches as many streams of this user as it may.
+    /// The hub watches the maximum number of this user's streams.
     case userFull
     /// No database can hold the name.
     case notNameable
