@@ -1,6 +1,6 @@
 import JSON
 
-/// What became of an action.
+/// The result of an action.
 package enum ActionStatus: String, Sendable {
     case applied, noop, conflict, rejected, partial, retry
 }
@@ -9,23 +9,23 @@ package enum ActionStatus: String, Sendable {
 package struct ActionAnswer: Sendable {
     /// The action's key.
     package let key: Identifier
-    /// What became of it.
+    /// The result.
     package let status: ActionStatus
-    /// Why, of conflict, rejected and retry.
+    /// The reason code of a conflict, rejection or retry.
     package var code: String?
-    /// Why, in words.
+    /// The reason in words.
     package var message: String?
-    /// The member that is wrong.
+    /// The member at fault.
     package var path: String?
-    /// The dose as it now is; of actions on many doses, their items.
+    /// The dose after the action; for actions on many doses, their items.
     package var result: JSONTree?
-    /// What is in the way, of an action on one dose.
+    /// The conflict of an action on one dose.
     package var conflict: JSONTree?
-    /// The channel of the events that the action caused, and the place behind them.
+    /// The channel of the events that the action caused, and the position after them.
     package var position: (channel: String, epoch: String, offset: Int64)?
-    /// The number that the device should send next.
+    /// The number that the device must send next.
     package var expected: Int64?
-    /// Whether this is the stored answer to a repeat.
+    /// Whether this is a stored answer to a repeated action.
     package var isReplayed = false
 
     /// An answer without further members.
@@ -36,7 +36,7 @@ package struct ActionAnswer: Sendable {
         self.message = message
     }
 
-    /// As clients get it: what does not apply is absent.
+    /// The JSON for clients, without members that do not apply.
     package var tree: JSONTree {
         var members: [JSONTree.Member] = [
             .init("key", .string(key.text)), .init("status", .string(status.rawValue)),

@@ -1,7 +1,7 @@
-// What each kind of item does to a dose: the table of transitions, undo, and the three ways out of a conflict.
+// What each kind of item does to a dose: the transition table, undo, and the three ways to resolve a conflict.
 
 extension ActionDecision {
-    /// The verdict, the dose as it shall be, and the note to be added.
+    /// The verdict, the dose's new value, and the note to add.
     func rule(_ item: ActionItem, _ dose: Dose?) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
         if case .acceptServer = item.kind { return (.noop, dose, nil) }
         guard let dose else { return (.conflict(.gone), nil, nil) }
@@ -30,7 +30,7 @@ extension ActionDecision {
         return path
     }
 
-    /// What the dose has already is not judged.
+    /// A time that the dose already has is not checked.
     private func untimely(_ state: DoseState, _ fields: MergedFields, _ item: ActionItem, _ dose: Dose) -> String? {
         guard let takenAt = state.takenAt else { return nil }
         if fields.takenAt != nil {
@@ -57,8 +57,8 @@ extension ActionDecision {
         return (.applied, after, intent.note)
     }
 
-    /// Both parts come back if nothing has touched them since, or neither does. A note stays where another action has added
-    /// the same one since, or before with none between: it goes with the last of them.
+    /// Restores state and note if nothing has changed either since; otherwise restores neither. The note stays when another
+    /// action added an equal one, since or before, with none between: undoing the last of these removes it.
     private func undo(
         _ entry: UndoEntry, of target: Identifier, _ dose: Dose, isLate: Bool
     ) -> (verdict: DoseVerdict, dose: Dose?, note: String?) {
@@ -74,8 +74,8 @@ extension ActionDecision {
         return (.applied, after, nil)
     }
 
-    /// The actions whose note is the dose's as it came with that revision, with what was there before: the one that brought
-    /// it, and those that added the same again while it stood. Those that were undone are not among them.
+    /// The actions that added the note which the dose has since revision `rev`, with the note before each: the first, and
+    /// those that added the same text again. Undone actions are excluded.
     func sameNotes(_ dose: Dose, _ rev: Int64) -> [(key: Identifier, before: String?)] {
         account.notes.keys.filter { $0.dose == dose.id }.compactMap { id in
             let entry = account.actions[id.key]?.undo.first {
@@ -85,7 +85,7 @@ extension ActionDecision {
         }
     }
 
-    /// Whether someone has changed the state since the user saw it, or the dose is another than that.
+    /// Whether the state has changed since the user saw it, or the dose's id now belongs to another dose.
     private func hasMovedOn(_ dose: Dose, _ item: ActionItem) -> Bool {
         dose.statusRev > item.seenRev ?? 0 || item.createdAt.map { $0 != dose.createdAt } == true
     }
@@ -99,7 +99,6 @@ extension ActionDecision {
         return (note != nil || !(after.state == dose.state) ? .applied : .noop, after, note)
     }
 
-    /// The state with the fields that the user chose.
     private func merged(_ fields: MergedFields, _ intent: DoseIntent, _ dose: Dose) -> DoseState {
         let status = fields.status ?? dose.state.status
         let isTaken = status == .taken || status == .madeUp

@@ -11,7 +11,7 @@ struct ActionDecision {
     private(set) var isSingle = true
     private(set) var undo: [UndoEntry] = []
     private(set) var pending: [PendingIntent] = []
-    /// Whether it names an action that may still come: without a number its rejection is not kept.
+    /// Whether it names an action that may still arrive. Without a device number, the rejection is then not stored.
     private(set) var isEarly = false
 
     init(_ envelope: ActionEnvelope, model: CareModel, account: CareAccount, at now: Timestamp) {
@@ -23,7 +23,7 @@ struct ActionDecision {
         answer = ActionAnswer(envelope.key, .noop)
     }
 
-    /// Judges the payload and carries it out; `answer` and `account` say what came of it.
+    /// Checks the payload and performs the action. The results are in `answer` and `account`.
     mutating func run() {
         do throws(InvalidAction) {
             let action = try DoseAction.parse(
@@ -42,7 +42,7 @@ struct ActionDecision {
         writes.flush(&account)
     }
 
-    /// When the device says the user acted, never later than now, and where it says so.
+    /// When the user acted according to the device, never later than now; and the member that says so.
     private struct ActedAt {
         let time: Timestamp
         let path: String?
@@ -85,7 +85,7 @@ struct ActionDecision {
         }
     }
 
-    // MARK: Which doses
+    // MARK: Selecting doses
 
     private func doses(_ selection: DoseSelection, includesFuture: Bool) throws(InvalidAction) -> [Identifier] {
         switch selection {
@@ -155,13 +155,13 @@ struct ActionDecision {
         if answer.status != .rejected { account.actions[target]?.isResolved = true }
     }
 
-    // MARK: Carrying out
+    // MARK: Performing
 
     private mutating func carry(_ items: [ActionItem], isSingle: Bool) {
         if isSingle, let item = items.first { carry(item) } else { carryAll(items) }
     }
 
-    /// One dose: it, or its conflict, is at the top of the answer.
+    /// Acts on one dose: the dose or its conflict is at the top of the answer.
     private mutating func carry(_ item: ActionItem) {
         let outcome = carryOut(item)
         switch outcome.verdict {
@@ -179,7 +179,7 @@ struct ActionDecision {
         }
     }
 
-    /// Any number of doses: an item for each, in their order.
+    /// Acts on any number of doses: the answer has an item for each, in order.
     private mutating func carryAll(_ items: [ActionItem]) {
         isSingle = false
         var counts: [ActionStatus: Int64] = [:]
@@ -219,7 +219,7 @@ struct ActionDecision {
         answer.result = .object([.init("items", .array(trees)), .init("counts", .object(total))])
     }
 
-    /// Decides and writes one dose, and remembers what undo and resolve need.
+    /// Decides and writes one dose, and records what undo and resolve need.
     private mutating func carryOut(_ item: ActionItem) -> ItemOutcome {
         let before = account.doses[item.dose]
         let (verdict, wanted, note) = rule(item, before)
@@ -243,7 +243,7 @@ struct ActionDecision {
         } else {
             if let note { account.notes[NoteID(dose: item.dose, key: envelope.key)] = note }
             let changedState = before.state == after.state ? nil : before.state
-            // Of equal notes each may be the one that is undone last: what was there before the first of them.
+            // When equal notes were added, any of them may be undone last: record the note before the first of them.
             let same = note != nil && sameText(note, before.note) ? sameNotes(before, before.noteRev).first : nil
             let noteBefore = same.map(\.before) ?? before.note
             undo.append(

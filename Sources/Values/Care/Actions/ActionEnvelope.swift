@@ -1,21 +1,21 @@
 import JSON
 
-/// An action as a device sends it, before anything in it is judged.
+/// An action from a device, before any check.
 package struct ActionEnvelope: Sendable {
-    /// The device's name for this action, the same each time it is sent.
+    /// The device's key for this action, the same for each retry.
     package var key: Identifier
-    /// The device and its number for the action; without a number no order is asked for.
+    /// The device and its number for the action. Without a number, the order is not checked.
     package var device: Identifier?
     package var number: Int64?
     /// One of `DoseAction.types`.
     package var type: String
-    /// What the type needs.
+    /// The payload for the type.
     package var payload: JSONTree?
     /// The revisions that the device had seen.
     package var base: JSONTree?
     /// When the user acted, by the device's clock.
     package var clientTime: JSONTree?
-    /// The zone in which the user is, where that matters.
+    /// The user's time zone, where it matters.
     package var zone: String?
 
     /// An envelope.
@@ -33,7 +33,7 @@ package struct ActionEnvelope: Sendable {
         self.zone = zone
     }
 
-    /// What makes it the same action again: type, payload and base, however they are spelled.
+    /// The content that identifies a repeat: type, payload and base, in canonical form.
     var content: Identifier {
         Identifier(JSONTree.array([.string(type), payload ?? .null, base ?? .null]).canonicalText)
     }

@@ -1,39 +1,37 @@
-/// What becomes of one intent on one dose.
+/// The result of one intent on one dose.
 struct ItemOutcome {
     let dose: Identifier
     let verdict: DoseVerdict
-    /// The dose as it then is; nil: there is none.
     var after: Dose?
     var conflict: DoseConflict?
 }
 
-/// One intent of an action, with what its table needs to know.
+/// One intent of an action, with the data that the transition table needs.
 struct ActionItem {
     enum Kind {
-        /// By the table of transitions; `onlyDue`: doses that are still to come are left alone.
+        /// Follow the transition table. With `onlyDue`, doses still to come are unchanged.
         case act(onlyDue: Bool)
-        /// Back to what was before, while nothing has touched it; `isLate`: not any more.
+        /// Restore the state before, if nothing has changed since. With `isLate`, refuse.
         case undo(UndoEntry, of: Identifier, isLate: Bool)
         case acceptServer
-        /// The intent, whatever the status is.
+        /// Set the intent whatever the status is.
         case keepLocal
-        /// The server's state with the intent's note, or the fields that the user chose.
+        /// Keep the server's state and add the intent's note, or set the fields that the user chose.
         case merge(MergedFields?)
     }
 
     let dose: Identifier
     let kind: Kind
     let intent: DoseIntent
-    /// The revision that the device had seen.
     let seenRev: Int64?
-    /// When the dose that was meant was made, where that is known: an id may come again.
+    /// When the intended dose was created, if known: its id may be reused.
     var createdAt: Timestamp?
-    /// The member of the payload that the time was read from, or clientTime; nil: it is the server's.
+    /// The member that gave the time: in the payload, or `clientTime`; nil for the server's time.
     var timePath: String?
 
-    /// Whether the time was said of this dose.
+    /// Whether the time was given for this dose.
     var isTimeDirect: Bool { timePath != "clientTime" && timePath != ActionItem.ofAnother }
 
-    /// The path of a time that another action named.
+    /// The path of a time that another action gave.
     static let ofAnother = "payload.of"
 }

@@ -1,11 +1,11 @@
 import Bytes
 import JSON
 
-/// Why a payload cannot be used. Nothing of it is quoted.
+/// Why a payload is refused. It quotes nothing of the payload.
 package struct InvalidAction: Error, Equatable, Sendable {
-    /// The member that is wrong, such as `payload.occurrenceIds[3]`.
+    /// The member at fault, such as `payload.occurrenceIds[3]`.
     package let path: String
-    /// What is wrong with it.
+    /// The fault.
     package let reason: String
 
     /// The member at `path` is wrong.
@@ -15,17 +15,17 @@ package struct InvalidAction: Error, Equatable, Sendable {
     }
 }
 
-/// How a user settles a conflict.
+/// How a user resolves a conflict.
 package enum ConflictChoice: String, CaseIterable, Sendable {
-    /// What the user wanted, whatever the server has.
+    /// Apply what the user wanted, whatever the server has.
     case keepLocal = "keep_local"
-    /// What the server has.
+    /// Keep what the server has.
     case acceptServer = "accept_server"
-    /// The server's state with the user's note, or the fields that the user chose.
+    /// Keep the server's state and add the user's note, or set the fields that the user chose.
     case merge
 }
 
-/// The fields that a user chose when merging; nil: not named.
+/// The fields that a user chose when merging; nil means not chosen.
 package struct MergedFields: Sendable {
     package var status: DoseStatus?
     package var takenAt: Timestamp?
@@ -36,39 +36,39 @@ package struct MergedFields: Sendable {
     package var namesState: Bool { status != nil || takenAt != nil || reason != nil }
 }
 
-/// The doses that a user marks at once.
+/// The doses of a bulk action.
 package enum DoseSelection: Sendable {
     case doses([Identifier])
-    /// Those of a day (nil: today) that are still scheduled; of one product or schedule where named.
+    /// The doses of a day (nil: today) that are still scheduled; optionally of one product or schedule.
     case criteria(day: LocalDate?, productID: String?, scheduleID: String?)
 }
 
-/// What a device asks for.
+/// An action that a device requests.
 package enum DoseAction: Sendable {
-    /// `takenAt` nil: when the device says it acted.
+    /// When `takenAt` is nil, the device's `clientTime` counts.
     case markTaken(Identifier, takenAt: Timestamp?, note: String?)
     case markMissed(Identifier, note: String?)
     case makeUp(Identifier, at: Timestamp?, reason: String?, note: String?)
     case skip(Identifier, reason: String?, note: String?)
     case addNote(Identifier, text: String)
-    /// Takes back what the action of that key did.
+    /// Undoes the action with this key.
     case undo(Identifier)
     case bulkMarkAll(DoseSelection, takenAt: Timestamp?, includesFuture: Bool)
-    /// Settles what the action of that key left in conflict.
+    /// Resolves the conflicts of the action with this key.
     case resolve(of: Identifier, ConflictChoice, merged: MergedFields?)
 
-    /// The names of all types, as they are on the wire.
+    /// The names of all types on the wire.
     package static let types = [
         "markTaken", "markMissed", "makeUp", "skip", "addNote", "undo", "bulkMarkAll", "resolve",
     ]
-    /// Most doses that can be marked at once.
+    /// The most doses in one bulk action.
     package static let bulkMax = 200
 
-    /// Reads an action; the first member that is wrong is named, in the order of the specification.
+    /// Reads an action. An error names the first wrong member, in the order of the specification.
     ///
     /// - Parameters:
-    ///   - zone: the envelope's `tz` where that matters: today's date is asked for in it.
-    ///   - isKnownZone: whether there is such a zone.
+    ///   - zone: the envelope's `tz`, used to find today's date.
+    ///   - isKnownZone: whether a zone exists.
     package static func parse(
         type: String, payload: JSONTree?, zone: String? = nil, now: Timestamp, isKnownZone: (String) -> Bool
     ) throws(InvalidAction) -> DoseAction {

@@ -18,7 +18,7 @@ struct PayloadReader {
 
     // MARK: Kinds
 
-    /// An object of no members but these: a misspelt one would mean something else.
+    /// An object that may have only these members: a misspelt name must not be ignored.
     func object(_ name: String, of members: [String]) throws(InvalidAction) -> PayloadReader {
         guard let value = object[name], case .object(let given) = value else {
             throw invalid(name, "must be an object")
@@ -73,10 +73,10 @@ struct PayloadReader {
 
     // MARK: Texts
 
-    /// 1 to 500 characters, blank or not.
+    /// 1 to 500 characters; may be blank.
     func reason(_ name: String) throws(InvalidAction) -> String? { try text(name, max: 500) }
 
-    /// 1 to 4000 characters, not only blanks.
+    /// 1 to 4000 characters, not blank.
     func note(_ name: String) throws(InvalidAction) -> String? {
         guard let text = try text(name, max: 4000) else { return nil }
         guard text.unicodeScalars.contains(where: { ![" ", "\t", "\r", "\n"].contains($0) }) else {
@@ -101,7 +101,7 @@ struct PayloadReader {
         return day
     }
 
-    /// A time that lies at most five minutes ahead: clocks differ.
+    /// A time at most five minutes ahead of now: clocks differ.
     func pastTime(_ name: String) throws(InvalidAction) -> Timestamp? {
         guard let value = object[name] else { return nil }
         let time = try Self.time(value, path: "\(path).\(name)")

@@ -1,11 +1,10 @@
 import JSON
 
-/// The revisions that a device had seen: `{rev}` for one entity, `{"<id>": {rev}}` for several; other members are
-/// ignored.
+/// The revisions that a device had seen: `{rev}` for one entity, `{"<id>": {rev}}` for several. Other members are ignored.
 package struct SeenRevisions: Sendable {
     private let base: JSONTree?
 
-    /// What an envelope's `base` says.
+    /// Reads an envelope's `base`.
     package init(_ base: JSONTree?) throws(InvalidAction) {
         self.base = base
         guard let base else { return }
@@ -17,7 +16,7 @@ package struct SeenRevisions: Sendable {
         }
     }
 
-    /// The revision of `dose` that was seen; nil where that is not told.
+    /// The revision of `dose` that was seen; nil when unknown.
     package func rev(of dose: Identifier) -> Int64? {
         guard let base else { return nil }
         if let rev = base["rev"]?.integer { return rev }

@@ -1,9 +1,9 @@
-/// How one action changed one dose, kept for its undo: what was before, and the revisions that the parts then got.
+/// How an action changed a dose, kept for undo: the values before, and the revisions after.
 struct UndoEntry {
     let dose: Identifier
-    /// When the dose was made: an id may come again.
+    /// When the dose was created: its id may be reused.
     let createdAt: Timestamp
-    /// The state before, where the action set it.
+    /// The state before, if the action set it.
     let state: DoseState?
     let statusRev: Int64?
     /// Whether the action added a note, and the note before.
@@ -12,21 +12,21 @@ struct UndoEntry {
     let noteRev: Int64?
 }
 
-/// An intent that met a conflict, kept for its resolution, with the dose's revision then (0: there was none).
+/// An intent that met a conflict, kept for its resolution, with the dose's revision then (0 when there was no dose).
 struct PendingIntent {
     let dose: Identifier
     let intent: DoseIntent
     let rev: Int64
-    /// When the dose was made; nil: there was none.
+    /// When the dose was created; nil when there was none.
     let createdAt: Timestamp?
 }
 
-/// An action that was decided.
+/// A decided action.
 struct StoredAction {
     let type: String
     let content: Identifier
     let answer: ActionAnswer
-    /// Whether it is of one dose, and answers so.
+    /// Whether the action and its answer are for one dose.
     let isSingle: Bool
     let undo: [UndoEntry]
     let pending: [PendingIntent]

@@ -1,6 +1,6 @@
 /// The streak at the end of a day.
 package struct StreakRun: Hashable, Sendable {
-    /// Perfect days in a row up to this one, over neutral ones.
+    /// Perfect days in a row up to this day; neutral days are skipped.
     package let run: Int
     /// The longest run so far.
     package let best: Int
@@ -15,24 +15,24 @@ package struct StreakRun: Hashable, Sendable {
     }
 }
 
-/// What a user's history says on one day.
+/// A user's statistics on one day.
 package struct AdherenceStatistics: Hashable, Sendable {
-    /// Days of whole months that the averages cover, today not among them.
+    /// The number of whole days that the averages cover, today excluded.
     package static let days = 30
 
-    /// Perfect days in a row; today counts once it is perfect and breaks nothing before its end.
+    /// Perfect days in a row. Today counts once it is perfect, and does not break the streak before it ends.
     package let currentStreakDays: Int
     package let bestStreakDays: Int
     /// The mean of the days' percentages.
     package let average30Days: Percentage?
-    /// The percentage of all doses of those days.
+    /// The percentage over all doses of those days.
     package let doses30: Percentage?
 
-    /// From the days that have a summary, in order, and what the last thirty count now.
+    /// Computes the statistics.
     ///
     /// - Parameters:
-    ///   - streaks: for each day with a summary its class and streak, in the order of days.
-    ///   - counts: what each of the 30 days before `today` counts now, those without doses left out.
+    ///   - streaks: class and streak of each day with a summary, in order.
+    ///   - counts: current counts of the 30 days before `today`, without days that have no doses.
     package init(
         today: LocalDate, streaks: [(day: LocalDate, dayClass: DayClass, streak: StreakRun)],
         counts: [DayCounts]

@@ -1,19 +1,19 @@
-/// What makes a day: perfect ones make streaks, broken ones end them, neutral ones do neither.
+/// A day's effect on streaks: perfect days extend them, broken days end them, neutral days do neither.
 package enum DayClass: Sendable {
     case perfect, neutral, broken
 }
 
-/// The doses of one day, counted by status; cancelled ones do not count.
+/// The doses of one day, counted by status; cancelled ones are not counted.
 package struct DayCounts: Hashable, Sendable {
     package var taken = 0
     package var missed = 0
     package var madeUp = 0
     package var skipped = 0
     package var pending = 0
-    /// Pending ones whose window has ended: those are due.
+    /// Pending doses whose window has ended: they are due.
     package var overdue = 0
 
-    /// No dose.
+    /// No doses.
     package init() {}
 
     /// Counts `doses` at `now`.
@@ -34,14 +34,14 @@ package struct DayCounts: Hashable, Sendable {
 
     /// All doses.
     package var scheduled: Int { taken + missed + madeUp + skipped + pending }
-    /// Those that percentages are of: skipped ones are neutral, pending ones due when their window has ended.
+    /// The doses that percentages are based on: not skipped ones, and pending ones only after their window has ended.
     package var due: Int { taken + missed + madeUp + overdue }
-    /// Taken or made up, of those due; nil where none is.
+    /// Taken or made up, of those due; nil when none is due.
     package var adherence: Percentage? { Percentage(taken + madeUp, of: due) }
-    /// Taken, of those due; nil where none is.
+    /// Taken, of those due; nil when none is due.
     package var onTime: Percentage? { Percentage(taken, of: due) }
 
-    /// What the day is for a streak.
+    /// The day's effect on streaks.
     package var dayClass: DayClass {
         if missed == 0, pending == 0, taken + madeUp > 0 { return .perfect }
         return taken + missed + madeUp + pending == 0 ? .neutral : .broken

@@ -1,15 +1,15 @@
 import Bytes
 
-/// What has become of a dose.
+/// The status of a dose.
 package enum DoseStatus: String, CaseIterable, Sendable {
     case scheduled, taken, missed
     case madeUp = "made_up"
     case skipped, cancelled
 }
 
-/// The part of a dose that status actions set, always together.
+/// The fields of a dose that status actions set together.
 package struct DoseState: Sendable {
-    /// What has become of it.
+    /// The status.
     package var status: DoseStatus
     /// When it was taken or made up; nil for all other statuses.
     package var takenAt: Timestamp?
@@ -23,13 +23,12 @@ package struct DoseState: Sendable {
         self.reason = reason
     }
 
-    /// Equal, the reason byte for byte.
+    /// Compares all fields, the reason byte for byte.
     package static func == (left: DoseState, right: DoseState) -> Bool {
         left.status == right.status && left.takenAt == right.takenAt && sameText(left.reason, right.reason)
     }
 }
 
-/// Both nil, or the same bytes.
 func sameText(_ left: String?, _ right: String?) -> Bool {
     switch (left, right) {
     case (nil, nil): true
@@ -38,43 +37,43 @@ func sameText(_ left: String?, _ right: String?) -> Bool {
     }
 }
 
-/// One dose at one time, as its row is.
+/// One dose at one time, with the columns of its row.
 package struct Dose: Sendable {
-    /// Its id, unique among those of all users.
+    /// Its id, unique across all users.
     package let id: Identifier
-    /// Whose it is.
+    /// The user it belongs to.
     package private(set) var user: Identifier
-    /// The rule that it comes from, and what is to be taken, as far as known.
+    /// Its schedule and product, if known.
     package let scheduleID: String?
     package let productID: String?
-    /// What has become of it.
+    /// Its status, with time and reason.
     package var state: DoseState
-    /// The latest of its notes.
+    /// Its latest note.
     package var note: String?
-    /// When it is to be taken.
+    /// When it should be taken.
     package let scheduledAt: Timestamp
-    /// The zone in which it was scheduled, and how many seconds its clocks were ahead of UTC then.
+    /// The zone in which it was scheduled, and that zone's offset from UTC then, in seconds.
     package let zone: String
     package let utcOffset: Int
-    /// The day for which it counts.
+    /// The day that it counts for.
     package var day: LocalDate
-    /// From then on it may be taken; nil: at any time.
+    /// From when it may be taken; nil: at any time.
     package let windowStart: Timestamp?
-    /// From then on it is due: it can be missed or made up.
+    /// From when it is due: it can then be missed or made up.
     package let windowEnd: Timestamp
     /// Grows by one with each change.
     package var rev: Int64 = 1
-    /// `rev` when the state was last changed, and when the note was.
+    /// `rev` of the last change of the state, and of the note.
     package var statusRev: Int64 = 1
     package var noteRev: Int64 = 1
-    /// Key and device of the action that changed it last; nil for writers outside of the hub.
+    /// Key and device of the last action that changed it; nil after a writer other than the hub.
     package var changedKey: Identifier?
     package var changedDevice: Identifier?
-    /// When its row was made, and last changed.
+    /// When its row was created and last changed.
     package let createdAt: Timestamp
     package var updatedAt: Timestamp
 
-    /// A dose as it is when a writer inserts it.
+    /// A newly inserted dose.
     package init(
         id: Identifier, user: Identifier, scheduleID: String? = nil, productID: String? = nil,
         state: DoseState = DoseState(.scheduled), note: String? = nil, scheduledAt: Timestamp, zone: String = "UTC",
@@ -96,7 +95,7 @@ package struct Dose: Sendable {
         updatedAt = createdAt
     }
 
-    /// The same dose as another user's, by a writer outside of the hub.
+    /// The dose after a writer other than the hub has given it to another user.
     func moved(to taker: Identifier, at now: Timestamp) -> Dose {
         var dose = self
         dose.user = taker
@@ -107,7 +106,7 @@ package struct Dose: Sendable {
         return dose
     }
 
-    /// Whether `other` has the same state, note and day: all that is ever written to a dose.
+    /// Whether `other` has the same state, note and day: the only fields that are ever updated.
     package func hasSameContent(as other: Dose) -> Bool {
         state == other.state && day == other.day && sameText(note, other.note)
     }

@@ -1,20 +1,20 @@
 import Bytes
 import JSON
 
-/// A dose on which what the user wants cannot be done as it is.
+/// A dose where the user's wish conflicts with its state.
 package struct DoseConflict: Sendable {
     /// Why.
     package let code: ConflictCode
     /// Which dose.
     package let dose: Identifier
-    /// The dose as the server has it; nil: the user has none of that id.
+    /// The server's dose; nil when the user has none with this id.
     package let server: Dose?
-    /// The `updates` of the event that the device had seen; nil where unknown.
+    /// The `updates` of the event that the device had seen; nil when unknown.
     package let base: JSONTree?
     /// What the user wants.
     package let local: DoseIntent
 
-    /// The payload that clients get. `json` renders doses.
+    /// The payload for clients. `json` renders doses.
     package func tree(_ json: DoseJSON) -> JSONTree {
         .object([
             .init("code", .string(code.rawValue)),
@@ -33,7 +33,6 @@ package struct DoseConflict: Sendable {
         ])
     }
 
-    /// What `merge` without chosen fields would make of `dose`.
     private func merged(_ dose: Dose) -> Dose {
         var dose = dose
         dose.note = local.note ?? dose.note
@@ -47,7 +46,7 @@ package struct DoseConflict: Sendable {
         ])
     }
 
-    /// What the user names: nulls are left out.
+    /// The members that the user sets, without nulls.
     private var localMembers: [JSONTree.Member] {
         let state = local.state.map { DoseJSON.members(of: $0) } ?? []
         return (state + [.init("note", .text(local.note))]).filter { member in
@@ -55,7 +54,6 @@ package struct DoseConflict: Sendable {
         }
     }
 
-    /// The members in which server and user differ.
     private var fields: [JSONTree] {
         let servers = server.map { DoseJSON.members(of: $0.state) + [.init("note", .text($0.note))] } ?? []
         return localMembers.compactMap { wanted in

@@ -1,11 +1,10 @@
 import JSON
 
-/// Doses, days and statistics as clients get them. Nulls are sent.
+/// Renders doses, days and statistics for clients. Nulls are included.
 package struct DoseJSON: Sendable {
-    /// The names of products, as far as the user may see them.
+    /// The names of the products that the user may see.
     package let productNames: [String: String]
 
-    /// The state of a dose: `status`, `takenAt`, `reason`.
     static func members(of state: DoseState) -> [JSONTree.Member] {
         [
             .init("status", .string(state.status.rawValue)), .init("takenAt", time(state.takenAt)),
@@ -15,7 +14,7 @@ package struct DoseJSON: Sendable {
 
     private static func time(_ instant: Timestamp?) -> JSONTree { .text(instant.map { TimeText.text($0) }) }
 
-    /// The `updates` of an event: all but the texts, which never leave in events.
+    /// The `updates` of an event: all fields except the texts, which are never sent in events.
     package func updates(_ dose: Dose) -> JSONTree {
         .object([
             .init("scheduleId", .text(dose.scheduleID)), .init("productId", .text(dose.productID)),

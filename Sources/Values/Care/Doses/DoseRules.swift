@@ -1,6 +1,6 @@
-/// What a user wants of one dose: a state, a note, or both.
+/// What a user wants for one dose: a state, a note, or both.
 package struct DoseIntent: Sendable {
-    /// The state that the dose should have.
+    /// The wanted state.
     package var state: DoseState?
     /// A note to add.
     package var note: String?
@@ -12,44 +12,42 @@ package struct DoseIntent: Sendable {
     }
 }
 
-/// Why an action cannot be done as it is; the user decides.
+/// Why an action conflicts and the user must decide.
 package enum ConflictCode: String, CaseIterable, Sendable {
-    /// Someone has done something else with the dose.
+    /// The state has been changed otherwise.
     case state
-    /// Too late for this action.
     case late
-    /// There is no such dose any more.
+    /// The dose no longer exists.
     case gone
-    /// What was to be undone has been changed since.
+    /// What should be undone has been changed since.
     case superseded
 }
 
-/// How one dose answers an intent.
+/// The result of an intent on one dose.
 package enum DoseVerdict: Equatable, Sendable {
     case applied
-    /// Already so.
+    /// The dose already is as wanted.
     case noop
     case conflict(ConflictCode)
-    /// Its time has not come.
     case notDue
-    /// The time that this member of the payload names is more than a day before the dose's window.
+    /// The time in this member is more than a day before the dose's window.
     case untimely(path: String)
 }
 
-/// The table of transitions.
+/// The transition table.
 package enum DoseRules {
-    /// How long after the window's end a dose that counts as missed may still have been taken, in seconds.
+    /// Seconds after the window's end in which a missed dose may still have been taken.
     package static let graceSeconds = 1800
 
-    /// How long before its time such a dose may have been taken, in seconds.
+    /// Seconds before its window or time in which a missed dose may have been taken.
     package static let earlySeconds = 43_200
 
-    /// How long before its window a dose may have been taken, in seconds.
+    /// Seconds before its window in which a dose may have been taken.
     package static let aheadSeconds = 86_400
 
-    /// Decides an intent on a dose of the same user; nil: there is none. Notes alone never conflict.
+    /// Decides an intent on the user's own dose; nil means there is none. Notes alone never conflict.
     ///
-    /// - Parameter seenRev: the revision that the device saw; nil where it does not say.
+    /// - Parameter seenRev: the revision that the device saw; nil when unknown.
     package static func decide(
         _ intent: DoseIntent, on dose: Dose?, seenRev: Int64? = nil, at now: Timestamp
     ) -> DoseVerdict {
@@ -61,8 +59,8 @@ package enum DoseRules {
 
     /// Whether a dose was taken too long before its window.
     ///
-    /// - Parameter isDirect: whether the time was said of this dose. A device's clock, and an action that a resolve names,
-    ///   may as well be a day before now: a dose far ahead can be marked.
+    /// - Parameter isDirect: whether the time was given for this dose. A time from the device's clock or another action may
+    ///   also be up to a day before now, so that a dose far ahead can be marked.
     package static func isUntimely(
         _ takenAt: Timestamp, of dose: Dose, isDirect: Bool = true, at now: Timestamp
     ) -> Bool {
@@ -71,16 +69,15 @@ package enum DoseRules {
         return takenAt < start.adding(seconds: -aheadSeconds)
     }
 
-    /// Whether marking all at once leaves the dose alone: it is still to come.
+    /// Whether a bulk action skips the dose because it is still to come.
     package static func isToCome(_ dose: Dose, at now: Timestamp) -> Bool {
         dose.state.status == .scheduled && dose.scheduledAt > now
     }
 
-    /// Decides the state of an intent, whatever note is beside it.
+    /// Decides the state of an intent; its note does not matter.
     ///
-    /// The rule of `seenRev`: a state is set only while the dose's is the one that the device saw, whatever else of the dose
-    /// has changed. It does not matter where the dose is so already, nor where it is missed: that says that nobody has told
-    /// anything, and stands in nobody's way.
+    /// Rule of `seenRev`: a state is set only if the device saw the dose's current state; other changes do not matter.
+    /// Exceptions: the dose already has the state, or it is missed, which only means that nothing was reported.
     package static func decide(
         _ wanted: DoseState, on dose: Dose, seenRev: Int64?, at now: Timestamp
     ) -> DoseVerdict {
@@ -96,7 +93,7 @@ package enum DoseRules {
         case (.taken, .scheduled): return .applied
         case (.taken, .taken): return .noop
         case (.taken, .missed):
-            // A late synchronisation must not punish the user.
+            // A late sync must not punish the user.
             let start = min(dose.windowStart ?? dose.scheduledAt, dose.scheduledAt).adding(seconds: -earlySeconds)
             let takenAt = wanted.takenAt ?? now
             let isInTime = start <= takenAt && takenAt <= dose.windowEnd.adding(seconds: graceSeconds)

@@ -1,8 +1,8 @@
 import JSON
 
-/// The writes of one transaction to doses of one user, and the events they become at its end.
+/// The writes of one transaction to one user's doses, and the events at its end.
 struct DoseWrites {
-    /// What happened to a dose first, as events tell it.
+    /// The dose before the transaction, and the revision replaced last.
     private struct Touch {
         let wasInserted: Bool
         let dayBefore: LocalDate?
@@ -35,7 +35,7 @@ struct DoseWrites {
         touch(dose)
     }
 
-    /// Writes a dose; revisions and traces of the writer are filled in. A dose that stays as it is is not written.
+    /// Writes a dose and fills in revisions, writer and time. An unchanged dose is not written.
     mutating func update(_ dose: Dose, in account: inout CareAccount) {
         guard let before = account.doses[dose.id], !before.hasSameContent(as: dose) else { return }
         var after = dose
@@ -83,7 +83,7 @@ struct DoseWrites {
         }
     }
 
-    /// Counts a day anew. A day without any dose, cancelled ones included, has no record.
+    /// Recounts a day. A day without doses has no record; cancelled doses count here.
     private func count(_ day: LocalDate, in account: inout CareAccount) -> JSONTree {
         let doses = account.doses(of: day)
         let counts = DayCounts(doses, at: now)

@@ -10,17 +10,17 @@ package struct CareEvent: Sendable {
     package let data: JSONTree
 }
 
-/// A day as it was counted last.
+/// A day as last counted.
 package struct DayRecord: Sendable {
     package let counts: DayCounts
     package var streak: StreakRun
 }
 
-/// A device of whom an action with a number is stored.
+/// A device with a stored numbered action.
 package struct DeviceRecord: Sendable {
-    /// That of its last action.
+    /// The number of its last action.
     package let number: Int64
-    /// When that was.
+    /// When that action was stored.
     let usedAt: Timestamp
 }
 
@@ -31,38 +31,35 @@ package struct NoteID: Hashable, Sendable {
     package let key: Identifier
 }
 
-/// All that the server knows of one user. A user's actions never touch another's.
+/// Everything that the server knows about one user. A user's actions never change another's account.
 package struct CareAccount {
-    /// Who it is.
+    /// The user.
     package let user: Identifier
-    /// The user's zone.
+    /// The user's time zone.
     package var zone: String
     /// All doses, by id.
     package internal(set) var doses: [Identifier: Dose] = [:]
-    /// All notes that actions added; nothing overwrites one.
+    /// All notes that actions added. None is ever overwritten.
     package internal(set) var notes: [NoteID: String] = [:]
     /// The days that have doses.
     package internal(set) var days: [LocalDate: DayRecord] = [:]
-    /// The devices that are remembered: those that have acted last.
+    /// The remembered devices: the most recently active.
     package internal(set) var devices: [Identifier: DeviceRecord] = [:]
-    /// The stream, from its first event on.
+    /// The whole stream.
     package internal(set) var events: [CareEvent] = []
-    /// Stored actions by key.
     var actions: [Identifier: StoredAction] = [:]
-    /// What the events told of each dose, by revision; of two with one revision the later.
+    /// The `updates` that events sent for each dose, by revision. For one revision, the later ones count.
     var told: [Identifier: [Int64: JSONTree]] = [:]
 
-    /// A user of whom nothing is known.
     init(user: Identifier, zone: String) {
         self.user = user
         self.zone = zone
     }
 
-    /// Devices that are remembered of one user.
     static let devicesMax = 100
 
-    /// Takes a device's number. Of too many devices the one that has not acted for the longest time is forgotten: it
-    /// counts from 1 again, and its keys alone say what it has done.
+    /// Stores a device's number. When there are too many devices, the one inactive longest is evicted: its numbers start at
+    /// 1 again, and only the keys then detect its repeats.
     mutating func count(_ number: Int64, of device: Identifier, at now: Timestamp) {
         let isNew = devices[device] == nil
         devices[device] = DeviceRecord(number: number, usedAt: now)
@@ -74,11 +71,10 @@ package struct CareAccount {
     /// The number of the last event.
     package var top: Int64 { events.last?.offset ?? 0 }
 
-    /// The channel of the user's events; empty where the id has none.
+    /// The channel of the user's events; empty when the id allows none.
     var channel: String {
         StreamName(form: .user, stream: StreamID(user: user.text, topic: "adherence")).format() ?? ""
     }
 
-    /// The user's doses of a day.
     func doses(of day: LocalDate) -> [Dose] { doses.values.filter { $0.day == day } }
 }

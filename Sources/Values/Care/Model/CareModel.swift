@@ -1,42 +1,41 @@
 import JSON
 
-/// The reference: what the server must answer, write and tell, action by action.
+/// The reference: what the server must answer, write and send for each action.
 ///
-/// One value holds a whole database. It knows nothing of transactions, locks and clocks: each call is one transaction,
-/// and the caller says what time it is. The same calls in the same order give the same answers.
+/// One value holds a whole database. It has no transactions, locks or clock: each call is one transaction at a time that the
+/// caller gives. Equal calls in equal order give equal answers.
 package struct CareModel {
-    /// Seconds that a zone's clocks are ahead of UTC at an instant; nil: no such zone.
+    /// Seconds by which a zone is ahead of UTC at an instant; nil for an unknown zone.
     package typealias ZoneOffset = @Sendable (_ zone: String, _ instant: Timestamp) -> Int?
 
     /// What is known of each user.
     package private(set) var accounts: [Identifier: CareAccount] = [:]
-    /// The epoch of all streams, as clients are shown it. When it changes, stored positions have no meaning any more.
+    /// The epoch of all streams, as clients see it. A change invalidates stored positions.
     package var epoch: String
-    /// Renders doses as clients get them.
+    /// Renders doses for clients.
     package let json: DoseJSON
     let utcOffset: ZoneOffset
 
     /// An empty database.
     ///
-    /// - Parameters:
-    ///   - productNames: of the products that every user may see.
+    /// - Parameter productNames: products that every user may see.
     package init(epoch: String, productNames: [String: String] = [:], utcOffset: @escaping ZoneOffset) {
         self.epoch = epoch
         json = DoseJSON(productNames: productNames)
         self.utcOffset = utcOffset
     }
 
-    /// A user lives in `zone` from now on; until then in UTC.
+    /// Sets the user's time zone, which is UTC at first.
     package mutating func move(_ user: Identifier, to zone: String) {
         accounts[user, default: CareAccount(user: user, zone: zone)].zone = zone
     }
 
     // MARK: Actions
 
-    /// Carries an action out, or says why not. A key that is known is answered as it was the first time.
+    /// Performs an action or refuses it. A repeated key gets its first answer again.
     package mutating func apply(_ envelope: ActionEnvelope, user: Identifier, at now: Timestamp) -> ActionAnswer {
         var account = accounts[user] ?? CareAccount(user: user, zone: "UTC")
-        // Taken out, so that it is not copied when it changes.
+        // Removed meanwhile, so that changing it does not copy it.
         accounts[user] = nil
         defer { accounts[user] = account }
         if let stored = account.actions[envelope.key] {
@@ -64,7 +63,6 @@ package struct CareModel {
         return decide(envelope, account: &account, at: now)
     }
 
-    /// Decides an action that is new, and stores its answer.
     private func decide(
         _ envelope: ActionEnvelope, account: inout CareAccount, at now: Timestamp
     ) -> ActionAnswer {
@@ -73,7 +71,7 @@ package struct CareModel {
         account = decision.account
         var answer = decision.answer
         if answer.status != .rejected { answer.position = (account.channel, epoch, account.top) }
-        // The action that it names may be on its way.
+        // The action that it names may still arrive.
         if decision.isEarly, envelope.number == nil { return answer }
         account.actions[envelope.key] = StoredAction(
             type: envelope.type, content: envelope.content, answer: answer, isSingle: decision.isSingle,
@@ -83,8 +81,8 @@ package struct CareModel {
 
     // MARK: Other writers
 
-    /// What a writer outside of the hub does to rows of one user, in one transaction: `change` gets each dose (nil: there
-    /// is none) and returns what it becomes (nil: it is deleted).
+    /// A writer other than the hub changes rows of one user in one transaction: `change` gets each dose (nil when there is
+    /// none) and returns its new value (nil deletes it).
     package mutating func foreignWrite(
         _ doses: [Identifier], user: Identifier, at now: Timestamp, change: (Identifier, Dose?) -> Dose?
     ) {
@@ -104,7 +102,7 @@ package struct CareModel {
         accounts[user] = account
     }
 
-    /// A writer outside of the hub gives a dose to another user, who has it from then on as a new one.
+    /// A writer other than the hub gives a dose to another user, who gets it as a new dose.
     package mutating func foreignMove(
         _ dose: Identifier, from giver: Identifier, to taker: Identifier, at now: Timestamp
     ) {
@@ -116,12 +114,12 @@ package struct CareModel {
 
     // MARK: Reading
 
-    /// A user's day as a snapshot shows it at `now`.
+    /// A user's day, as a snapshot shows it at `now`.
     package func summary(_ account: CareAccount, of day: LocalDate, at now: Timestamp) -> JSONTree {
         DoseJSON.summary(day, DayCounts(account.doses(of: day), at: now))
     }
 
-    /// What a user's history says at `now`.
+    /// A user's statistics at `now`.
     package func statistics(_ account: CareAccount, at now: Timestamp) -> AdherenceStatistics {
         let today = now.date(utcOffset: utcOffset(account.zone, now) ?? 0)
         let window = today.adding(-AdherenceStatistics.days)..<today

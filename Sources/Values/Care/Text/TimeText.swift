@@ -1,11 +1,11 @@
 import Bytes
 
-/// Times and days as text: ISO 8601 as clients send it, and as PostgreSQL writes it in JSON.
+/// Times and days as text: ISO 8601 from clients, and PostgreSQL's JSON format.
 package enum TimeText {
     // MARK: Reading
 
     /// `YYYY-MM-DDTHH:MM[:SS[.f{1,9}]]` with `Z` or an offset (`+HH:MM`, `+HHMM`, `+HH`); nil for all else. Hours to 23,
-    /// seconds to 59, offsets to 15:59; microseconds, and what is finer is cut off.
+    /// seconds to 59, offsets to 15:59. Fractions are cut to microseconds.
     package static func instant(_ text: String) -> Timestamp? {
         var reader = TimeReader(text)
         guard let date = reader.date(), reader.take("T"), let hour = reader.number(digits: 2, to: 23),
@@ -26,7 +26,7 @@ package enum TimeText {
         return Timestamp(microseconds: Int64(seconds) * 1_000_000 + Int64(fraction))
     }
 
-    /// `YYYY-MM-DD`, a day that the calendar has; nil for all else.
+    /// `YYYY-MM-DD`, an existing day; nil for all else.
     package static func day(_ text: String) -> LocalDate? {
         var reader = TimeReader(text)
         guard let date = reader.date(), reader.isAtEnd else { return nil }
@@ -41,7 +41,7 @@ package enum TimeText {
         return padded(year, 4) + "-" + padded(month, 2) + "-" + padded(dayOfMonth, 2)
     }
 
-    /// As `jsonb` has a `timestamptz` in UTC: `2025-11-14T08:00:00.5+00:00`, fractions without trailing zeros.
+    /// As `jsonb` writes a `timestamptz` in UTC: `2025-11-14T08:00:00.5+00:00`, fractions without trailing zeros.
     package static func text(_ instant: Timestamp) -> String {
         let (seconds, fraction) = Timestamp.split(instant.microseconds, by: 1_000_000)
         var text = wall(seconds)
@@ -53,7 +53,7 @@ package enum TimeText {
         return text + "+00:00"
     }
 
-    /// The wall time where clocks are `utcOffset` seconds ahead of UTC, whole seconds: `2025-11-14T08:00:00-05:00`.
+    /// The local time at an offset of `utcOffset` seconds, in whole seconds: `2025-11-14T08:00:00-05:00`.
     package static func local(_ instant: Timestamp, utcOffset: Int) -> String {
         let seconds = Timestamp.split(instant.microseconds, by: 1_000_000).whole
         let minutes = abs(utcOffset) / 60
@@ -74,7 +74,6 @@ package enum TimeText {
     }
 }
 
-/// Walks the bytes of a time.
 private struct TimeReader {
     private let bytes: [UInt8]
     private var position = 0
