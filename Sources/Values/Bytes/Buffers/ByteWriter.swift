@@ -2,10 +2,10 @@
 import Glibc
 #endif
 
-/// A growable, append-only builder of bytes that hands its memory over as `SharedBytes` without a copy.
+/// A growable, append-only builder of bytes. It becomes a `SharedBytes` without a copy.
 ///
-/// It is for our own output: what a peer may make it hold is bounded by the limits of the target that writes.
-/// Invariant: `storage` is referenced by nobody else, and `base` and `capacity` describe it.
+/// For our own output: the target that writes limits how much a peer can make it hold. Invariant: `storage` has no other
+/// reference, and `base` and `capacity` describe it.
 public struct ByteWriter: ~Copyable {
     @usableFromInline var storage: ByteBlock
     @usableFromInline var base: UnsafeMutablePointer<UInt8>
@@ -46,7 +46,7 @@ public struct ByteWriter: ~Copyable {
         used &+= bytes.count
     }
 
-    /// Appends the bytes of a literal: in place, for so its length is known, and most of them are copied by a few moves.
+    /// Appends the bytes of a literal. Inlined, so the length is known and a few moves copy most literals.
     @inlinable @inline(__always) public mutating func append(_ literal: StaticString) {
         append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
@@ -61,8 +61,7 @@ public struct ByteWriter: ~Copyable {
         append(UnsafeRawBufferPointer(start: bytes.baseAddress, count: bytes.count))
     }
 
-    /// Appends the UTF-8 of `string`. Not plain `append`, which a literal would be taken to mean: as a `String` it costs three
-    /// times as much.
+    /// Appends the UTF-8 of `string`. The label keeps literals out: as a `String` they cost three times as much.
     package mutating func append(utf8 string: String) {
         var string = string
         string.withUTF8 { append(UnsafeRawBufferPointer($0)) }
@@ -93,7 +92,7 @@ public struct ByteWriter: ~Copyable {
         }
     }
 
-    /// Makes room for `capacity` more bytes and lets `fill` write some of them; it returns how many.
+    /// Makes room for `wanted` bytes and lets `fill` write some of them; `fill` returns how many.
     @inlinable public mutating func append(
         capacity wanted: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Int
     ) {
@@ -110,32 +109,32 @@ public struct ByteWriter: ~Copyable {
 
     // MARK: Reading back and patching
 
-    /// Calls `body` with what is written so far.
+    /// Calls `body` with the bytes written so far.
     @inlinable public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(start: base, count: used))
     }
 
-    /// Calls `body` with what is written so far, to be changed in place: frame headers and masking.
+    /// Calls `body` with the bytes written so far, to change them in place: frame headers and masking.
     @inlinable public mutating func withUnsafeMutableBytes<Result, Failure: Error>(
         _ body: (UnsafeMutableRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeMutableRawBufferPointer(start: base, count: used))
     }
 
-    /// Forgets what is written after the first `length` bytes; the memory stays.
+    /// Drops the bytes after the first `length`; the memory stays.
     @inlinable public mutating func truncate(to length: Int) {
         precondition(length >= 0 && length <= used, "truncated beyond the end")
         used = length
     }
 
-    /// Forgets what is written; the memory stays, for a writer that is used again.
+    /// Drops all bytes; the memory stays for reuse.
     @inlinable public mutating func removeAll() { used = 0 }
 
     // MARK: Ending
 
-    /// The bytes from `start`, as an immutable block: no copy, unless most of the memory would lie idle.
+    /// The bytes from `start` as an immutable block. Copies only when most of the memory would be unused.
     @usableFromInline package consuming func finish(from start: Int = 0) -> SharedBytes {
         precondition(start >= 0 && start <= used, "finished before the beginning")
         guard capacity <= 512 || capacity / 2 <= used else {
@@ -146,13 +145,13 @@ public struct ByteWriter: ~Copyable {
         return SharedBytes(block: storage)
     }
 
-    /// A copy of what is written, as an immutable block; the writer goes on.
+    /// A copy as an immutable block; the writer stays usable.
     package borrowing func copy() -> SharedBytes { withUnsafeBytes { SharedBytes.copy($0) } }
 
-    /// A copy of what is written: for tests and cold paths.
+    /// A copy, for tests and cold paths.
     package var array: [UInt8] { withUnsafeBytes { [UInt8]($0) } }
 
-    /// What is written as a string, ill-formed UTF-8 repaired: for tests and logs.
+    /// The bytes as a string, with invalid UTF-8 repaired: for tests and logs.
     package var string: String { withUnsafeBytes { String(decoding: $0, as: UTF8.self) } }
 
     @usableFromInline mutating func grow(by wanted: Int) {

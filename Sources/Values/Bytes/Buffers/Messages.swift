@@ -1,26 +1,25 @@
-/// Texts to be told one after the other, in one block, each behind its length. What stands around each when it is sent is the
-/// matter of who sends it.
+/// Texts to send in order, in one block, each after its length. The sender chooses the framing.
 ///
-/// Small and `public` for the reason that `SharedBytes` has.
+/// Small and `public`, for the same reason as `SharedBytes`.
 public struct Messages: Sendable {
     @usableFromInline var block: SharedBytes
 
-    /// Bytes of the length before each: a 32-bit number in the machine's order.
+    /// Bytes of each length: a 32-bit number in the machine's byte order.
     @inlinable public static var lengthBytes: Int { 4 }
 
-    /// One message, which `write` appends. `capacity`: a guess at its bytes.
+    /// One message, appended by `write`. `capacity` is its estimated size.
     @inlinable public init(capacity: Int, _ write: (inout ByteWriter) -> Void) {
         var writer = ByteWriter(capacity: capacity + Self.lengthBytes)
         Self.append(to: &writer, write)
         block = writer.finish()
     }
 
-    /// What `append` has written, one message after the other.
+    /// The messages written with `append`.
     package init(_ writer: consuming ByteWriter) {
         block = writer.finish()
     }
 
-    /// Appends a message to what will be `Messages`: what `write` appends, below 4 GB.
+    /// Appends one message to a writer that will become `Messages`. `write` appends its text, below 4 GB.
     @inlinable public static func append(to writer: inout ByteWriter, _ write: (inout ByteWriter) -> Void) {
         let start = writer.count
         writer.append(capacity: lengthBytes) { _ in lengthBytes }
@@ -29,7 +28,7 @@ public struct Messages: Sendable {
         UnsafeMutableRawPointer(writer.base + start).storeBytes(of: count, as: UInt32.self)
     }
 
-    /// Bytes of all, with their lengths.
+    /// Bytes of all messages and their lengths.
     package var byteCount: Int { block.count }
 
     /// Calls `body` with each message in turn.
@@ -40,7 +39,7 @@ public struct Messages: Sendable {
         }
     }
 
-    /// Where the message lies whose length stands at `start`, which moves to the next one's.
+    /// The range of the message whose length is at `start`. Advances `start` to the next length.
     package static func next(in bytes: UnsafeRawBufferPointer, at start: inout Int) -> Range<Int> {
         let count = Int(bytes.loadUnaligned(fromByteOffset: start, as: UInt32.self))
         let text = start + lengthBytes..<start + lengthBytes + count
@@ -48,20 +47,20 @@ public struct Messages: Sendable {
         return text
     }
 
-    /// Bytes of the message, where it is, as nearly always, the only one; else nil.
+    /// Bytes of the message when it is the only one, as nearly always; otherwise nil.
     @inlinable @inline(__always) public static func countOfOnly(in bytes: UnsafeRawBufferPointer) -> Int? {
         guard bytes.count >= lengthBytes else { return nil }
         let count = Int(bytes.loadUnaligned(as: UInt32.self))
         return count &+ lengthBytes == bytes.count ? count : nil
     }
 
-    /// Has `body` rewrite the block where it lies, if nobody else has it: it gets all of it and returns which part of it is in use
-    /// from then on; `bytes` has that. False where others have it, or `body` finds that it has no room; then nothing has changed.
+    /// Lets `body` rewrite the block in place if it is not shared. `body` gets the whole block and returns the range then in
+    /// use. Returns false, with nothing changed, when the block is shared or `body` returns nil for lack of room.
     @inlinable @inline(__always)
     public mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
         block.rewrite(body)
     }
 
-    /// The block. Moved out: a copy would have to be counted.
+    /// The block. Moved out, because a copy would cost a reference count.
     @inlinable @inline(__always) public consuming func bytes() -> SharedBytes { block }
 }

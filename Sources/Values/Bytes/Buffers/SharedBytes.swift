@@ -1,17 +1,15 @@
-// Bytes: memory that travels from a writer to many sockets, and the smallest tools to read and write it.
+// Bytes: memory that one writer fills and many sockets send, and the smallest tools to read and write it.
 //
-// Purpose: the other targets of layer 1 parse `UnsafeRawBufferPointer` and write `ByteWriter`; the engine tells `Messages`,
-// and the loops above send `SharedBytes`. Invariants: a parser never keeps a pointer beyond its call; a writer is the only
-// owner of its memory until `finish`, and afterwards only who has the one reference writes to it. Depends on nothing.
+// Purpose: the other targets of layer 1 parse `UnsafeRawBufferPointer` and write `ByteWriter`. The engine produces
+// `Messages`, and the loops above send `SharedBytes`. Invariants: a parser never keeps a pointer beyond its call; a writer
+// is the only owner of its memory until `finish`; then only a sole reference may write. Depends on nothing.
 //
-// What is small and hot is `@inlinable public`, not `package`: Swift 6.3 inlines no `package` function into another
-// target (seen in the assembly; +25 % instructions on every message), and specializes no generic one.
+// Small hot functions are `@inlinable public`, not `package`: Swift 6.3 neither inlines nor specializes `package` functions
+// in other targets (seen in the assembly: +25 % instructions for every message).
 
-/// Where the bytes of a `ByteBlock` lie in its storage: a frame may be built behind spare room for its header.
+/// The range of a `ByteBlock`'s storage in use: a frame may be built after spare room for its header.
 @usableFromInline struct ByteExtent {
-    /// First byte in use.
     @usableFromInline var start: Int
-    /// Number of bytes in use.
     @usableFromInline var count: Int
 
     @inlinable init(start: Int, count: Int) {
@@ -20,7 +18,7 @@
     }
 }
 
-/// The one allocation behind a `SharedBytes` or a `ByteWriter`: object header, extent, bytes.
+/// The allocation of a `SharedBytes` or a `ByteWriter`: object header, extent, bytes.
 @usableFromInline final class ByteBlock: ManagedBuffer<ByteExtent, UInt8> {
     @inlinable static func allocate(capacity: Int) -> ByteBlock {
         let buffer = ByteBlock.create(minimumCapacity: capacity) { _ in ByteExtent(start: 0, count: 0) }
@@ -28,23 +26,22 @@
     }
 
     @inlinable var storage: UnsafeMutablePointer<UInt8> { withUnsafeMutablePointerToElements { $0 } }
-    /// The header, without the check for exclusive access that `header` makes each time.
+    /// The header without the exclusivity check that `header` makes each time.
     @inlinable var extent: ByteExtent { withUnsafeMutablePointerToHeader { $0.pointee } }
 }
 
-// @unchecked Sendable: the block is written only while its creator (`make`, or the ByteWriter that owns the only
-// reference) runs, or by `rewrite`, whose reference is the only one; every other access through this type is a read.
-// ManagedBuffer itself cannot be made Sendable.
+// @unchecked Sendable: only three writers exist: `make`, the `ByteWriter` that has the only reference, and `rewrite` with
+// the only reference. All other access through this type reads. `ManagedBuffer` itself cannot be made Sendable.
 
-/// An immutable, reference-counted block of bytes with a stable address, shared by all its receivers.
+/// An immutable, reference-counted block of bytes at a stable address, shared by all receivers.
 ///
-/// One word, one allocation. The address is good for `writev` while a reference is held.
+/// One word, one allocation. The address is valid for `writev` while a reference is held.
 public struct SharedBytes: @unchecked Sendable {
     @usableFromInline var block: ByteBlock
 
     @inlinable init(block: ByteBlock) { self.block = block }
 
-    /// A block of at most `capacity` bytes; `fill` gets them uninitialized and returns how many it wrote.
+    /// A block of at most `capacity` bytes. `fill` gets them uninitialized and returns how many it wrote.
     @inlinable public static func make(
         capacity: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Int
     ) -> SharedBytes {
@@ -85,8 +82,8 @@ public struct SharedBytes: @unchecked Sendable {
         try body(UnsafeRawBufferPointer(start: baseAddress, count: block.extent.count))
     }
 
-    /// Has `body` change the bytes, where nobody else has the block, and returns whether it did: `body` returns which of them are
-    /// in use from then on, or nil where it has changed none.
+    /// Lets `body` change the bytes if the block is not shared, and returns whether it did. `body` returns the range then in
+    /// use, or nil when it changed nothing.
     @inlinable @inline(__always) mutating func rewrite(_ body: (UnsafeMutableRawBufferPointer) -> Range<Int>?) -> Bool {
         guard isKnownUniquelyReferenced(&block) else { return false }
         let extent = block.extent
@@ -99,12 +96,12 @@ public struct SharedBytes: @unchecked Sendable {
         return true
     }
 
-    /// True when both are the very same block.
+    /// True when both are the same block.
     @inlinable public static func === (left: SharedBytes, right: SharedBytes) -> Bool { left.block === right.block }
 
-    /// The bytes as an array: for tests and cold paths.
+    /// The bytes as an array, for tests and cold paths.
     package var array: [UInt8] { withUnsafeBytes { [UInt8]($0) } }
 
-    /// The bytes as a string, ill-formed UTF-8 repaired: for tests and cold paths.
+    /// The bytes as a string with invalid UTF-8 repaired, for tests and cold paths.
     package var string: String { withUnsafeBytes { $0.string } }
 }

@@ -1,17 +1,17 @@
-/// What waits, taken by key in turns: whatever one key has waiting, an element of another waits for one of each key before it,
-/// and no key has more than a share of the room.
+/// A queue that serves keys in turns. However much one key has waiting, an element of another key waits for at most one
+/// element of each key before it. No key may fill more than its share.
 ///
-/// An element waits, then is under way from `next` to `done`. Where a queue is serial, one of a key is under way at a time, so
-/// that a key's elements are done in their order.
+/// An element waits, and is then under way from `next` to `done`. In a serial queue each key has at most one element under
+/// way, so its elements are processed in order.
 ///
 /// Invariants:
-/// - A key stands in a ring, once, exactly where something of its waits that may be taken. The ring apart is for keys that must
-///   not hold up the others, and is asked by itself.
-/// - What comes back (`again`) stays under way for its key, and is the next of all.
+/// - A line is in its ring, once, exactly when one of its waiting elements may be taken. Keys that must not delay others use
+///   a separate ring, which `next(isApart: true)` polls.
+/// - An element that `again` returns still counts as under way for its key, and is taken before all others.
 ///
-/// Worst interleaving: one key's flood is in the queue when another key's element comes (`aFloodOfOneKeyDelaysNobody`).
+/// Worst interleaving: one key's flood is queued when another key's element arrives (`aFloodOfOneKeyDelaysNobody`).
 public struct FairQueue<Key: Hashable, Element> {
-    /// The bounds of what waits. What is under way does not count, and what comes back is never refused.
+    /// The bounds of what waits. Elements under way do not count, and returned elements are never refused.
     public struct Bounds: Sendable {
         @usableFromInline let count: Int
         @usableFromInline let countOfKey: Int
@@ -21,9 +21,9 @@ public struct FairQueue<Key: Hashable, Element> {
         /// - Parameters:
         ///   - count: elements of all keys.
         ///   - countOfKey: elements of one key.
-        ///   - cost: of all elements; at most half of what an `Int` holds.
-        ///   - newcomersShare: when the queue is full, keys of which nothing waits find room for one more in so many elements and
-        ///     so much of the cost; 0 for no such room.
+        ///   - cost: of all elements; at most `Int.max / 2`.
+        ///   - newcomersShare: when the queue is full, a key with nothing waiting may still use a reserve of this fraction
+        ///     (one part in `newcomersShare`) of `count` and `cost`; 0 for no reserve.
         public init(count: Int, countOfKey: Int, cost: Int = .max / 2, newcomersShare: Int = 0) {
             self.count = count
             self.countOfKey = countOfKey
@@ -32,13 +32,12 @@ public struct FairQueue<Key: Hashable, Element> {
         }
     }
 
-    /// One key's elements, from when the first comes until the last is done. Belongs to its queue.
+    /// The elements of one key, from its first arrival until the last is done. Belongs to its queue.
     public final class Line {
         @usableFromInline let key: Key
         @usableFromInline var waiting = Fifo<(element: Element, cost: Int)>()
         @usableFromInline var underWay = 0
         @usableFromInline var isApart: Bool
-        /// Whether it stands in a ring.
         @usableFromInline var hasTurn = false
 
         @usableFromInline init(_ key: Key, isApart: Bool) {
@@ -49,7 +48,7 @@ public struct FairQueue<Key: Hashable, Element> {
 
     @usableFromInline struct Ring {
         @usableFromInline var turns = Fifo<Line>()
-        /// What came back, the next one last.
+        /// Elements returned by `again`; the last is taken first.
         @usableFromInline var returned: [(element: Element, line: Line, cost: Int)] = []
 
         @usableFromInline init() {}
@@ -64,7 +63,7 @@ public struct FairQueue<Key: Hashable, Element> {
     @usableFromInline var waitingCost = 0
     @usableFromInline var underWayCount = 0
 
-    /// - Parameter isSerial: whether one element of a key is under way at a time.
+    /// - Parameter isSerial: whether only one element of a key may be under way at a time.
     @inlinable public init(_ bounds: Bounds, isSerial: Bool) {
         self.bounds = bounds
         self.isSerial = isSerial
@@ -72,21 +71,21 @@ public struct FairQueue<Key: Hashable, Element> {
 
     /// Elements that wait.
     @inlinable public var count: Int { waitingCount }
-    /// What they cost.
+    /// Their cost.
     @inlinable public var cost: Int { waitingCost }
-    /// Elements taken and not done, those that came back among them.
+    /// Elements taken and not done, including returned ones.
     @inlinable public var underWay: Int { underWayCount }
-    /// Keys of which something waits or is under way.
+    /// Keys with elements that wait or are under way.
     @inlinable public var keyCount: Int { lines.count }
-    /// Whether something waits in the ring apart.
+    /// Whether anything waits in the separate ring.
     @inlinable public var isAnyApart: Bool { !ringApart.returned.isEmpty || !ringApart.turns.isEmpty }
 
-    /// Whether something of that key waits or is under way.
+    /// Whether the key has elements that wait or are under way.
     @inlinable public func contains(_ key: Key) -> Bool { lines[key] != nil }
 
-    /// Takes an element, and returns the line by which it is named from then on; nil where too much waits.
+    /// Adds an element and returns its line, which identifies it later; nil when too much waits.
     ///
-    /// - Parameter isApart: whether the key, where it is new, takes its turns apart.
+    /// - Parameter isApart: whether a new key uses the separate ring.
     @inlinable public mutating func append(
         _ element: Element, of key: Key, cost: Int = 0, isApart: Bool = false
     ) -> Line? {
@@ -113,14 +112,14 @@ public struct FairQueue<Key: Hashable, Element> {
         takeTurn(line)
     }
 
-    /// The line goes into its ring, where something of it may be taken.
+    /// Puts the line into its ring if one of its elements may be taken.
     @inlinable mutating func takeTurn(_ line: Line) {
         guard !line.hasTurn, !line.waiting.isEmpty, !isSerial || line.underWay == 0 else { return }
         line.hasTurn = true
         if line.isApart { ringApart.turns.append(line) } else { ring.turns.append(line) }
     }
 
-    /// The next element, from then on under way; nil where none may be taken.
+    /// Takes the next element, which is then under way; nil when none may be taken.
     @inlinable public mutating func next(isApart: Bool = false) -> Element? {
         if let (element, _, cost) = isApart ? ringApart.returned.popLast() : ring.returned.popLast() {
             waitingCount -= 1
@@ -146,7 +145,7 @@ public struct FairQueue<Key: Hashable, Element> {
         if line.waiting.isEmpty, line.underWay == 0 { lines[line.key] = nil }
     }
 
-    /// An element under way has to be taken again, before all others; of several, the one that came back last.
+    /// Puts an element under way back, to be taken before all others. Of several, the last one comes first.
     @inlinable public mutating func again(_ element: Element, _ line: Line, cost: Int = 0) {
         waitingCount += 1
         waitingCost += cost
@@ -157,19 +156,19 @@ public struct FairQueue<Key: Hashable, Element> {
         }
     }
 
-    /// An element under way has to be taken again, behind the others of its key.
+    /// Puts an element under way back behind the other elements of its key.
     public mutating func later(_ element: Element, _ line: Line, cost: Int = 0) {
         line.underWay -= 1
         underWayCount -= 1
         enqueue(element, line, cost)
     }
 
-    /// Whether the key of an element under way, the only one, takes its turns apart from now on.
+    /// Chooses the ring of a key. Call it in a serial queue while the key's element is under way: it is then in no ring.
     public mutating func set(_ line: Line, isApart: Bool) {
         line.isApart = isApart
     }
 
-    /// Takes out what waits and is over, in linear time. What came back is done with that.
+    /// Removes waiting elements that are over, in linear time. Returned elements among them are then done.
     public mutating func remove(where isOver: (Element) -> Bool) -> [Element] {
         var removed: [Element] = []
         var cost = 0
@@ -195,7 +194,7 @@ public struct FairQueue<Key: Hashable, Element> {
         return removed
     }
 
-    /// Takes out what waits of the key of an element under way, the only one.
+    /// Removes all waiting elements of a key whose only element under way still runs.
     public mutating func removeWaiting(of line: Line) -> [Element] {
         var removed: [Element] = []
         while let (element, cost) = line.waiting.popFirst() {

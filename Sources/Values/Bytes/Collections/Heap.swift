@@ -1,48 +1,48 @@
-/// What stands in a heap.
+/// An element of a heap.
 public protocol HeapEntry {
-    /// Whether this one comes out before the other.
+    /// Whether this element comes out before `other`.
     func precedes(_ other: Self) -> Bool
-    /// It stands at that place from now on.
+    /// The element now has this index.
     func moved(to place: Int)
 }
 
 extension HeapEntry {
-    /// Most do not want to know.
+    /// Most entries ignore it.
     @inlinable public func moved(to place: Int) {}
 }
 
-/// A binary heap: the entry that precedes all others is at hand, and each change takes the logarithm of their number. Entries
-/// that are told their places (`HeapEntry.moved`) can be taken out, or moved when their order has changed, wherever they are.
+/// A binary heap: the first entry is at hand, and each change takes logarithmic time. Entries that follow their index
+/// (`HeapEntry.moved`) can be removed anywhere, or moved after their order has changed.
 public struct Heap<Entry: HeapEntry> {
     @usableFromInline var entries: ContiguousArray<Entry> = []
 
     /// An empty heap, without memory.
     @inlinable public init() {}
 
-    /// How many entries there are.
+    /// Entries in the heap.
     @inlinable public var count: Int { entries.count }
-    /// Whether there is none.
+    /// True when there are none.
     @inlinable public var isEmpty: Bool { entries.isEmpty }
-    /// The one that precedes all others; nil for none.
+    /// The entry that precedes all others; nil when empty.
     @inlinable public var first: Entry? { entries.first }
 
-    /// The entry at a place below `count`, in an order that means nothing else.
+    /// The entry at an index below `count`. The order is internal.
     @inlinable public subscript(place: Int) -> Entry { entries[place] }
 
-    /// Puts one in.
+    /// Adds an entry.
     @inlinable public mutating func insert(_ entry: Entry) {
         entries.append(entry)
-        // It may stay where it is.
+        // `rise` does not tell an entry that stays.
         entry.moved(to: entries.count &- 1)
         rise(entries.count &- 1)
     }
 
-    /// Takes out the one that precedes all others; nil for none.
+    /// Removes the entry that precedes all others; nil when empty.
     @inlinable public mutating func popFirst() -> Entry? {
         entries.isEmpty ? nil : remove(at: 0)
     }
 
-    /// Takes out the entry at that place.
+    /// Removes the entry at an index.
     @inlinable @discardableResult public mutating func remove(at place: Int) -> Entry {
         let last = entries.removeLast()
         guard place < entries.count else { return last }
@@ -53,20 +53,20 @@ public struct Heap<Entry: HeapEntry> {
         return removed
     }
 
-    /// The order of the entry at that place has changed.
+    /// Restores the order after the entry at an index has changed.
     @inlinable public mutating func settle(at place: Int) {
         if !rise(place) { sink(place) }
     }
 
-    /// Takes out all of which that is true, in linear time.
+    /// Removes all entries that satisfy the predicate, in linear time.
     @inlinable public mutating func removeAll(where isGone: (Entry) throws -> Bool) rethrows {
         try entries.removeAll(where: isGone)
         for place in entries.indices { entries[place].moved(to: place) }
         for place in (0..<entries.count / 2).reversed() { sink(place) }
     }
 
-    // Over the heap's memory, for a step down a heap of a million is taken twenty times, and each would ask whether the heap
-    // is shared. All places are of entries: a parent's is below its child's, and a child's is compared with the count.
+    // These work on the heap's buffer: a heap of a million has twenty levels, and each array access would check for sharing.
+    // All indices are valid: a parent's is below its child's, and a child's is compared with the count.
 
     @inlinable @discardableResult mutating func rise(_ start: Int) -> Bool {
         entries.withUnsafeMutableBufferPointer { entries in

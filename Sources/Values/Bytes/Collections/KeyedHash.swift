@@ -2,9 +2,9 @@
 import Glibc
 #endif
 
-/// A hash of few bytes for tables in memory, keyed with numbers drawn when the process starts, so that nobody outside can
-/// choose names that collide. Folded multiplication, as in wyhash: a tenth of the standard library's SipHash for a name.
-/// Not the same in another process, and no digest.
+/// A hash of short byte strings for tables in memory. It is keyed with random numbers drawn at process start, so outsiders
+/// cannot choose names that collide. Folded multiplication, as in wyhash: for a name, a tenth of the cost of the standard
+/// library's SipHash. It differs between processes, and is no cryptographic digest.
 public enum KeyedHash {
     @usableFromInline static let keys: (UInt64, UInt64) = {
         var random = SystemRandomNumberGenerator()
@@ -26,7 +26,7 @@ public enum KeyedHash {
         var low: UInt64 = 0
         var high: UInt64 = 0
         if rest >= 8 {
-            // The two words overlap where fewer than 16 are left.
+            // The two words overlap when fewer than 16 bytes are left.
             low = word(base + at)
             high = word(base + count - 8)
         } else if rest >= 4 {
@@ -41,7 +41,7 @@ public enum KeyedHash {
         return fold(fold(low ^ second, high ^ state), second ^ UInt64(truncatingIfNeeded: count))
     }
 
-    /// A hash under another seed: one and the same name lies elsewhere in each table.
+    /// A hash under another seed: a name then has a different slot in each table.
     @inlinable public static func mix(_ hash: UInt64, _ seed: UInt64) -> UInt64 {
         fold(hash ^ seed, 0x9E37_79B9_7F4A_7C15)
     }

@@ -1,41 +1,41 @@
-/// What a `KeyedTable` finds its entries by.
+/// A key of a `KeyedTable`.
 public protocol TableKey: Equatable {
-    /// A keyed hash, the same for all that are equal.
+    /// A keyed hash; equal keys have equal codes.
     var code: UInt32 { get }
 }
 
-/// What a `KeyedTable` holds: it knows its own key, which the table so need not keep beside it.
+/// An entry of a `KeyedTable`. It contains its key, so the table need not store it twice.
 public protocol TableEntry {
-    /// What it is found by.
+    /// The key's type.
     associatedtype Key: TableKey
-    /// What it is found by; never changes.
+    /// The key; it never changes.
     var key: Key { get }
 }
 
-/// A table by key: what a dictionary would be, in half its memory, for a hub has several entries for each user.
-/// The entries lie next to one another, in no order that lasts; an index of four bytes for each finds them.
+/// A table by key in half the memory of a dictionary: a hub has several entries for each user. Entries lie in one array in
+/// no stable order; a four-byte index for each finds them.
 ///
-/// A place, where an entry lies, is good until an entry is removed.
+/// An entry's place, its index in that array, is valid until an entry is removed.
 public struct KeyedTable<Entry: TableEntry> {
     /// All entries.
     @inlinable public var entries: ContiguousArray<Entry> { storage }
 
     @usableFromInline var storage: ContiguousArray<Entry> = []
-    /// Open addressing by the keys' codes, probed one after the other: 0, or the place of an entry and one. Its length
-    /// is zero or a power of two, and a quarter of it is empty.
+    /// Open addressing by the keys' codes with linear probing: 0, or an entry's place plus one. Its length is zero or a
+    /// power of two, and at least a quarter is empty.
     @usableFromInline var index: ContiguousArray<UInt32> = []
 
     /// An empty table.
     @inlinable public init() {}
 
-    /// How many entries there are.
+    /// Entries in the table.
     @inlinable public var count: Int { storage.count }
-    /// Whether there is none.
+    /// True when there are none.
     @inlinable public var isEmpty: Bool { storage.isEmpty }
 
     // MARK: Places
 
-    /// Where the entry of that key lies; nil where there is none.
+    /// The place of the key's entry; nil when there is none.
     @inlinable public func place(of key: Entry.Key) -> Int? {
         guard !index.isEmpty else { return nil }
         var slot = home(of: key)
@@ -47,7 +47,7 @@ public struct KeyedTable<Entry: TableEntry> {
         return nil
     }
 
-    /// The entry at a place, whose key stays what it is.
+    /// The entry at a place. Its key must not change.
     @inlinable public subscript(place: Int) -> Entry {
         get { storage[place] }
         _modify { yield &storage[place] }
@@ -55,10 +55,10 @@ public struct KeyedTable<Entry: TableEntry> {
 
     // MARK: By key
 
-    /// The entry of that key; nil for none.
+    /// The key's entry; nil when there is none.
     @inlinable public subscript(key: Entry.Key) -> Entry? { place(of: key).map { storage[$0] } }
 
-    /// Takes in an entry whose key has none, and returns its place.
+    /// Adds an entry whose key is not in the table, and returns its place.
     @inlinable public mutating func insert(_ entry: consuming Entry) -> Int {
         if (storage.count &+ 1) &* 4 > index.count &* 3 { grow() }
         let place = storage.count
@@ -68,7 +68,7 @@ public struct KeyedTable<Entry: TableEntry> {
         return place
     }
 
-    /// Takes out the entry of that key, and returns it. The last entry takes its place.
+    /// Removes and returns the key's entry. The last entry moves to its place.
     @inlinable @discardableResult public mutating func remove(_ key: Entry.Key) -> Entry? {
         guard !index.isEmpty else { return nil }
         var slot = home(of: key)
@@ -86,15 +86,13 @@ public struct KeyedTable<Entry: TableEntry> {
 
     // MARK: The index
 
-    /// By all of the code's bits: whichever the keys of one table have in common, as those of one home loop have some,
-    /// they crowd no slots.
+    /// Mixes all bits of the code: keys of one table share some (those that choose the loop), but must fill all slots.
     @inlinable @inline(__always) func home(of key: Entry.Key) -> Int {
         Int(truncatingIfNeeded: (UInt64(key.code) &* 0x9E37_79B9_7F4A_7C15) >> 32) & (index.count &- 1)
     }
 
     @inlinable @inline(__always) func next(_ slot: Int) -> Int { (slot &+ 1) & (index.count &- 1) }
 
-    /// The slot that holds the entry at `place`.
     @inlinable func slot(of place: Int) -> Int {
         var slot = home(of: storage[place].key)
         while index[slot] != UInt32(truncatingIfNeeded: place &+ 1) {
@@ -110,14 +108,14 @@ public struct KeyedTable<Entry: TableEntry> {
         index[slot] = UInt32(truncatingIfNeeded: place &+ 1)
     }
 
-    /// Empties a slot: what stands behind it and was pushed there moves up, so that no search ends too early. Entries are
-    /// still where they were, but for the two that `remove` has swapped, index and all.
+    /// Empties a slot and moves later entries of the probe sequence up, so that no search ends too early. All entries are
+    /// still at their places, except the two that `remove` swapped with their slots.
     @inlinable mutating func close(_ start: Int) {
         var hole = start
         var slot = next(hole)
         while index[slot] != 0 {
             let wanted = home(of: storage[Int(index[slot] &- 1)].key)
-            // It may move to the hole unless its home lies behind that.
+            // It may move to the hole unless its home slot is after the hole.
             if (slot &- wanted) & (index.count &- 1) >= (slot &- hole) & (index.count &- 1) {
                 index[hole] = index[slot]
                 hole = slot

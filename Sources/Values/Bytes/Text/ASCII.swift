@@ -22,7 +22,7 @@ extension UInt8 {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The bytes of `range`, rebased; `range` must lie inside (ours to ensure: it never comes from a peer).
+    /// The bytes of `range`, rebased. `range` must lie inside; callers ensure it, as it never comes from a peer.
     @inlinable @inline(__always) public func part(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "part outside the bytes")
         guard let base = baseAddress else { return self }
@@ -51,18 +51,18 @@ extension UnsafeRawBufferPointer {
         return memcmp(start, literal.utf8Start, length) == 0
     }
 
-    /// True when these bytes are those of `lowercase`, ASCII case ignored.
+    /// True when these bytes equal `lowercase`, ignoring ASCII case.
     ///
-    /// `lowercase` holds lower-case letters, digits and hyphens only, as names and tokens of protocols do.
+    /// `lowercase` has only lower-case letters, digits and hyphens, like protocol names and tokens.
     @inlinable public func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
         if count >= 8 { return equalsIgnoringCase(lowercase, by: UInt64.self) }
         return count >= 4 ? equalsIgnoringCase(lowercase, by: UInt32.self) : equalsIgnoringCaseBytewise(lowercase)
     }
 
-    /// True when these bytes are those of `lowercase`, ASCII case ignored; compares a `Word` at a time.
+    /// True when these bytes equal `lowercase`, ignoring ASCII case; compares a `Word` at a time.
     ///
-    /// Both must have one length, at least that of `Word`. The last word overlaps the one before.
+    /// Both must have the same length, at least that of `Word`. The last word overlaps the one before.
     @inlinable @inline(__always) func equalsIgnoringCase<Word: FixedWidthInteger & UnsignedInteger & BitwiseCopyable>(
         _ lowercase: StaticString, by _: Word.Type
     ) -> Bool {
@@ -73,9 +73,9 @@ extension UnsafeRawBufferPointer {
         var at = 0
         while true {
             let word = base.loadUnaligned(fromByteOffset: at, as: Word.self)
-            // The bit that turns letters lower leaves digits and hyphens alone: a difference is a difference.
+            // The bit that lowers letters is already set in digits and hyphens, so real differences remain.
             guard word | bit == other.loadUnaligned(fromByteOffset: at, as: Word.self) else { return false }
-            // It also turns control bytes, which have neither this bit nor the next, into digits and hyphens.
+            // The bit also turns control bytes into digits and hyphens: reject bytes with neither this bit nor the next.
             guard (word &<< 1 | word) & (bit &<< 1) == bit &<< 1 else { return false }
             if at &+ size == count { return true }
             at = Swift.min(at &+ size, count &- size)
@@ -95,7 +95,7 @@ extension UnsafeRawBufferPointer {
         return UnsafeRawPointer(found) - base
     }
 
-    /// The value of a non-empty run of decimal digits, nil for anything else or beyond `Int.max`.
+    /// The value of a non-empty run of decimal digits; nil for anything else, or beyond `Int.max`.
     package var decimalValue: Int? {
         guard count > 0 else { return nil }
         var value = 0
@@ -118,12 +118,12 @@ extension UnsafeRawBufferPointer {
         return part(low..<high)
     }
 
-    /// The bytes as a string; ill-formed UTF-8 is repaired, so validate first where it matters.
+    /// The bytes as a string. Invalid UTF-8 is repaired: validate first if that matters.
     @inlinable public var string: String { String(decoding: self, as: UTF8.self) }
 }
 
 extension StaticString {
-    /// The literal's bytes; static memory, valid for ever.
+    /// The literal's bytes in static memory, valid for ever.
     @inlinable public var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
     }

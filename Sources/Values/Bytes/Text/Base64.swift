@@ -28,14 +28,14 @@ package enum Base64 {
         }
     }
 
-    /// The encoding of `bytes` as a string.
+    /// `bytes` as a Base64 string.
     package static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
         var writer = ByteWriter(capacity: encodedCount(bytes.count))
         append(bytes, to: &writer)
         return writer.string
     }
 
-    /// The bytes that `text` stands for; nil unless it is canonical: padded, no blanks, unused bits zero.
+    /// The decoded bytes; nil unless `text` is canonical: padded, no blanks, unused bits zero.
     package static func decode(_ text: UnsafeRawBufferPointer) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
         guard text.count > 0 else { return [] }
@@ -65,7 +65,7 @@ package enum Base64 {
         return result
     }
 
-    /// Number of bytes that `text` decodes to, or nil when it is not canonical Base64; allocates nothing.
+    /// The number of bytes that `text` decodes to; nil when it is not canonical Base64. Allocates nothing.
     package static func decodedCount(_ text: UnsafeRawBufferPointer) -> Int? {
         guard text.count % 4 == 0, text.count > 0 else { return text.count == 0 ? 0 : nil }
         let pads = text[text.count - 1] != padding ? 0 : text[text.count - 2] != padding ? 1 : 2
@@ -81,7 +81,6 @@ package enum Base64 {
 
     private static let padding = UInt8(ascii: "=")
 
-    /// The character of the value of the lowest six bits.
     @inline(__always) private static func character(_ value: UInt32) -> UInt8 {
         let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
         return alphabet.utf8Start[Int(value & 63)]

@@ -1,16 +1,15 @@
-/// Numbers in decimal digits, eight of them at a time.
+/// Decimal numbers, written eight digits at a time.
 package enum Decimal {
-    /// Room that `write` may use, however short the number is.
+    /// The room that `write` needs for any number.
     package static let roomBytes = 24
 
-    /// Writes the digits of `number` to `target`, where there is room for `roomBytes`, and returns how many they are. What lies
-    /// behind them may be overwritten.
+    /// Writes the digits of `number` to `target` and returns their count. May overwrite `roomBytes` bytes of it.
     package static func write(_ number: UInt64, to target: UnsafeMutableRawPointer) -> Int {
         if number < 10 {
             target.storeBytes(of: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number), as: UInt8.self)
             return 1
         }
-        // Of a number of 20 digits, the longest, eight bytes are written at 0, and at 4 and 12 at most.
+        // The longest number has 20 digits: eight bytes are written at 0, 4 and 12.
         let (upper, lower) = number.quotientAndRemainder(dividingBy: 100_000_000)
         let count = upper > 0 ? write(upper, to: target) : 0
         let digits = eightDigits(lower)
@@ -20,8 +19,8 @@ package enum Decimal {
         return count &+ 8 &- zeros
     }
 
-    /// The eight digits of a number below 10^8, one a byte, the first in the lowest: all are divided at once, first by
-    /// 10,000, then by 100, then by 10 (the factors are exact for numbers of so few digits).
+    /// The eight digits of a number below 10^8, one a byte, the first in the lowest byte. All are divided at once, by
+    /// 10,000, by 100, then by 10; the factors are exact for so few digits.
     private static func eightDigits(_ number: UInt64) -> UInt64 {
         let (upper, lower) = number.quotientAndRemainder(dividingBy: 10_000)
         let fours = lower << 32 | upper

@@ -21,7 +21,7 @@ public enum Hex {
         }
     }
 
-    /// The bytes that `digits` stand for; nil for an odd count or any other character.
+    /// The decoded bytes; nil for an odd count or any other character.
     package static func decode(_ digits: UnsafeRawBufferPointer) -> [UInt8]? {
         guard digits.count % 2 == 0 else { return nil }
         var result: [UInt8] = []

@@ -1,8 +1,7 @@
-/// The characters that nearly all names are made of, looked for eight at a time: a name is checked against its alphabet
-/// several times on its way, and a check of each byte costs ten instructions.
+/// Scans for plain name characters, eight bytes at a time. Names are checked against their alphabet several times, and a
+/// check of each byte costs ten instructions.
 extension UnsafeRawBufferPointer {
-    /// Where the first byte lies, from `start` on, that is no letter of ASCII, digit, hyphen, dot or underscore; the count
-    /// where there is none.
+    /// The index of the first byte from `start` on that is no ASCII letter, digit, hyphen, dot or underscore; else `count`.
     @inlinable public func endOfPlainName(from start: Int) -> Int {
         guard let base = baseAddress, start >= 0 else { return count }
         var at = start
@@ -17,13 +16,13 @@ extension UnsafeRawBufferPointer {
             while at < count, PlainName.others(UInt64(self[at]) | 0x2D2D_2D2D_2D2D_2D00) == 0 { at &+= 1 }
             return at
         }
-        // The last word, without the bytes that were looked at before.
+        // The last word, without the bytes checked before.
         let last = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
         let others = PlainName.others(last) >> UInt64((at &+ 8 &- count) &* 8)
         return others == 0 ? count : at &+ others.trailingZeroBitCount / 8
     }
 
-    /// True when every byte is in an alphabet that has all of the plain ones; `isAllowed` is asked about the others.
+    /// True when every byte is in an alphabet that includes all plain characters. `isAllowed` decides on the others.
     @inlinable @inline(__always) public func isName(_ isAllowed: (UInt8) -> Bool) -> Bool {
         var at = endOfPlainName(from: 0)
         while at < count {
@@ -34,16 +33,14 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// See `UnsafeRawBufferPointer.endOfPlainName`.
 @usableFromInline enum PlainName {
-    /// The high bit set in each byte that is no plain character. No sum of two bytes here carries into the next.
+    /// Sets the high bit of each byte that is not a plain character. No sum carries into the next byte.
     @inlinable @inline(__always) static func others(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let highBits: UInt64 = 0x8080_8080_8080_8080
         let ascii = word & ~highBits
         let lower = ascii | 0x20 &* ones
-        // Each is a range: the high bits of two sums differ at or above its first character, and not above its last. No two
-        // ranges meet.
+        // Each line tests a range: the high bits of its sums differ only inside. No two ranges overlap.
         let letters = (lower &+ 0x1F &* ones) ^ (lower &+ 0x05 &* ones)
         let digits = (ascii &+ 0x50 &* ones) ^ (ascii &+ 0x46 &* ones)
         let hyphenAndDot = (ascii &+ 0x53 &* ones) ^ (ascii &+ 0x51 &* ones)

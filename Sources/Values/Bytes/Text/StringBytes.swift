@@ -1,7 +1,6 @@
-/// Text as the bytes of its UTF-8. `==` compares by canonical equivalence, and the standard library's generic walks over
-/// `utf8` cost fifty instructions a byte.
+/// Text as its UTF-8 bytes. `==` compares by canonical equivalence; generic loops over `utf8` cost 50 instructions a byte.
 extension String {
-    /// Equal byte for byte, as PostgreSQL compares.
+    /// True when the bytes are equal, as PostgreSQL compares.
     package func hasSameBytes(as other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         var left = self
@@ -11,7 +10,7 @@ extension String {
         }
     }
 
-    /// Whether `byte` is among the bytes.
+    /// Whether the bytes contain `byte`.
     package func holds(_ byte: UInt8) -> Bool {
         var text = self
         return text.withUTF8 { UnsafeRawBufferPointer($0).firstIndex(of: byte, from: 0) != nil }

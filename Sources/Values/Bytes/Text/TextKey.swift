@@ -1,11 +1,11 @@
-/// One or two texts as a key of a map, compared byte for byte as PostgreSQL does. Swift compares text by canonical
-/// equivalence: "é" in two spellings is two users, and would share one's queue, rate and revocation.
+/// One or two texts as a dictionary key, compared by bytes as in PostgreSQL. Swift compares by canonical equivalence: two
+/// users with "é" in different encodings would share a queue, a rate and a revocation.
 package struct TextKey: Hashable, Sendable {
     private let first: String
     private let second: String?
     private let code: Int
 
-    /// The key of one text, or of two: ("a", "b") is no ("ab").
+    /// The key of one text or two: ("a", "b") differs from ("ab").
     package init(_ first: String, _ second: String? = nil) {
         self.first = first
         self.second = second
@@ -15,7 +15,7 @@ package struct TextKey: Hashable, Sendable {
         code = hasher.finalize()
     }
 
-    /// Byte for byte.
+    /// Compares bytes.
     package static func == (left: TextKey, right: TextKey) -> Bool {
         guard left.code == right.code, left.first.hasSameBytes(as: right.first) else { return false }
         switch (left.second, right.second) {
@@ -25,7 +25,7 @@ package struct TextKey: Hashable, Sendable {
         }
     }
 
-    /// Byte for byte.
+    /// Hashes bytes.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(code)
     }

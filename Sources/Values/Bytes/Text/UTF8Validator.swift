@@ -1,19 +1,19 @@
-/// Validates UTF-8 that comes in pieces, and fails at the first byte that cannot be right (RFC 3629 §4).
+/// Validates UTF-8 in pieces, and fails at the first byte that cannot be valid (RFC 3629 §4).
 ///
-/// Three bytes of state: how many continuation bytes are missing, and the bounds of the next one, which exclude
+/// Three bytes of state: the number of missing continuation bytes, and the bounds of the next one. The bounds exclude
 /// overlong forms, surrogates and everything above U+10FFFF.
 package struct UTF8Validator: Sendable, Equatable {
     private var missing: UInt8 = 0
     private var lower: UInt8 = 0x80
     private var upper: UInt8 = 0xBF
 
-    /// At a character border.
+    /// Starts between characters.
     package init() {}
 
-    /// True when the bytes so far end at a character border.
+    /// True when the bytes so far end between characters.
     package var isComplete: Bool { missing == 0 }
 
-    /// Takes the next bytes; false as soon as no continuation could make them valid. Do not go on after false.
+    /// Takes the next bytes. Returns false as soon as nothing could make them valid; do not call it again after that.
     package mutating func accept(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let base = bytes.baseAddress else { return true }
         let count = bytes.count
@@ -23,7 +23,7 @@ package struct UTF8Validator: Sendable, Equatable {
                 while at &+ 8 <= count,
                     base.loadUnaligned(fromByteOffset: at, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
                 { at &+= 8 }
-                // The last word, of which the first bytes have been looked at.
+                // The last word; its first bytes are checked already.
                 if count >= 8, count &- at < 8,
                     base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self) & 0x8080_8080_8080_8080 == 0
                 {
@@ -43,7 +43,7 @@ package struct UTF8Validator: Sendable, Equatable {
         return true
     }
 
-    /// True when `bytes` are one complete, well-formed text.
+    /// True when `bytes` are complete, valid UTF-8.
     package static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var validator = UTF8Validator()
         return validator.accept(bytes) && validator.isComplete
