@@ -1,11 +1,11 @@
-/// The character classes of heads, eight bytes a step: most of a request is decided by whole words.
+/// Character classes of message heads, eight bytes at a time: whole words decide most of a request.
 enum FieldText {
-    /// True when `range` holds what a field's value may hold: no control but the tab (RFC 9110 §5.5).
+    /// True when `range` is a valid field value: no control character except tab (RFC 9110 §5.5).
     static func isValue(_ range: Range<Int>, of bytes: UnsafeRawBufferPointer) -> Bool {
         check(range, of: bytes, suspects: controls, allows: { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 })
     }
 
-    /// True when `range` holds what a request target may hold: visible ASCII, no fragment (RFC 9112 §3.2).
+    /// True when `range` is a valid request target: visible ASCII, no fragment (RFC 9112 §3.2).
     static func isTarget(_ range: Range<Int>, of bytes: UnsafeRawBufferPointer) -> Bool {
         check(
             range, of: bytes,
@@ -13,7 +13,7 @@ enum FieldText {
             allows: { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") })
     }
 
-    /// Where the token that begins at the lower bound of `range` ends: at the first character that no token has.
+    /// The end of the token that begins at the lower bound of `range`: its first non-token character.
     @inline(__always) static func endOfToken(_ range: Range<Int>, of bytes: UnsafeRawBufferPointer) -> Int {
         guard let base = bytes.baseAddress else { return range.lowerBound }
         var at = range.lowerBound
@@ -28,7 +28,7 @@ enum FieldText {
         return at
     }
 
-    /// The high bit set in each byte that is a letter or a hyphen, of which most names of fields are made.
+    /// Sets the high bit of each byte that is a letter or hyphen: most field names consist of these.
     @inline(__always) private static func lettersAndHyphens(_ word: UInt64) -> UInt64 {
         let ascii = word & ~highBits
         let lower = ascii | 0x20 &* ones
@@ -40,7 +40,7 @@ enum FieldText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highBits: UInt64 = 0x8080_8080_8080_8080
 
-    /// The high bit set in each zero byte; also in bytes above one, which only costs a second look.
+    /// Sets the high bit of each zero byte. Other bytes may also be flagged, which only costs a second check.
     @inline(__always) private static func zeros(_ word: UInt64) -> UInt64 { (word &- ones) & ~word }
 
     @inline(__always) private static func controls(_ word: UInt64) -> UInt64 {
@@ -60,7 +60,7 @@ enum FieldText {
         }
         if at < range.upperBound, at &+ 8 <= bytes.count {
             let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
-            // What follows the range in its last word is shifted out.
+            // Bytes after the range are shifted out of the last word.
             if (suspects(word) & highBits) << UInt64((at &+ 8 &- range.upperBound) &* 8) == 0 { return true }
         }
         while at < range.upperBound {

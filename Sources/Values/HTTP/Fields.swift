@@ -1,20 +1,20 @@
 import Bytes
 
-/// The header fields of one message: offsets into its bytes, in the order of the wire.
+/// The header fields of one message, in wire order, as offsets into its bytes.
 struct FieldTable: Sendable {
     struct Field: Sendable {
         var name: UInt32
-        /// The length of the name and its first letter in lower case: it tells most names apart.
+        /// The name's length and its first letter in lower case: they distinguish most names.
         var key: UInt32
         var value: UInt32
         var valueCount: UInt32
     }
 
     private(set) var fields: ContiguousArray<Field> = []
-    /// A bit for each key that a field has: most of the names that are asked for are not there.
+    /// A bit for the key of each field: most names looked up are absent.
     private var present: UInt64 = 0
 
-    /// Reads one line (without its end) as a field and keeps it (RFC 9112 §5). `line` lies in `bytes`.
+    /// Parses and stores one field line, without its end (RFC 9112 §5). `line` is a range of `bytes`.
     mutating func append(
         line: Range<Int>, of bytes: UnsafeRawBufferPointer, limits: HTTPLimits
     ) throws(HTTPError) -> (name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
@@ -32,14 +32,13 @@ struct FieldTable: Sendable {
         return (bytes.part(name), bytes.part(value))
     }
 
-    /// The name and the value of a field line, validated.
     static func split(
         line: Range<Int>, of bytes: UnsafeRawBufferPointer
     ) throws(HTTPError) -> (name: Range<Int>, value: Range<Int>) {
         let first = bytes[line.lowerBound]
         guard first != 0x20, first != 0x09 else { throw .foldedField }
         let colon = FieldText.endOfToken(line, of: bytes)
-        // Anything between name and colon, a space above all, is how two parsers come to disagree (RFC 9112 §5.1).
+        // Two parsers may disagree about anything between name and colon, above all a space (RFC 9112 §5.1).
         guard colon > line.lowerBound, colon < line.upperBound, bytes[colon] == UInt8(ascii: ":") else {
             throw .malformedField
         }
@@ -51,7 +50,7 @@ struct FieldTable: Sendable {
         return (line.lowerBound..<colon, low..<high)
     }
 
-    /// The value of the first field called `name` (lower case), from `index`, and where to look for the next.
+    /// The value of the first field `name` (lower case) from `index` on. Advances `index` past it.
     func value(
         _ name: StaticString, in bytes: UnsafeRawBufferPointer, from index: inout Int
     ) -> UnsafeRawBufferPointer? {
@@ -75,13 +74,12 @@ struct FieldTable: Sendable {
 
     private static func bit(of key: UInt32) -> UInt64 { 1 << UInt64((key >> 8 &* 5 &+ key) & 63) }
 
-    /// The first value of the field called `name` (lower case).
     func value(_ name: StaticString, in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         var index = 0
         return value(name, in: bytes, from: &index)
     }
 
-    /// True when a comma-separated field called `name` has the member `token`, both lower case.
+    /// True when a comma-separated field `name` has the member `token`, both in lower case.
     func contains(_ name: StaticString, token: StaticString, in bytes: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         while let value = value(name, in: bytes, from: &index) {
@@ -96,7 +94,7 @@ struct FieldTable: Sendable {
     }
 }
 
-/// The members of a comma-separated field value, blanks trimmed, empty members left out (RFC 9110 §5.6.1).
+/// The members of a comma-separated field value, blanks trimmed, empty members skipped (RFC 9110 §5.6.1).
 package struct ListReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -116,9 +114,8 @@ package struct ListReader {
     }
 }
 
-/// Takes lines off a buffer that fills up, without looking at a byte twice.
+/// Splits a growing buffer into lines. Looks at each byte once.
 struct LineReader: Sendable {
-    /// Start of the next line.
     var position = 0
     private var searched = 0
 

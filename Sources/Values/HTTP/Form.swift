@@ -2,7 +2,7 @@ import Bytes
 
 /// Percent-encoding (RFC 3986 §2.1) and its form dialect, where a plus sign is a space.
 package enum Percent {
-    /// The bytes that `text` stands for; nil for a percent sign without two hexadecimal digits.
+    /// The decoded bytes; nil when a percent sign lacks two hexadecimal digits.
     package static func decode(_ text: UnsafeRawBufferPointer, plusIsSpace: Bool = false) -> [UInt8]? {
         var result: [UInt8] = []
         result.reserveCapacity(text.count)
@@ -23,7 +23,7 @@ package enum Percent {
         return result
     }
 
-    /// The text that `text` stands for; nil also when it is not UTF-8.
+    /// The decoded text; nil also when it is not UTF-8.
     package static func decodeString(_ text: UnsafeRawBufferPointer, plusIsSpace: Bool = false) -> String? {
         guard let bytes = decode(text, plusIsSpace: plusIsSpace) else { return nil }
         return bytes.withUnsafeBytes { UTF8Validator.isValid($0) ? $0.string : nil }
@@ -53,7 +53,7 @@ package struct FormReader {
         return nil
     }
 
-    /// The first value of `name` in `text`, still encoded. The name is looked for as it stands: ours need no escapes.
+    /// The first value of `name` in `text`, still encoded. Encoded names do not match: ours need no escapes.
     package static func rawValue(_ name: StaticString, in text: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         var reader = FormReader(text)
         while let pair = reader.next() {

@@ -1,10 +1,10 @@
 // HTTP: HTTP/1.1 requests read and responses written (RFC 9110, RFC 9112), as pure, bounded state machines.
 //
-// Purpose: the few requests that a hub serves (upgrades, the auth endpoints, the product's routes), kept alive and
-// pipelined, and the response heads that its own clients read. Invariants: what two parsers could read differently is
-// refused, never repaired (bare LF, folded lines, two lengths, length beside chunks); every part has a bound in
-// HTTPLimits; a parsed request points into the caller's buffer and owns nothing but its table of fields; `HTTPMachine` says
-// what is to be done next, and when. Depends on Bytes and Clock.
+// Purpose: the few requests that a hub serves (upgrades, the auth endpoints, the product's routes), with keep-alive and
+// pipelining, and the response heads that its own clients read. Invariants: a message that two parsers could read
+// differently is refused, never repaired (bare LF, folded lines, two lengths, length beside chunks); every part has a bound
+// in `HTTPLimits`; a parsed request points into the caller's buffer and owns only its table of fields. `HTTPMachine` decides
+// what to do next, and when. Depends on Bytes and Clock.
 
 /// A status code with its phrase (RFC 9110 §15).
 package struct Status: Sendable, Equatable {
@@ -13,13 +13,13 @@ package struct Status: Sendable, Equatable {
     /// The phrase of the status line.
     package let reason: StaticString
 
-    /// A status of our own choosing.
+    /// A status of our own.
     package init(_ code: Int, _ reason: StaticString) {
         self.code = code
         self.reason = reason
     }
 
-    /// Codes are compared, phrases are not.
+    /// Compares codes, not phrases.
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
     package static let `continue` = Status(100, "Continue")
@@ -48,8 +48,7 @@ package struct Status: Sendable, Equatable {
     package static let versionNotSupported = Status(505, "HTTP Version Not Supported")
 }
 
-/// Why a message was refused. After one, the connection is answered with `status` and closed: what follows on it
-/// cannot be told apart any more.
+/// Why a message was refused. Answer with `status` and close: later bytes can no longer be told apart.
 package enum HTTPError: Error, Equatable, Sendable {
     case malformedRequestLine, malformedTarget, malformedField, bareLineFeed, foldedField
     case missingHost, repeatedHost, malformedHost
@@ -58,7 +57,7 @@ package enum HTTPError: Error, Equatable, Sendable {
     case targetTooLong, headTooLarge, tooManyFields, bodyTooLarge
     case malformedStatusLine
 
-    /// What to answer.
+    /// The status of the answer.
     package var status: Status {
         switch self {
         case .unknownMethod, .unknownTransferCoding: .notImplemented
@@ -71,7 +70,7 @@ package enum HTTPError: Error, Equatable, Sendable {
         }
     }
 
-    /// A line for the body of the answer: no byte of the request is in it.
+    /// A line for the body of the answer. It contains no byte of the request.
     package var message: StaticString {
         switch self {
         case .malformedRequestLine: "The request line is malformed."

@@ -1,24 +1,23 @@
-/// The bounds of one HTTP message; all in bytes, except where the name says otherwise.
+/// Limits of one HTTP message, in bytes unless the name says otherwise.
 package struct HTTPLimits: Sendable, Equatable {
-    /// The first line and the fields, all line ends included: 431 beyond it. Trailers count as well.
+    /// The first line and the fields, with line ends; trailers may take as much again. More is answered 431.
     package var headBytes = 8192
-    /// Number of fields: 431 beyond it.
+    /// Number of fields. More is answered 431.
     package var fieldCount = 64
-    /// The body, decoded: 413 beyond it.
+    /// The decoded body. More is answered 413.
     package var bodyBytes = 65_536
-    /// One chunk's size line with its extensions and its end: 400 beyond it.
+    /// One chunk's size line with its extensions and line end. More is answered 400.
     package var chunkLineBytes = 256
 
     /// The defaults.
     package init() {}
 
-    /// The first line, its end included: 414 beyond it. What the fields of a browser need is left to them.
+    /// The first line with its end. More is answered 414. The rest of `headBytes` is left for a browser's fields.
     package var requestLineBytes: Int { headBytes - headBytes / 8 }
 
-    /// Bytes that a chunked body may take on the wire, sizes and line ends included: 413 beyond it.
+    /// Bytes of a chunked body on the wire, with sizes and line ends. More is answered 413.
     package var chunkedBytes: Int { bodyBytes * 2 + headBytes }
 
-    /// Bytes that a caller must be able to hold for one request: a buffer of this size never fills up in vain.
-    /// Behind the chunks, the last size line and the trailers.
+    /// Buffer bytes that hold any one request: the head, the chunks, then the last size line and the trailers.
     package var messageBytes: Int { 2 + headBytes + chunkedBytes + chunkLineBytes + headBytes }
 }

@@ -1,79 +1,74 @@
 import Bytes
 import Clock
 
-/// The server's side of one connection's HTTP/1.1 (RFC 9112), as a value: bytes and times in, one action out for each pull.
-/// It does no I/O, and reads no clock.
+/// The server's side of one HTTP/1.1 connection (RFC 9112), as a value: bytes and times in, actions out. No I/O, no clock.
 ///
-/// A client may send many requests ahead, and hold up neither others nor its own answers: of so many in one turn each is asked
-/// about, whether they come in one piece, in many, or while an answer is awaited.
+/// A client may pipeline many requests, and delays neither other clients nor its own answers: a turn processes a bounded
+/// number, whether they arrive in one piece, in many, or while an answer is under way.
 ///
-/// Worst interleavings, each with its test in `HTTPMachineTests`:
-/// - a request stands behind one that is being answered, or whose upgrade is: not a byte of it is looked at before that is
-///   done;
-/// - answers pile up unread while a request has been begun: that is read to its end, or its time would be over without its
-///   client's doing;
-/// - the time of a request passes while its bytes come at a crawl: half of it is free, the rest has to be earned;
-/// - an answer comes after the one that the deadline has given, or after the end: it goes nowhere.
+/// Worst interleavings, each with a test in `HTTPMachineTests`:
+/// - A request follows one that is being answered or upgraded: none of its bytes is processed before that is done.
+/// - Unread answers pile up while a request has begun: it is still read to its end, so that it does not time out.
+/// - A request's bytes arrive very slowly: half of its time is free, the rest must be earned by bytes.
+/// - An answer comes after the one that the deadline gave, or after the end: it is dropped.
 public struct HTTPMachine {
-    // Public and inlinable in part, for a caller that has it in a class: a call to ask would copy it.
+    // Partly public and inlinable: a call on a machine that is stored in a class would copy it.
 
-    /// Valid transitions: `reading` → `answering` → `reading`; `reading` ⇄ `resting`; `answering` → `upgrading`; any → `over`.
+    /// Valid transitions: `reading` ⇄ `answering`; `reading` ⇄ `resting`; `answering` → `upgrading`; any → `over`.
     public enum State: Equatable, Sendable {
-        /// Reads a request, whose first bytes came then; nil: none has begun.
+        /// Reads a request whose first bytes came at this time; nil when none has begun.
         case reading(begunAt: Instant?)
-        /// Requests that have been sent ahead wait.
         case resting(Rest)
-        /// A request is being answered. Reads nothing: order is kept by waiting.
+        /// A request is being answered. Nothing is read meanwhile, which keeps the order.
         case answering(Answering)
         /// An upgrade whose token is being verified.
         case upgrading
-        /// No further request is read; what is left is who reads the last answer.
+        /// No further request is read; only the last answer may still be sent.
         case over
     }
 
-    /// What requests that have been sent ahead wait for.
+    /// What pipelined requests wait for.
     public enum Rest: Sendable {
-        /// For the answers to be sent, all but a few.
+        /// Until most answers are sent.
         case answersUnsent
-        /// For the loop's next turn.
+        /// The loop's next turn.
         case turnComing
     }
 
     /// How a request is answered.
     public struct Answering: Equatable, Sendable {
-        /// Another request may follow.
+        /// Whether another request may follow.
         package var keepsAlive = false
-        /// It was a HEAD.
+        /// Whether it was a HEAD.
         package var omitsBody = false
 
         package init() {}
     }
 
-    /// What is to be done about what has come.
+    /// What to do with the input.
     package enum Action {
-        /// Answer it: by `answer`, now or later. It points into the buffer.
+        /// Answer this request with `answer`, now or later. It points into the buffer.
         case request(Request)
-        /// It is not all there: keep what is left, tell the client to go on where it waits for that, and look again at that
-        /// time.
+        /// The request is incomplete: keep the rest, send `100 Continue` if told to, and check again at that time.
         case wait(sendsContinue: Bool, lookAt: Instant?)
-        /// Refuse what cannot be a request, and end.
+        /// Refuse invalid input, and end.
         case refuse(HTTPError)
-        /// What else has come waits until answers are sent.
+        /// Let the rest of the input wait until answers are sent.
         case rest
     }
 
-    /// What is to be done when a deadline has passed.
+    /// What to do when a deadline has passed.
     package enum Due: Equatable, Sendable {
         case look(at: Instant)
-        /// No request has begun: of a connection that has never asked, or not again.
+        /// No request has begun, on a connection without any request so far (`isFirst`) or with earlier ones.
         case idle(isFirst: Bool)
-        /// Its time is over, or it comes too slowly: answer that.
+        /// The request's time is over, or it comes too slowly: say so in an answer.
         case late(isTooSlow: Bool)
         /// The answer has not come: give another.
         case unanswered
     }
 
-    /// How far in its input a turn has come.
+    /// A turn's progress in its input.
     package struct Cursor {
         package var consumed = 0
         var requests = 0
@@ -82,12 +77,11 @@ public struct HTTPMachine {
     }
 
     private var parser: RequestParser
-    /// From when the time of the request runs: the first one's from the connection's beginning, a later one's from its first
-    /// byte.
+    /// The start of the request's time: for the first request when the connection began, for a later one its first byte.
     private var awaitedSince: Instant
-    /// Bytes read and not consumed: the beginning of a request, or what came before a pause.
+    /// Bytes read and not consumed: the start of a request, or input from before a pause.
     @usableFromInline var held: [UInt8] = []
-    /// What it does with what comes.
+    /// How input is treated now.
     public private(set) var state = State.reading(begunAt: nil)
     private var hasAnswered = false
 
@@ -96,14 +90,13 @@ public struct HTTPMachine {
         awaitedSince = now
     }
 
-    /// Its time begins here.
+    /// Starts the first request's time.
     package mutating func begins(at now: Instant) { awaitedSince = now }
 
     /// Bytes held.
     @inlinable public var heldCount: Int { held.count }
 
-    /// Whether what comes is to be read, while so many bytes of answers are unsent. One that has been begun is read to its
-    /// end.
+    /// Whether input is to be read while `unsent` bytes of answers wait. A request that has begun is read to its end.
     @inlinable public func reads(unsent: Int, _ rules: HTTPRules) -> Bool {
         guard case .reading(let begunAt) = state else { return false }
         return begunAt != nil || unsent <= rules.answerBytesMax
@@ -111,31 +104,31 @@ public struct HTTPMachine {
 
     // MARK: Input
 
-    /// What was held, and what has come behind it. It grows where it lies: copied at each read, a request that comes byte by
-    /// byte would cost the square of its length.
+    /// The held bytes followed by `received`. The held array grows in place: copying it at each read would be quadratic for
+    /// a request that comes byte by byte.
     package mutating func input(_ received: UnsafeRawBufferPointer) -> [UInt8] {
         var bytes = exchange(&held, with: [])
         bytes.append(contentsOf: received)
         return bytes
     }
 
-    /// Keeps what of the input is left.
+    /// Keeps the rest of the input.
     package mutating func keep(_ bytes: consuming [UInt8], from consumed: Int) {
         guard consumed < bytes.count, state != .over else { return }
         held = consumed > 0 ? Array(bytes[consumed...]) : bytes
     }
 
-    /// Keeps what of the input is left, where nothing was held before.
+    /// Keeps the rest of the input when nothing was held before.
     package mutating func keep(_ rest: UnsafeRawBufferPointer) {
         if state != .over { held = Array(rest) }
     }
 
-    /// What came behind an upgrade.
+    /// Takes the bytes that follow an upgrade request.
     package mutating func takeHeld() -> [UInt8] { exchange(&held, with: []) }
 
-    /// What is to be done next about `bytes`; nil where all that can be has been. After `wait` there is nothing.
+    /// What to do next about `bytes`; nil when nothing more can be done now, and after `wait`.
     ///
-    /// - Parameter unsent: bytes of answers that are still to be sent.
+    /// - Parameter unsent: bytes of answers not yet sent.
     package mutating func next(
         _ bytes: UnsafeMutableRawBufferPointer, _ cursor: inout Cursor, unsent: Int, at now: Instant, _ rules: HTTPRules
     ) -> Action? {
@@ -163,7 +156,7 @@ public struct HTTPMachine {
         }
     }
 
-    /// The first bytes of a request are here, and not all. It is looked at when half of its time is over.
+    /// A request has begun but is incomplete. Returns when to check it: after half of its time.
     private mutating func begin(at now: Instant, _ rules: HTTPRules) -> Instant {
         state = .reading(begunAt: now)
         if hasAnswered { awaitedSince = now }
@@ -173,14 +166,14 @@ public struct HTTPMachine {
 
     // MARK: Turns
 
-    /// So many bytes of answers are still to be sent. Says whether requests that wait for that want the next turn.
+    /// `unsent` bytes of answers are still to be sent. Returns whether waiting requests now need the next turn.
     package mutating func sent(unsent: Int, _ rules: HTTPRules) -> Bool {
         guard state == .resting(.answersUnsent), unsent <= rules.answerBytesMax else { return false }
         state = .resting(.turnComing)
         return true
     }
 
-    /// The turn has come. Says whether requests wait for it.
+    /// The next turn begins. Returns whether requests were waiting for it.
     package mutating func turnCame() -> Bool {
         guard state == .resting(.turnComing) else { return false }
         state = .reading(begunAt: nil)
@@ -189,17 +182,16 @@ public struct HTTPMachine {
 
     // MARK: Answers
 
-    /// Whether the client wants another request to follow the one that is being answered (`Request.keepsAlive`). Until this is
-    /// said none may: an upgrade need not look for that.
+    /// Sets whether the client wants a request after this one (`Request.keepsAlive`). The default is no, for upgrades.
     package mutating func expectsMore(_ isWanted: Bool) {
         guard case .answering(var answering) = state else { return }
         answering.keepsAlive = isWanted
         state = .answering(answering)
     }
 
-    /// An answer goes out; says how it is written, or nil where nobody awaits one.
+    /// An answer is sent. Returns how to write it; nil when none is awaited.
     ///
-    /// - Parameter keepsAlive: whether a request may follow, if the client wants it.
+    /// - Parameter keepsAlive: whether another request may follow if the client wants it.
     package mutating func answer(keepsAlive: Bool) -> Answering? {
         var answering = Answering()
         switch state {
@@ -213,12 +205,12 @@ public struct HTTPMachine {
         return answering
     }
 
-    /// The request is an upgrade, whose token has to be verified.
+    /// The request is an upgrade, and its token must be verified.
     package mutating func upgrades() {
         if case .answering = state { state = .upgrading }
     }
 
-    /// No further request is read.
+    /// Stops: no further request is read.
     package mutating func end() {
         state = .over
         held = []
@@ -226,7 +218,7 @@ public struct HTTPMachine {
 
     // MARK: Time
 
-    /// The deadline has passed.
+    /// Decides what to do when the deadline has passed.
     package func due(at now: Instant, _ rules: HTTPRules) -> Due {
         switch state {
         case .answering, .upgrading: return .unanswered
@@ -244,15 +236,15 @@ public struct HTTPMachine {
     }
 }
 
-/// The bounds of what requests may ask of a connection.
+/// Bounds of the requests on a connection.
 public struct HTTPRules: Sendable {
-    /// From the first byte awaited of a request to its last, in nanoseconds.
+    /// Nanoseconds for a whole request: the first from the connection's start, a later one from its first byte.
     public var time: UInt64 = 10_000_000_000
-    /// Bytes each second that a begun request has to bring after half of that. 0: no bound.
+    /// Bytes a second that a request must bring after half of `time`. 0: no bound.
     public var bytesPerSecondMin = 0
     /// Requests answered in one turn.
     public var requestsPerTurnMax = 16
-    /// Bytes of answers unsent above which the next request waits.
+    /// Unsent answer bytes above which the next request waits.
     public var answerBytesMax = 65_536
 
     package init() {}

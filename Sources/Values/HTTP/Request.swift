@@ -1,6 +1,6 @@
 import Bytes
 
-/// The methods that a hub serves; all others are answered 501.
+/// The supported methods; all others are answered 501.
 package enum Method: Sendable {
     case get, head, post, put, patch, delete, options
 
@@ -24,7 +24,7 @@ package enum Method: Sendable {
         }
     }
 
-    /// As requests have it.
+    /// The method's name in requests.
     package var name: StaticString {
         switch self {
         case .get: "GET"
@@ -38,45 +38,45 @@ package enum Method: Sendable {
     }
 }
 
-/// One complete request, pointing into the buffer it was parsed from: valid until that buffer changes.
+/// One complete request, pointing into the buffer it was parsed from: valid until the buffer changes.
 package struct Request {
     /// The method.
     package let method: Method
-    /// The minor version: 0 for HTTP/1.0, 1 for everything newer.
+    /// The minor version: 0 for HTTP/1.0, 1 for anything newer.
     package let minorVersion: Int
-    /// The path of the target, not percent-decoded; begins with a slash, or is `*`.
+    /// The target's path, not percent-decoded; begins with a slash, or is `*`.
     package let path: UnsafeRawBufferPointer
-    /// What follows the question mark of the target, nil without one.
+    /// The target's text after the question mark; nil without one.
     package let query: UnsafeRawBufferPointer?
-    /// The body, decoded; empty where there is none.
+    /// The decoded body; empty when there is none.
     package let body: UnsafeRawBufferPointer
-    /// Number of bytes that the request took: the next one begins behind them.
+    /// Bytes that the request took: the next one begins after them.
     package let consumed: Int
 
     let bytes: UnsafeRawBufferPointer
     let fields: FieldTable
 
-    /// The value of the first field called `name`, given in lower case.
+    /// The value of the first field `name` (lower case).
     package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
 
-    /// The value of the next field called `name`, given in lower case, from `index` on, which is 0 for the first.
+    /// The value of the next field `name` (lower case) from `index` on; `index` is 0 for the first.
     package func field(_ name: StaticString, from index: inout Int) -> UnsafeRawBufferPointer? {
         fields.value(name, in: bytes, from: &index)
     }
 
-    /// The value of the only field called `name`, given in lower case; nil where there is none or more than one.
+    /// The value of the only field `name` (lower case); nil when there is none or more than one.
     package func onlyField(_ name: StaticString) -> UnsafeRawBufferPointer? {
         var index = 0
         guard let value = fields.value(name, in: bytes, from: &index) else { return nil }
         return fields.value(name, in: bytes, from: &index) == nil ? value : nil
     }
 
-    /// True when a comma-separated field called `name` has the member `token`, both given in lower case.
+    /// True when a comma-separated field `name` has the member `token`, both in lower case.
     package func field(_ name: StaticString, contains token: StaticString) -> Bool {
         fields.contains(name, token: token, in: bytes)
     }
 
-    /// Whether the connection may serve another request after this (RFC 9112 §9.3).
+    /// Whether the connection may serve another request after this one (RFC 9112 §9.3).
     package var keepsAlive: Bool {
         if field("connection", contains: "close") { return false }
         return minorVersion > 0 || field("connection", contains: "keep-alive")

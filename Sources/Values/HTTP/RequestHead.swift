@@ -1,10 +1,10 @@
 import Bytes
 
-/// What the request line and the fields say, gathered line by line; offsets, until the request is complete.
+/// The contents of the request line and fields, collected line by line as offsets.
 struct RequestHead: Sendable {
     var path = 0..<0
     var query: Range<Int>?
-    // The small ones together, or they leave gaps: every connection begins with one of these.
+    // Small fields together, to avoid padding: every connection has one of these.
     var method = Method.get
     var isChunked = false
     var expectsContinue = false
@@ -62,7 +62,7 @@ struct RequestHead: Sendable {
         }
     }
 
-    /// Reads one field and takes note of those that frame the message.
+    /// Reads one field, and records those that frame the message.
     mutating func read(
         field line: Range<Int>, of bytes: UnsafeRawBufferPointer, limits: HTTPLimits
     ) throws(HTTPError) {
@@ -84,7 +84,7 @@ struct RequestHead: Sendable {
             hasLength = true
             contentLength = length
         case 17 where name.equalsIgnoringCase("transfer-encoding"):
-            // One coding and no other: `chunked, chunked` or `gzip, chunked` would need a decoder we do not have.
+            // Exactly one coding: `chunked, chunked` or `gzip, chunked` would need a decoder that we lack.
             guard !isChunked, value.equalsIgnoringCase("chunked") else { throw .unknownTransferCoding }
             isChunked = true
         case 6 where name.equalsIgnoringCase("expect"):
@@ -94,7 +94,7 @@ struct RequestHead: Sendable {
         }
     }
 
-    /// Checks what only the whole head can tell (RFC 9112 §3.2, §6.1, §6.3).
+    /// Checks that need the whole head (RFC 9112 §3.2, §6.1, §6.3).
     func finish(in bytes: UnsafeRawBufferPointer) throws(HTTPError) {
         if minorVersion > 0, !hasHost { throw .missingHost }
         if isChunked, hasLength { throw .lengthAndChunks }

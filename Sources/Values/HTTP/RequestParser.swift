@@ -1,11 +1,11 @@
 import Bytes
 
-/// Reads requests from a buffer that fills up (RFC 9112).
+/// Reads requests from a growing buffer (RFC 9112).
 ///
-/// The caller keeps all bytes of the unfinished request and hands them over again, with what came since; no byte is
-/// looked at twice. When a request comes back, its `consumed` bytes go and the parser is ready for the next.
-/// Valid transitions: requestLine → fields → (done | body | chunkSize), chunkSize → chunkData → chunkSize,
-/// chunkSize → trailers → done. After an error the parser must not be used.
+/// The caller keeps all bytes of the unfinished request and passes them again with new ones; each byte is parsed once. After
+/// a request is returned, the caller drops its `consumed` bytes, and the parser is ready for the next. Valid transitions:
+/// requestLine → fields → (done | body | chunkSize), chunkSize → chunkData → chunkSize, chunkSize → trailers → done. After
+/// an error the parser must not be used.
 package struct RequestParser: Sendable {
     private enum Phase: Sendable {
         case requestLine, fields, body, chunkSize, chunkData, trailers
@@ -15,27 +15,27 @@ package struct RequestParser: Sendable {
     private var phase = Phase.requestLine
     private var lines = LineReader()
     private var head = RequestHead()
-    /// First byte of the body, and how many are there already: chunks are joined in place behind the head.
+    /// The offset of the body, and its bytes so far: chunks are joined in place after the head.
     private var bodyStart = 0
     private var bodyCount = 0
-    /// Bytes of the body, or of the chunk and its line end, still to come.
+    /// Length of the body, or of the current chunk without its line end.
     private var expected = 0
     private var trailersStart = 0
 
-    /// A parser at the beginning of a request.
+    /// A parser at the start of a request.
     package init(limits: HTTPLimits = HTTPLimits()) { self.limits = limits }
 
-    /// True before the first byte of a request has been seen: a connection may be closed here without an answer.
+    /// True before the first byte of a request: the connection may then be closed without an answer.
     package var isIdle: Bool { phase == .requestLine && lines.isUntouched }
 
-    /// True, once, when the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
+    /// True once, when the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     package mutating func takeContinue() -> Bool {
         guard phase == .body || phase == .chunkSize, head.expectsContinue, bodyCount == 0 else { return false }
         head.expectsContinue = false
         return true
     }
 
-    /// The next request in `bytes`, or nil when it is not yet complete. Chunked bodies are joined in place.
+    /// The next request in `bytes`; nil while it is incomplete. Chunked bodies are joined in place.
     package mutating func parse(_ bytes: UnsafeMutableRawBufferPointer) throws(HTTPError) -> Request? {
         let readable = UnsafeRawBufferPointer(bytes)
         while true {
@@ -81,7 +81,7 @@ package struct RequestParser: Sendable {
                 guard bytes.count - lines.position < limits.requestLineBytes else { throw .targetTooLong }
                 return false
             }
-            // One empty line before a request is ignored (RFC 9112 §2.2).
+            // An empty line before a request is ignored (RFC 9112 §2.2).
             if line.isEmpty, line.lowerBound == 0 { continue }
             guard lines.position - line.lowerBound <= limits.requestLineBytes else { throw .targetTooLong }
             try head.read(requestLine: line, of: bytes)
@@ -89,7 +89,7 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// Takes field lines up to the empty one; true when it is there, with the phase moved on if a body follows.
+    /// Takes field lines up to the empty line. Returns true at the empty line, with `phase` advanced if a body follows.
     private mutating func takeFields(_ bytes: UnsafeRawBufferPointer) throws(HTTPError) -> Bool {
         while let line = try lines.next(in: bytes) {
             guard lines.position <= limits.headBytes else { throw .headTooLarge }
@@ -128,7 +128,7 @@ package struct RequestParser: Sendable {
             trailersStart = lines.position
             phase = .trailers
         } else {
-            // Before the chunk is awaited: the caller need not hold what would be refused behind it.
+            // Checked before the chunk arrives: the caller need not buffer a chunk that would be refused.
             guard lines.position - bodyStart + size + 2 <= limits.chunkedBytes else { throw .bodyTooLarge }
             expected = size
             phase = .chunkData
@@ -136,7 +136,7 @@ package struct RequestParser: Sendable {
         return true
     }
 
-    /// The size in front of a chunk, its extensions ignored (RFC 9112 §7.1).
+    /// The size before a chunk; its extensions are ignored (RFC 9112 §7.1).
     private func chunkSize(_ line: UnsafeRawBufferPointer) throws(HTTPError) -> Int {
         var size = 0
         var digits = 0
@@ -167,7 +167,7 @@ package struct RequestParser: Sendable {
         return true
     }
 
-    /// Takes the fields behind the last chunk, validated and dropped.
+    /// Validates and drops the fields after the last chunk.
     private mutating func takeTrailers(_ bytes: UnsafeRawBufferPointer) throws(HTTPError) -> Bool {
         while let line = try lines.next(in: bytes) {
             guard lines.position - trailersStart <= limits.headBytes else { throw .headTooLarge }

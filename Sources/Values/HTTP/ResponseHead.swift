@@ -1,16 +1,16 @@
 import Bytes
 
-/// The head of a response, as the hub's own clients read it (`tail`, the load tester).
+/// The head of a response, for the hub's own clients (`tail`, the load tester).
 package struct ResponseHead {
     /// The status code, 100…599.
     package let statusCode: Int
-    /// Number of bytes of the head: the body, or the first frame, begins behind them.
+    /// Bytes of the head: the body, or the first frame, begins after them.
     package let consumed: Int
 
     private let bytes: UnsafeRawBufferPointer
     private let fields: FieldTable
 
-    /// The head at the beginning of `bytes`, nil when it is not yet complete. It points into `bytes`.
+    /// The head at the start of `bytes`; nil while it is incomplete. It points into `bytes`.
     package static func parse(
         _ bytes: UnsafeRawBufferPointer, limits: HTTPLimits = HTTPLimits()
     ) throws(HTTPError) -> ResponseHead? {
@@ -31,10 +31,10 @@ package struct ResponseHead {
         return nil
     }
 
-    /// The value of the first field called `name`, given in lower case.
+    /// The value of the first field `name` (lower case).
     package func field(_ name: StaticString) -> UnsafeRawBufferPointer? { fields.value(name, in: bytes) }
 
-    /// True when a comma-separated field called `name` has the member `token`, both given in lower case.
+    /// True when a comma-separated field `name` has the member `token`, both in lower case.
     package func field(_ name: StaticString, contains token: StaticString) -> Bool {
         fields.contains(name, token: token, in: bytes)
     }

@@ -1,7 +1,6 @@
 import Bytes
 
-/// How responses are written: a status line, fields, an empty line, a body. Date is left out: a hub's answers are not
-/// cached, and layer 1 has no clock.
+/// Writes responses: status line, fields, empty line, body. No Date field: answers are not cached, and layer 1 has no clock.
 extension ByteWriter {
     /// Appends the status line.
     package mutating func append(statusLine status: Status) {
@@ -20,7 +19,7 @@ extension ByteWriter {
         append("\r\n")
     }
 
-    /// Appends one field. Control bytes of `value` become spaces, so that no value can end its line.
+    /// Appends one field. Control bytes of `value` become spaces, so no value can end its line.
     package mutating func append(field name: StaticString, _ value: UnsafeRawBufferPointer) {
         append(name)
         append(": ")
@@ -31,7 +30,7 @@ extension ByteWriter {
         append("\r\n")
     }
 
-    /// Appends one field. Control bytes of `value` become spaces, so that no value can end its line.
+    /// Appends one field. Control bytes of `value` become spaces, so no value can end its line.
     package mutating func append(field name: StaticString, _ value: String) {
         var value = value
         value.withUTF8 { append(field: name, UnsafeRawBufferPointer($0)) }
@@ -47,8 +46,8 @@ extension ByteWriter {
 
     /// Appends a whole response.
     ///
-    /// `fields` appends further fields. `omitsBody`: the length is told and the body left out, as HEAD wants it; 204
-    /// and 304 have neither (RFC 9110 §15.3.5, §15.4.5).
+    /// `fields` appends further fields. `omitsBody` keeps the length but leaves out the body, for HEAD; 204 and 304 have
+    /// neither (RFC 9110 §15.3.5, §15.4.5).
     package mutating func append(
         response status: Status, contentType: StaticString = "application/json", keepsAlive: Bool,
         omitsBody: Bool = false, body: UnsafeRawBufferPointer, fields: (inout ByteWriter) -> Void = { _ in }
@@ -65,7 +64,7 @@ extension ByteWriter {
         if !omitsBody, !isBare { append(body) }
     }
 
-    /// Appends the head of a response whose body comes in chunks (RFC 9112 §7.1).
+    /// Appends the head of a response with a chunked body (RFC 9112 §7.1).
     package mutating func append(
         chunkedResponse status: Status, contentType: String, keepsAlive: Bool, fields: (inout ByteWriter) -> Void
     ) {
@@ -77,7 +76,7 @@ extension ByteWriter {
         append("\r\n")
     }
 
-    /// Appends a chunk; an empty one is the end.
+    /// Appends a chunk; an empty one ends the body.
     package mutating func append(chunk: [UInt8]) {
         append(Array(String(chunk.count, radix: 16).utf8))
         append("\r\n")
@@ -85,11 +84,11 @@ extension ByteWriter {
         append("\r\n")
     }
 
-    /// Appends the answer to a request that could not be read; the connection is closed behind it.
+    /// Appends the answer to an unreadable request. Close the connection after it.
     ///
     /// - Parameter message: a sentence without quotes, in place of the error's own.
     package mutating func append(refusal error: HTTPError, saying message: StaticString? = nil) {
-        // In JSON, as all errors. The messages are ours, and need no escapes.
+        // JSON, like all errors. The messages are ours and need no escapes.
         var body = ByteWriter(capacity: 128)
         body.append(#"{"error":""#)
         body.append(message ?? error.message)
