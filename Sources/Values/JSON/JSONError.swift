@@ -1,37 +1,29 @@
-// JSON: a bounded, validating reader over bytes and the escapes of a writer (RFC 8259).
+// JSON: a bounded, validating reader over bytes, and the escapes for writing (RFC 8259).
 //
-// Purpose: take a peer's text apart without building a tree. Every byte handed out is part of a fully validated value:
-// escapes, surrogate pairs, numbers and UTF-8 included, also where the value is skipped. Invariants: no recursion, so
-// depth costs nothing but one bit a level; pointers handed out live as long as the bytes given. Depends on Bytes.
+// Purpose: parse a peer's text without building a tree. Every byte returned belongs to a fully validated value: escapes,
+// surrogate pairs, numbers and UTF-8, also in skipped values. Invariants: no recursion, so each level of nesting costs one
+// bit; returned pointers are valid as long as the given bytes. Depends on Bytes.
 
 /// Why a text is not acceptable JSON, and where.
 package struct JSONError: Error, Equatable, Sendable {
     /// The kinds of failure.
     package enum Kind: Sendable {
-        /// The text ends inside a value.
         case unexpectedEnd
-        /// A byte that the grammar does not allow there.
         case unexpectedByte
-        /// More nesting than the limit.
         case tooDeep
-        /// A backslash with an unknown escape, or bad hexadecimal digits.
         case invalidEscape
-        /// Half of a surrogate pair.
         case loneSurrogate
-        /// Ill-formed UTF-8.
         case invalidUTF8
-        /// A control byte inside a string.
         case controlByte
         /// A number that RFC 8259 §6 does not allow.
         case invalidNumber
-        /// Bytes after the value.
         case trailingBytes
-        /// Another kind of value than the reader needs.
+        /// A value of another kind than the reader needs.
         case wrongKind
-        /// A member that the reader knows, given twice.
+        /// A repeated member that the reader knows.
         case duplicateKey
 
-        /// For people: what is there.
+        /// A description for people.
         package var words: StaticString {
             switch self {
             case .unexpectedEnd: "the text ends inside a value"
@@ -51,7 +43,7 @@ package struct JSONError: Error, Equatable, Sendable {
 
     /// What is wrong.
     package let kind: Kind
-    /// Offset in bytes in the text that was read.
+    /// Byte offset in the text.
     package let offset: Int
 
     /// An error of `kind` at `offset`.
@@ -61,10 +53,10 @@ package struct JSONError: Error, Equatable, Sendable {
     }
 }
 
-/// The bounds of this target.
+/// Limits of nesting.
 package enum JSONLimits {
-    /// Levels of nesting that a reader accepts when it is not told otherwise.
+    /// The default limit of nesting.
     package static let defaultDepth = 32
-    /// Levels of nesting that a reader can accept at all: one bit of a word each.
+    /// The highest possible limit: one bit of a word for each level.
     package static let maximumDepth = 64
 }

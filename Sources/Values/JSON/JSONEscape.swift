@@ -1,9 +1,8 @@
 import Bytes
 
-/// The writer's half: bytes that are UTF-8 text become the inside of a JSON string.
+/// Escaping: turns UTF-8 text into the inside of a JSON string.
 package enum JSONEscape {
-    /// A word with the high bit set in (at least) the first byte that needs an escape: quote, backslash or control. Exact for that
-    /// byte; bytes above it may be marked falsely by a borrow.
+    /// Sets the high bit of the first byte that needs an escape (quote, backslash, control), and perhaps of later bytes.
     @inline(__always) static func mask(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = word ^ 0x2222_2222_2222_2222
@@ -12,8 +11,8 @@ package enum JSONEscape {
         return (((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash) | control) & 0x8080_8080_8080_8080
     }
 
-    /// Where in `text` the first byte lies, from `start` on, that is a quote, a backslash, a control or not ASCII; behind its
-    /// end where there is none. Eight bytes a step.
+    /// The index of the first byte from `start` on that is a quote, a backslash, a control or not ASCII; `text.count` when
+    /// there is none. Eight bytes at a time.
     package static func endOfPlain(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
         var at = start
         let count = text.count
@@ -33,21 +32,21 @@ package enum JSONEscape {
         return at
     }
 
-    /// A word with the high bit set in each byte that needs an escape, and in no other.
+    /// Sets the high bit of exactly the bytes that need an escape.
     @inline(__always) static func exactMask(_ word: UInt64) -> UInt64 {
         let low: UInt64 = 0x7F7F_7F7F_7F7F_7F7F
         let quote = word ^ 0x2222_2222_2222_2222
         let backslash = word ^ 0x5C5C_5C5C_5C5C_5C5C
-        // The sums leave a high bit clear where the low bits of a byte are zero, or below a blank.
+        // A sum's high bit stays clear where the low seven bits are zero (quote, backslash) or below a space.
         let isOther = ((quote & low &+ low) | quote) & ((backslash & low &+ low) | backslash)
         return ~(isOther & ((word & low &+ 0x6060_6060_6060_6060) | word)) & 0x8080_8080_8080_8080
     }
 
-    /// Bytes of an escape at most: two backslashes, and `u001f`.
+    /// Most bytes of an escape: two backslashes and `u001f`.
     static let escapeBytesMax = 7
 
-    /// Writes the escape of a byte that needs one, and says how long it is. Where the text stands in JSON text that becomes a string
-    /// itself (`twice`), the backslash of the inner level needs one of its own; what a control is called needs none.
+    /// Writes the escape of a byte that needs one, and returns its length. With `twice`, the JSON text itself becomes a
+    /// string: each inner backslash is then doubled, and an escaped quote or backslash gets a backslash of its own.
     @inline(__always) static func write(escapeOf byte: UInt8, _ twice: Bool, to room: UnsafeMutableRawPointer) -> Int {
         guard byte >= 0x20 else { return write(control: byte, twice, to: room) }
         guard twice else {
@@ -83,7 +82,7 @@ package enum JSONEscape {
         return backslashes + 5
     }
 
-    /// The last bytes of `text`, from `at` on, seven at most: the first is the lowest, and zeros fill the word.
+    /// The last bytes of `text` from `at` on, at most seven: the first in the lowest byte, filled with zeros.
     @inline(__always) static func lastWord(of text: UnsafeRawBufferPointer, from at: Int) -> UInt64 {
         if let base = text.baseAddress, text.count >= 8 {
             let last = base.loadUnaligned(fromByteOffset: text.count &- 8, as: UInt64.self)
@@ -109,18 +108,18 @@ extension ByteWriter {
         text.withUTF8 { append(jsonString: UnsafeRawBufferPointer($0)) }
     }
 
-    /// Appends the inside of a JSON string: eight bytes a step where nothing needs an escape.
+    /// Appends the inside of a JSON string, eight bytes at a time when nothing needs an escape.
     ///
-    /// This is how event data, itself JSON, becomes the string that Pusher's clients expect.
+    /// Event data, itself JSON, becomes the string that Pusher's clients expect.
     package mutating func append(jsonEscaping text: UnsafeRawBufferPointer) { append(escaping: text, twice: false) }
 
-    /// Appends the inside of a JSON string that stands in JSON text, which itself becomes a string: two levels at once.
+    /// Appends the inside of a JSON string in a JSON text that itself becomes a string: escapes twice.
     package mutating func append(jsonEscapingTwice text: String) {
         var text = text
         text.withUTF8 { append(jsonEscapingTwice: UnsafeRawBufferPointer($0)) }
     }
 
-    /// Appends the inside of a JSON string that stands in JSON text, which itself becomes a string; `text` is UTF-8.
+    /// Appends the inside of a JSON string in a JSON text that itself becomes a string. `text` is UTF-8.
     package mutating func append(jsonEscapingTwice text: UnsafeRawBufferPointer) {
         append(escaping: text, twice: true)
     }
@@ -136,7 +135,7 @@ extension ByteWriter {
         if at < text.count { append(escaping: JSONEscape.lastWord(of: text, from: at), text.count &- at, twice) }
     }
 
-    /// Appends so many bytes of a word, the lowest first.
+    /// Appends `count` bytes of a word, the lowest first.
     @inline(__always) private mutating func append(escaping word: UInt64, _ count: Int, _ twice: Bool) {
         var marks = JSONEscape.exactMask(word)
         guard marks != 0 else {
@@ -150,9 +149,9 @@ extension ByteWriter {
             var (word, left, end) = (word, count, base)
             while marks != 0 {
                 let plain = marks.trailingZeroBitCount / 8
-                // Zeros behind the text.
+                // The zeros after the text.
                 guard plain < left else { break }
-                // The whole word is stored; what lies behind the plain bytes is overwritten.
+                // Stores the whole word; bytes after the plain ones are overwritten later.
                 end.storeBytes(of: word.littleEndian, as: UInt64.self)
                 end += plain
                 word = word &>> UInt64(plain &* 8)

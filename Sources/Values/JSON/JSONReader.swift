@@ -1,32 +1,32 @@
 import Bytes
 
-/// One member of an object.
+/// A member of an object.
 public struct JSONMember {
-    /// The name, a string value.
+    /// The name, a string.
     public let key: JSONValue
-    /// The value, validated.
+    /// The validated value.
     public let value: JSONValue
 
-    /// True when the member is called `name`, however it is written.
+    /// True when the member's name is `name`, with or without escapes.
     @inlinable @inline(__always) public func isNamed(_ name: StaticString) -> Bool { key.equals(name) }
 }
 
-/// Walks the members of an object whose text is all that is given, blanks around it allowed.
+/// Reads the members of an object. The text is just the object, with blanks around it allowed.
 ///
-/// Members come in the order of the text; a name given twice comes twice, and what that means is the reader's business.
+/// Members come in text order. A repeated name is returned again; the caller decides what it means.
 package struct JSONObjectReader {
     private var scanner: JSONScanner
     private let depth: Int
     private var state = ContainerState.opened
 
-    /// Fails unless `text` begins with an object. Values may nest `maxDepth` levels, the object itself included.
+    /// Fails unless `text` begins with an object. `maxDepth` limits the nesting, the object included.
     package init(_ text: UnsafeRawBufferPointer, maxDepth: Int = JSONLimits.defaultDepth) throws(JSONError) {
         guard maxDepth > 0 else { throw JSONError(.tooDeep, at: 0) }
         scanner = try JSONScanner(opening: text, with: UInt8(ascii: "{"))
         depth = maxDepth - 1
     }
 
-    /// The next member; nil at the end, when the text has been found valid to its last byte.
+    /// The next member; nil at the end, when the whole text is valid.
     package mutating func next() throws(JSONError) -> JSONMember? {
         guard let key = try nextKey() else { return nil }
         return JSONMember(key: key, value: try takeValue())
@@ -34,7 +34,7 @@ package struct JSONObjectReader {
 
     // MARK: In two steps
 
-    /// The name of the next member, nil at the end; `takeValue` or `takeObject` must follow a name.
+    /// The next member's name, nil at the end. Call `takeValue` or `takeObject` after a name.
     package mutating func nextKey() throws(JSONError) -> JSONValue? {
         guard try scanner.advance(&state, inObject: true) else {
             try scanner.expectEnd()
@@ -43,10 +43,10 @@ package struct JSONObjectReader {
         return try scanner.takeKey()
     }
 
-    /// The value behind the name.
+    /// The value after the name.
     package mutating func takeValue() throws(JSONError) -> JSONValue { try scanner.skipValue(depth: depth) }
 
-    /// The value behind the name; if it is an object, `visit` gets its members on the way: one pass instead of two.
+    /// The value after the name. If it is an object, `visit` gets its members in the same pass.
     package mutating func takeObject(_ visit: (JSONMember) -> Void) throws(JSONError) -> JSONValue {
         guard scanner.current == UInt8(ascii: "{") else { return try takeValue() }
         let start = scanner.position
@@ -62,20 +62,20 @@ package struct JSONObjectReader {
     }
 }
 
-/// Walks the elements of an array whose text is all that is given, blanks around it allowed.
+/// Reads the elements of an array. The text is just the array, with blanks around it allowed.
 package struct JSONArrayReader {
     private var scanner: JSONScanner
     private let depth: Int
     private var state = ContainerState.opened
 
-    /// Fails unless `text` begins with an array. Values may nest `maxDepth` levels, the array itself included.
+    /// Fails unless `text` begins with an array. `maxDepth` limits the nesting, the array included.
     package init(_ text: UnsafeRawBufferPointer, maxDepth: Int = JSONLimits.defaultDepth) throws(JSONError) {
         guard maxDepth > 0 else { throw JSONError(.tooDeep, at: 0) }
         scanner = try JSONScanner(opening: text, with: UInt8(ascii: "["))
         depth = maxDepth - 1
     }
 
-    /// The next element; nil at the end, when the text has been found valid to its last byte.
+    /// The next element; nil at the end, when the whole text is valid.
     package mutating func next() throws(JSONError) -> JSONValue? {
         guard try scanner.advance(&state, inObject: false) else {
             try scanner.expectEnd()
@@ -85,13 +85,13 @@ package struct JSONArrayReader {
     }
 }
 
-/// Where a reader stands. Valid transitions: opened → inside → closed, opened → closed.
+/// A reader's state. Valid transitions: opened → inside → closed, opened → closed.
 enum ContainerState {
     case opened, inside, closed
 }
 
 extension JSONScanner {
-    /// A scanner behind the bracket that opens `text`.
+    /// A scanner after the opening bracket of `text`.
     init(opening text: UnsafeRawBufferPointer, with bracket: UInt8) throws(JSONError) {
         self.init(text)
         skipBlanks()
@@ -100,7 +100,7 @@ extension JSONScanner {
         position &+= 1
     }
 
-    /// The name of a member; the position moves to its value.
+    /// A member's name; the position moves to its value.
     mutating func takeKey() throws(JSONError) -> JSONValue {
         let start = position
         let hasEscapes = try skipString()
@@ -112,13 +112,12 @@ extension JSONScanner {
         return key
     }
 
-    /// Fails unless nothing but blanks is left.
     mutating func expectEnd() throws(JSONError) {
         skipBlanks()
         guard current == nil else { throw failure(.trailingBytes) }
     }
 
-    /// Moves to the next member or element; false when the closing bracket is taken.
+    /// Moves to the next member or element. False when the closing bracket is taken.
     @inline(__always) mutating func advance(_ state: inout ContainerState, inObject: Bool) throws(JSONError) -> Bool {
         switch state {
         case .closed: return false

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Moves over JSON text, validating it; the readers and decoders of this target are built on it.
+/// Scans and validates JSON text. The readers and decoders of this target use it.
 struct JSONScanner {
     let bytes: UnsafeRawBufferPointer
     var position: Int
@@ -12,11 +12,10 @@ struct JSONScanner {
 
     func failure(_ kind: JSONError.Kind) -> JSONError { JSONError(kind, at: position) }
 
-    /// The byte at the position, nil at the end.
     @inline(__always) var current: UInt8? { position < bytes.count ? bytes[position] : nil }
 
     @inline(__always) mutating func skipBlanks() {
-        // Messages of programs hold none: one comparison decides.
+        // Most messages are written by programs without blanks: one comparison decides.
         guard position < bytes.count, bytes[position] <= 0x20 else { return }
         skipBlankRun()
     }
@@ -30,14 +29,13 @@ struct JSONScanner {
         }
     }
 
-    /// Takes `byte`, or fails.
     @inline(__always) mutating func expect(_ byte: UInt8) throws(JSONError) {
         guard let current else { throw failure(.unexpectedEnd) }
         guard current == byte else { throw failure(.unexpectedByte) }
         position &+= 1
     }
 
-    /// Validates the value at the position and moves behind it. `depth`: levels that it may nest, itself included.
+    /// Validates the value at the position and moves past it. `depth` limits its nesting, itself included.
     mutating func skipValue(depth: Int) throws(JSONError) -> JSONValue {
         let start = position
         let (kind, hasEscapes) = try skipScalarOrOpen(level: 0, limit: depth)
@@ -45,7 +43,7 @@ struct JSONScanner {
         return JSONValue(kind: kind, hasEscapes: hasEscapes, bytes: bytes.part(start..<position), offset: start)
     }
 
-    /// Walks a container whose opening bracket is taken. The bits of `stack` say object (1) or array (0) per level.
+    /// Skips a container whose opening bracket is taken. `stack` has one bit per level: object (1) or array (0).
     private mutating func skipContainer(_ kind: JSONKind, limit: Int) throws(JSONError) {
         var stack: UInt64 = kind == .object ? 1 : 0
         var level = 1
@@ -83,7 +81,7 @@ struct JSONScanner {
         }
     }
 
-    /// After a value: true for a comma, false for the closing bracket; either is taken.
+    /// After a value: takes a comma (true) or the closing bracket (false).
     @inline(__always) mutating func takeComma(inObject: Bool) throws(JSONError) -> Bool {
         skipBlanks()
         guard let byte = current else { throw failure(.unexpectedEnd) }
@@ -96,7 +94,7 @@ struct JSONScanner {
         return false
     }
 
-    /// Skips a scalar, or takes the bracket that opens a container.
+    /// Skips a scalar, or takes the opening bracket of a container.
     private mutating func skipScalarOrOpen(
         level: Int, limit: Int
     ) throws(JSONError) -> (kind: JSONKind, hasEscapes: Bool) {
@@ -159,7 +157,7 @@ struct JSONScanner {
 // MARK: Strings
 
 extension JSONScanner {
-    /// Validates the string at the position and moves behind it; true when it holds escapes.
+    /// Validates the string at the position and moves past it. True when it has escapes.
     mutating func skipString() throws(JSONError) -> Bool {
         try expect(UInt8(ascii: "\""))
         var hasEscapes = false
@@ -188,7 +186,7 @@ extension JSONScanner {
         } while !validator.isComplete
     }
 
-    /// Takes one escape, both halves of a surrogate pair included, and returns its character.
+    /// Takes one escape, or two for a surrogate pair, and returns its character.
     mutating func skipEscape() throws(JSONError) -> UInt32 {
         let start = position
         position &+= 1

@@ -1,15 +1,15 @@
 import Bytes
 
-/// A JSON value with all its parts, in the sense of PostgreSQL's `jsonb`: of members given twice the last counts, their
-/// order does not, and numbers are decimal texts.
+/// A JSON value as a tree, with the semantics of PostgreSQL's `jsonb`: of repeated members the last counts, their order does
+/// not matter, and numbers are decimal texts.
 ///
-/// For rules and tests, where values are small; the hub's message path reads bytes in place.
+/// For rules and tests with small values; the hub's message path reads bytes in place.
 package enum JSONTree: Sendable {
     /// One member of an object.
     package struct Member: Sendable {
-        /// Its name.
+        /// The name.
         package let name: String
-        /// Its value.
+        /// The value.
         package let value: JSONTree
 
         /// The member `name`.
@@ -33,7 +33,7 @@ package enum JSONTree: Sendable {
     /// A string, or null.
     package static func text(_ value: String?) -> JSONTree { value.map { .string($0) } ?? .null }
 
-    /// The member `name` of an object; nil also where it is null, which counts as absent.
+    /// The member `name` of an object; nil also for null, which counts as absent.
     package subscript(name: String) -> JSONTree? {
         guard case .object(let members) = self,
             let member = members.last(where: { $0.name.hasSameBytes(as: name) })
@@ -42,19 +42,19 @@ package enum JSONTree: Sendable {
         return member.value
     }
 
-    /// The characters of a string; nil for other kinds.
+    /// The characters of a string; otherwise nil.
     package var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// Whether it is an object.
+    /// True for an object.
     package var isObject: Bool {
         guard case .object = self else { return false }
         return true
     }
 
-    /// The value of a number without a fraction, however written, that fits; nil for all else.
+    /// The value of a number without a fraction that fits `Int64`, however written; otherwise nil.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         guard let dot = text.firstIndex(of: ".") else { return Int64(text) }
@@ -62,7 +62,7 @@ package enum JSONTree: Sendable {
         return Int64(text[..<dot])
     }
 
-    /// An object's members and those of `more`.
+    /// The object with the members of `more` added.
     package func with(_ more: Member...) -> JSONTree {
         guard case .object(let members) = self else { return self }
         return .object(members + more)
@@ -72,7 +72,7 @@ package enum JSONTree: Sendable {
 // MARK: Reading
 
 extension JSONTree {
-    /// The value that `text` is. Values may nest `maxDepth` levels.
+    /// Parses `text`. `maxDepth` limits the nesting.
     package init(_ text: String, maxDepth: Int = JSONLimits.defaultDepth) throws(JSONError) {
         var text = text
         let result: Result<JSONTree, JSONError> = text.withUTF8 { bytes in
@@ -110,7 +110,7 @@ extension JSONTree {
         }
     }
 
-    /// A JSON number without its exponent, as PostgreSQL's `numeric` writes it; exponents beyond ±400 stay as they are.
+    /// A JSON number without its exponent, as PostgreSQL's `numeric` writes it. Exponents beyond ±400 stay as they are.
     private static func plainNumber(_ text: String) -> String {
         var digits = Array(text.utf8)
         let isNegative = digits.first == UInt8(ascii: "-")
@@ -143,8 +143,8 @@ extension JSONTree {
 // MARK: Writing
 
 extension JSONTree {
-    /// The text that PostgreSQL gives for the same `jsonb`: members by length and bytes of their names, one blank after
-    /// colons and commas. Equal values have equal texts.
+    /// The text that PostgreSQL gives for this `jsonb`: members by length, then bytes of their names; one blank after colons
+    /// and commas. Equal values have equal texts.
     package var canonicalText: String {
         var writer = ByteWriter(capacity: 1024)
         append(to: &writer)
@@ -176,7 +176,7 @@ extension JSONTree {
         }
     }
 
-    /// Members as `jsonb` keeps them: shorter names first, then by bytes; of a name given twice the last.
+    /// Members as `jsonb` orders them: shorter names first, then by bytes. Of a repeated name the last counts.
     private static func sorted(_ members: [Member]) -> [Member] {
         var order: [(length: Int, place: Int)] = []
         for (place, member) in members.enumerated() { order.append((member.name.utf8.count, place)) }

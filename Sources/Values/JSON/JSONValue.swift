@@ -7,18 +7,18 @@ public enum JSONKind: Sendable {
 
 /// One validated value, as the bytes of its text.
 ///
-/// It points into the text that was read and lives as long as that: copy what must stay.
+/// It points into the text that was read: copy what must outlive that text.
 public struct JSONValue {
-    /// What it is.
+    /// The kind.
     public let kind: JSONKind
-    /// For a string: whether its text holds backslashes.
+    /// For a string: whether its text contains backslashes.
     @usableFromInline let hasEscapes: Bool
-    /// The whole text of the value, the quotes of a string included.
+    /// The value's whole text; a string's includes the quotes.
     public let bytes: UnsafeRawBufferPointer
-    /// Where it begins in the text that was read, in bytes.
+    /// Its byte offset in the text.
     package let offset: Int
 
-    /// The only value of `text`, blanks around it allowed.
+    /// Parses `text`, which holds one value; blanks around it are allowed.
     package static func parse(
         _ text: UnsafeRawBufferPointer, maxDepth: Int = JSONLimits.defaultDepth
     ) throws(JSONError) -> JSONValue {
@@ -29,18 +29,18 @@ public struct JSONValue {
         return value
     }
 
-    /// The error of a reader that needed another kind of value.
+    /// The error when a reader needs another kind of value.
     package var wrongKind: JSONError { JSONError(.wrongKind, at: offset) }
 
     // MARK: Strings
 
-    /// The bytes between the quotes of a string without escapes: the fast way to read a name; nil for all others.
+    /// The bytes between the quotes of a string without escapes; otherwise nil. The fast way to read a name.
     @inlinable public var plainBytes: UnsafeRawBufferPointer? {
         guard kind == .string, !hasEscapes else { return nil }
         return bytes.part(1..<bytes.count - 1)
     }
 
-    /// True for a string with exactly these characters, whether or not it is written with escapes.
+    /// True for a string with exactly these characters, with or without escapes.
     @inlinable @inline(__always) public func equals(_ literal: StaticString) -> Bool {
         if let plainBytes { return plainBytes.equals(literal) }
         return kind == .string && unescapedEquals(literal)
@@ -50,14 +50,14 @@ public struct JSONValue {
         unescaped().withUnsafeBytes { $0.equals(literal) }
     }
 
-    /// The characters of a string; nil for other kinds.
+    /// The characters of a string; otherwise nil.
     package var string: String? {
         guard kind == .string else { return nil }
         if let plainBytes { return plainBytes.string }
         return String(unsafeUninitializedCapacity: bytes.count) { unescape(into: UnsafeMutableRawBufferPointer($0)) }
     }
 
-    /// Calls `body` with the UTF-8 of a string's characters; nil for other kinds. Copies only where there are escapes.
+    /// Calls `body` with the UTF-8 of a string's characters; nil for other kinds. Copies only if there are escapes.
     @inlinable public func withCharacters<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         guard kind == .string else { return nil }
         if let plainBytes { return body(plainBytes) }
@@ -73,7 +73,7 @@ public struct JSONValue {
 
     // MARK: Numbers
 
-    /// The value of an integer without fraction or exponent that fits; nil for all else.
+    /// The value of an integer without fraction or exponent that fits `Int64`; otherwise nil.
     package var integer: Int64? {
         guard kind == .number else { return nil }
         let isNegative = bytes[0] == UInt8(ascii: "-")
@@ -101,8 +101,8 @@ public struct JSONValue {
         }
     }
 
-    /// Writes the characters of a string to `room`, which has place for its text: no escape is shorter than what it
-    /// stands for. Returns their bytes. The string has been validated, so that no step can fail.
+    /// Writes a string's characters to `room` and returns their byte count. `room` is as long as the text, which suffices:
+    /// no escape is shorter than its character. No step can fail, because the string is validated.
     private func unescape(into room: UnsafeMutableRawBufferPointer) -> Int {
         var scanner = JSONScanner(bytes.part(1..<bytes.count - 1))
         var count = 0
