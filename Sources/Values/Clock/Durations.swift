@@ -12,7 +12,7 @@ extension Duration {
     /// Rounded down.
     package var wholeMilliseconds: Int { Int(wholeNanoseconds / 1_000_000) }
 
-    /// Rounded up: a timer of so many does not end early, and does not spin.
+    /// Rounded up: a timer with this value neither ends early nor spins.
     package var millisecondsRoundedUp: Int { Int((wholeNanoseconds + 999_999) / 1_000_000) }
 
     /// Rounded up.

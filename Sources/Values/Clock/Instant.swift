@@ -1,6 +1,6 @@
 import Glibc
 
-/// A point of the monotonic clock, in nanoseconds since an arbitrary start of this machine's.
+/// A point of the monotonic clock, in nanoseconds since an arbitrary start on this machine.
 public struct Instant: Comparable, Hashable, Sendable {
     /// Since the clock's start.
     public var nanoseconds: UInt64
@@ -10,34 +10,34 @@ public struct Instant: Comparable, Hashable, Sendable {
         self.nanoseconds = nanoseconds
     }
 
-    /// The clock read now (`CLOCK_MONOTONIC`). On a loop prefer `EventLoop.now`, read once a tick.
+    /// Reads the clock (`CLOCK_MONOTONIC`). On a loop prefer `EventLoop.now`, which is read once a tick.
     public static func read() -> Instant {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Instant(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// The first there is: before all that is read.
+    /// The earliest instant.
     @inlinable public static var min: Instant { Instant(nanoseconds: .min) }
-    /// The last there is: after all that is read.
+    /// The latest instant.
     @inlinable public static var max: Instant { Instant(nanoseconds: .max) }
 
-    /// Earlier.
+    /// Earlier instants first.
     @inlinable public static func < (left: Instant, right: Instant) -> Bool {
         left.nanoseconds < right.nanoseconds
     }
 
-    /// The instant `duration` later; a negative duration counts as none.
+    /// The instant `duration` later; a negative duration counts as zero.
     @inlinable public func advanced(by duration: Duration) -> Instant {
         Instant(nanoseconds: nanoseconds &+ duration.wholeNanoseconds)
     }
 
-    /// The instant so many nanoseconds later.
+    /// The instant `time` nanoseconds later.
     @inlinable public func advanced(byNanoseconds time: UInt64) -> Instant {
         Instant(nanoseconds: nanoseconds &+ time)
     }
 
-    /// The time from `earlier` to this instant; zero where `earlier` is later.
+    /// The time from `earlier` to this instant; zero when `earlier` is later.
     @inlinable public func duration(since earlier: Instant) -> Duration {
         .nanoseconds(Int64(clamping: nanoseconds > earlier.nanoseconds ? nanoseconds - earlier.nanoseconds : 0))
     }
