@@ -1,23 +1,23 @@
 import Synchronization
 
-/// Counts what happens. Any thread; nothing waits and nothing is allocated. Wraps at 2^64.
+/// A counter. Any thread may use it; it neither waits nor allocates. Wraps at 2^64.
 public final class Counter: Sendable {
     @usableFromInline let value = Atomic<UInt64>(0)
 
     /// A counter at zero.
     public init() {}
 
-    /// Counts `count` more, which is not negative.
+    /// Adds `count`, which is not negative.
     @inlinable
     public func add(_ count: Int = 1) {
         value.wrappingAdd(UInt64(truncatingIfNeeded: count), ordering: .relaxed)
     }
 
-    /// What has been counted.
+    /// The current count.
     public var count: UInt64 { value.load(ordering: .relaxed) }
 }
 
-/// A quantity that goes up and down. Any thread, as `Counter`.
+/// A value that goes up and down. Any thread may use it, as with `Counter`.
 public final class Gauge: Sendable {
     @usableFromInline let value = Atomic<Int>(0)
 
@@ -30,12 +30,12 @@ public final class Gauge: Sendable {
         value.wrappingAdd(change, ordering: .relaxed)
     }
 
-    /// Puts the gauge at `level`.
+    /// Sets the gauge to `level`.
     @inlinable
     public func set(_ level: Int) {
         value.store(level, ordering: .relaxed)
     }
 
-    /// Where it stands.
+    /// The current level.
     public var level: Int { value.load(ordering: .relaxed) }
 }

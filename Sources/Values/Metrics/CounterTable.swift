@@ -1,10 +1,9 @@
-/// Counters told apart by one label, or by two. The values that labels have are fixed from the start, so nothing that a
-/// peer sends can make more of them: what is none of them counts as `other`.
+/// Counters by one label or two. The label values are fixed, so a peer cannot add any: unknown values count as `other`.
 package final class CounterTable: Sendable {
-    /// What a value counts as that is none of those given.
+    /// The value for everything unknown.
     package static let other = "other"
 
-    /// A label: its name and its values, `other` being the last.
+    /// A label: its name and values, `other` last.
     struct Label: Sendable {
         let name: StaticString
         let values: [String]
@@ -38,19 +37,19 @@ package final class CounterTable: Sendable {
         counters = (0..<first.values.count * label.values.count).map { _ in Counter() }
     }
 
-    /// The counter of that value; to be kept by whoever counts often.
+    /// The counter of a value. Frequent users should keep it.
     package subscript(value: String) -> Counter {
         counters[first.place(value) * (second?.values.count ?? 1)]
     }
 
-    /// The counter of that pair of values.
+    /// The counter of a pair of values.
     package subscript(value: String, other: String) -> Counter {
         guard let second else { return self[value] }
         return counters[first.place(value) * second.values.count + second.place(other)]
     }
 
-    /// Every counter, for a series that begins with its first count is no increase to Prometheus; of `other` those that
-    /// have counted.
+    /// Every counter, including zeros: Prometheus sees no increase in a series that begins with its first count. `other`
+    /// appears only when it has counted.
     package var series: [(value: String, other: String?, count: UInt64)] {
         var series: [(value: String, other: String?, count: UInt64)] = []
         for (row, value) in first.values.enumerated() {

@@ -1,13 +1,13 @@
 import Bytes
 
-// Metrics: what the hub counts, and the text in which Prometheus reads it (exposition format 0.0.4).
+// Metrics: the hub's counts, and their text for Prometheus (exposition format 0.0.4).
 //
-// Purpose: counters, gauges and histograms that any thread may move without waiting, and their text. Each target has
-// its own in one class (`FeedMetrics`, `GatewayMetrics`, …), which is a `MetricSource`; the operations listener asks all
-// of them when it is asked. Invariants: the values of a label are fixed in the source or named by the operator, never by a peer;
-// no user, no channel and nothing of an event is ever in one. Depends on Bytes.
+// Purpose: counters, gauges and histograms that any thread may change without waiting, and their text. Each target has its
+// own in one class (`FeedMetrics`, `GatewayMetrics`, …), a `MetricSource`; the operations listener reads all of them on
+// request. Invariants: label values are fixed in the source or named by the operator, never by a peer; no user, channel or
+// event content ever appears. Depends on Bytes.
 
-/// What has metrics to show. Asked on the operations thread.
+/// A source of metrics. Called on the operations thread.
 package protocol MetricSource: Sendable {
     /// Writes all of the source's families.
     func append(to exposition: inout Exposition)
@@ -26,14 +26,13 @@ package struct Exposition: ~Copyable {
         }
     }
 
-    /// What the names of our own families begin with.
     private static let prefix: StaticString = "carillon_"
-    /// The content type that goes with the text.
+    /// The content type of the text.
     package static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
 
     private var text = ByteWriter(capacity: 16_384)
 
-    /// A text without a line.
+    /// An empty text.
     package init() {}
 
     /// The text so far.
@@ -41,7 +40,7 @@ package struct Exposition: ~Copyable {
 
     // MARK: Families
 
-    /// A counter, whose name ends with `_total`.
+    /// A counter; its name ends with `_total`.
     package mutating func counter(_ name: StaticString, _ help: StaticString, _ count: UInt64) {
         family(name, help, "counter")
         series(name, [], Double(count))
@@ -57,19 +56,19 @@ package struct Exposition: ~Copyable {
         }
     }
 
-    /// Counters by labels of the source's own.
+    /// Counters by the source's own labels.
     package mutating func counter(_ name: StaticString, _ help: StaticString, _ counts: [([Label], UInt64)]) {
         family(name, help, "counter")
         for (labels, count) in counts { series(name, labels, Double(count)) }
     }
 
-    /// A counter given in another unit, such as seconds.
+    /// A counter in another unit, such as seconds. `plain` leaves out our prefix.
     package mutating func counter(_ name: StaticString, _ help: StaticString, _ value: Double, plain: Bool = false) {
         family(name, help, "counter", plain: plain)
         series(name, [], value, plain: plain)
     }
 
-    /// A gauge. `plain` leaves our prefix out, for the names that every process has.
+    /// A gauge. `plain` leaves out our prefix, for names that every process has.
     package mutating func gauge(_ name: StaticString, _ help: StaticString, _ value: Double, plain: Bool = false) {
         family(name, help, "gauge", plain: plain)
         series(name, [], value, plain: plain)
@@ -81,7 +80,7 @@ package struct Exposition: ~Copyable {
         for (labels, value) in values { series(name, labels, value) }
     }
 
-    /// A histogram, cumulative as the format wants it.
+    /// A histogram, cumulative as the format requires.
     package mutating func histogram(
         _ name: StaticString, _ help: StaticString, _ histogram: Histogram, label: Label? = nil
     ) {
@@ -150,7 +149,7 @@ package struct Exposition: ~Copyable {
         }
     }
 
-    /// A number as the format wants it; whole ones without a fraction.
+    /// A number in the format's syntax; whole numbers without a fraction.
     private static func text(of value: Double) -> String {
         guard value.isFinite else { return value.isNaN ? "NaN" : value > 0 ? "+Inf" : "-Inf" }
         if let whole = Int64(exactly: value), whole.magnitude < 1 << 53 { return String(whole) }

@@ -1,10 +1,10 @@
 import Clock
 
-/// Counts of values by size, in fixed buckets. Any thread; nothing waits and nothing is allocated.
+/// Counts of values by size, in fixed buckets. Any thread may use it; it neither waits nor allocates.
 ///
-/// Values are whole numbers of a small unit: nanoseconds are shown as seconds, all else as it is.
+/// Values are whole numbers of a small unit. Times are shown in seconds, counts as they are.
 public final class Histogram: Sendable {
-    /// What the values are.
+    /// The unit of the values.
     public enum Unit: Sendable {
         /// Values are nanoseconds.
         case nanoseconds
@@ -23,7 +23,7 @@ public final class Histogram: Sendable {
     }
 
     let unit: Unit
-    /// The largest value of each bucket, ascending; one more bucket takes what is larger.
+    /// The largest value of each bucket, ascending. One more bucket counts larger values.
     let bounds: [UInt64]
     private let buckets: [Counter]
     private let total = Counter()
@@ -42,7 +42,7 @@ public final class Histogram: Sendable {
         return Histogram(.nanoseconds, bounds: [500_000] + milliseconds.map { $0 * 1_000_000 })
     }
 
-    /// Numbers from nothing to a hundred thousand.
+    /// Counts from 0 to 100,000.
     public static func sizes() -> Histogram {
         Histogram(.count, bounds: [0, 1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000])
     }
@@ -55,13 +55,13 @@ public final class Histogram: Sendable {
         total.add(Int(truncatingIfNeeded: value))
     }
 
-    /// Counts one time, where the unit is one of time. A negative one counts as none.
+    /// Records a time, if the unit is a time. A negative time counts as zero.
     public func record(_ time: Duration) {
         record(unit == .nanoseconds ? time.wholeNanoseconds : time.wholeNanoseconds / 1_000)
     }
 
-    /// How many values each bucket has, the last that of all beyond the bounds, and the sum of all values. Read while others
-    /// count: each number is right, and they may be of moments a little apart.
+    /// The count of each bucket (the last for larger values), and the sum of all values. Read while others record: each
+    /// number is correct, but they may be from slightly different moments.
     var snapshot: (counts: [UInt64], sum: UInt64) {
         (buckets.map(\.count), total.count)
     }
