@@ -1,14 +1,14 @@
-/// The blocks of 64 bytes that SHA-1 and SHA-256 take a message in (FIPS 180-4 §5.1.1): made up here, for OpenSSL's way of
-/// collecting a short message costs as much as a quarter of its hash.
+/// The 64-byte blocks of a message for SHA-1 and SHA-256 (FIPS 180-4 §5.1.1). Built here, because OpenSSL's buffering of a
+/// short message costs a quarter of its hash.
 enum Block {
-    /// Calls `body` with the address of each block of a message's last `count` bytes, which `fill` writes; `before` bytes,
-    /// whole blocks, were taken already.
+    /// Calls `body` with the address of each block of a message's last `count` bytes, which `fill` writes. `before` bytes,
+    /// in whole blocks, were hashed already.
     @inline(__always)
     static func withEach(
         of count: Int, behind before: Int = 0, filling fill: (UnsafeMutableRawBufferPointer) -> Void,
         body: (UnsafeRawPointer) -> Void
     ) {
-        // One bit and the length, eight bytes, come behind the message.
+        // One bit and the length in eight bytes follow the message.
         let total = ((count + 8) / 64 + 1) * 64
         withUnsafeTemporaryAllocation(byteCount: total, alignment: 8) { room in
             guard let base = room.baseAddress else { return }

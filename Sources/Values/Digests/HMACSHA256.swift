@@ -2,12 +2,12 @@ import Bytes
 
 /// A key for HMAC-SHA-256 (RFC 2104), kept as the two hash states after its padded blocks.
 ///
-/// A code then costs two compressions less than with the bare key, and pieces need no concatenation.
+/// A code costs two compressions less than with the bare key, and pieces need no concatenation.
 package struct HMACSHA256: Sendable {
     private let inner: SHA256
     private let outer: SHA256
 
-    /// Prepares `key`; longer than a block (64 bytes) it is hashed first, as the RFC says.
+    /// Prepares `key`. A key longer than a block (64 bytes) is hashed first (RFC 2104).
     package init(key: UnsafeRawBufferPointer) {
         var block = [UInt8](repeating: 0, count: 64)
         if key.count > 64 {
@@ -29,10 +29,10 @@ package struct HMACSHA256: Sendable {
         self = key.withUTF8 { HMACSHA256(key: UnsafeRawBufferPointer($0)) }
     }
 
-    /// A message under way: update it piece by piece, then `finish(_:)` it with the same key.
+    /// Starts a message: update it piece by piece, then pass it to `finish(_:)` of the same key.
     package func begin() -> SHA256 { inner }
 
-    /// The code of the message that `begin()` started.
+    /// The code of a message started with `begin()`.
     package func finish(_ message: SHA256) -> SHA256Digest {
         finish(message.finish())
     }
@@ -41,14 +41,14 @@ package struct HMACSHA256: Sendable {
         inner.withUnsafeBytes { inner in outer.finishBlock(with: inner.count) { $0.copyMemory(from: inner) } }
     }
 
-    /// The code of a short message, `count` bytes that `fill` writes.
+    /// The code of a short message of `count` bytes, written by `fill`.
     package func authenticationCode(
         of count: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Void
     ) -> SHA256Digest {
         finish(inner.finishBlock(with: count, filling: fill))
     }
 
-    /// The code of one piece.
+    /// The code of a message in one piece.
     package func authenticationCode(for message: UnsafeRawBufferPointer) -> SHA256Digest {
         var hash = begin()
         hash.update(message)

@@ -1,7 +1,7 @@
 import Bytes
 import COpenSSL
 
-/// An MD5 digest (RFC 1321), 16 bytes: only for the `body_md5` of Pusher's HTTP API, which a signature covers.
+/// An MD5 digest (RFC 1321), 16 bytes: only for `body_md5` of Pusher's HTTP API, which a signature covers.
 package struct MD5: Sendable {
     private var words: (UInt64, UInt64) = (0, 0)
 
@@ -15,7 +15,7 @@ package struct MD5: Sendable {
     /// The digest in lower-case hexadecimal, 32 characters.
     package var hex: String { Swift.withUnsafeBytes(of: words) { Hex.encode($0) } }
 
-    /// True when `digits` are this digest in hexadecimal of either case. No secret is in it: the time may tell.
+    /// True when `digits` are this digest in hexadecimal of either case. Not in constant time: the digest is not secret.
     package func matches(hex digits: UnsafeRawBufferPointer) -> Bool {
         guard digits.count == 32 else { return false }
         return Swift.withUnsafeBytes(of: words) { digest in

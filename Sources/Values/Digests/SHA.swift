@@ -1,8 +1,7 @@
-// Digests: SHA-1 for the WebSocket handshake, SHA-256, HMAC and MD5 for Pusher's signatures, and a comparison that does
-// not tell where it failed.
+// Digests: SHA-1 for the WebSocket handshake; SHA-256, HMAC and MD5 for Pusher's signatures; comparison in constant time.
 //
-// Invariants: values only, no allocation; a key is kept as the two hash states that depend on it, never as text.
-// Depends on Bytes and OpenSSL's low-level functions (see COpenSSL/shim.h for why those).
+// Invariants: values only, no allocation; a key is kept as its two hash states, never as text. Depends on Bytes and
+// OpenSSL's low-level functions (COpenSSL/shim.h says why).
 
 import Bytes
 import COpenSSL
@@ -11,7 +10,7 @@ import COpenSSL
 package struct SHA1: Sendable {
     private var words: (UInt64, UInt64, UInt32) = (0, 0, 0)
 
-    /// The digest of the concatenation of both pieces, which are short: they are copied.
+    /// The digest of both pieces together. They should be short, because they are copied.
     package init(_ first: UnsafeRawBufferPointer, _ second: UnsafeRawBufferPointer = .init(start: nil, count: 0)) {
         var context = SHA_CTX()
         carillon_sha1_init(&context)
@@ -41,7 +40,7 @@ package struct SHA256Digest: Sendable {
         }
     }
 
-    /// The state of a context that has taken its last block.
+    /// The state of a context after its last block.
     fileprivate init(state context: borrowing SHA256_CTX) {
         let state = context.h
         let pair = { (high: UInt32, low: UInt32) in (UInt64(high) << 32 | UInt64(low)).bigEndian }
@@ -56,7 +55,7 @@ package struct SHA256Digest: Sendable {
     /// The digest in lower-case hexadecimal, 64 characters.
     package var hex: String { withUnsafeBytes { Hex.encode($0) } }
 
-    /// True when `digits` are this digest in hexadecimal of either case; the time depends on the count alone.
+    /// True when `digits` are this digest in hexadecimal of either case. The time depends only on the length.
     package func matches(hex digits: UnsafeRawBufferPointer) -> Bool {
         guard digits.count == 64 else { return false }
         return withUnsafeBytes { digest in
@@ -72,11 +71,11 @@ package struct SHA256Digest: Sendable {
     }
 }
 
-/// A SHA-256 hash under way.
+/// A SHA-256 hash in progress.
 package struct SHA256: Sendable {
     private var context: SHA256_CTX
 
-    /// The hash of nothing yet.
+    /// The hash of no bytes yet.
     package init() {
         context = SHA256_CTX()
         carillon_sha256_init(&context)
@@ -87,13 +86,13 @@ package struct SHA256: Sendable {
         carillon_sha256_update(&context, bytes.baseAddress, bytes.count)
     }
 
-    /// The digest of all bytes taken; the hash may go on.
+    /// The digest of all bytes taken; more may follow.
     package func finish() -> SHA256Digest {
         var copy = context
         return SHA256Digest(finishing: &copy)
     }
 
-    /// The digest of the one block taken so far and of a short message behind it, `count` bytes that `fill` writes.
+    /// The digest of the one block taken so far, followed by a short message of `count` bytes that `fill` writes.
     func finishBlock(with count: Int, filling fill: (UnsafeMutableRawBufferPointer) -> Void) -> SHA256Digest {
         var copy = context
         Block.withEach(of: count, behind: 64, filling: fill) { carillon_sha256_block(&copy, $0) }
@@ -108,7 +107,7 @@ package struct SHA256: Sendable {
     }
 }
 
-/// True when both have the same bytes; the time depends on the counts alone, not on where they differ.
+/// True when both have the same bytes. The time depends only on the lengths.
 package func constantTimeEquals(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
     guard let leftStart = left.baseAddress, let rightStart = right.baseAddress else { return true }
