@@ -4,32 +4,29 @@ import Logging
 import Metrics
 import Reactor
 
-/// The applications, read anew on SIGHUP while connections stay.
+/// Re-reads the applications on SIGHUP while connections stay open.
 ///
-/// All settings are read again, from the file above all: the command line and the environment are what they were. The
-/// applications take effect; what else has changed is named in the log, for it needs a restart.
+/// All settings are read again, above all the file: command line and environment cannot change. Changes to applications take
+/// effect. Other changed settings are named in the log, because they need a restart.
 final class AppReload: Sendable {
     private let sources: SettingsSources
     private let gateway: Gateway
     private let courier: Courier
     private let counts: CounterTable
     private let logger: Logger
-    /// What the hub has started with.
     private let started: EffectiveSettings
-    /// What is served now, and what has been warned of.
+    /// The applications served now, and the warnings already logged.
     private let served: Locked<(apps: [ApplicationSettings], warnings: [String])>
-    /// Whether it was said that something else than the file has the apps: nothing is wrong with that, and SIGHUP may have
-    /// been meant for certificates.
+    /// Whether the log already names another source of the apps. That is no error: SIGHUP may be for certificates.
     private let hasToldOfOtherSource = Locked(false)
 
-    /// Results of a reload, as metrics have them.
     static let results = ["ok", "failed"]
 
     /// - Parameters:
-    ///   - started: what the hub has started with.
-    ///   - settings: the same as values.
-    ///   - sources: whom to ask again.
-    ///   - counts: reloads by their result.
+    ///   - started: the settings at the hub's start.
+    ///   - settings: the same settings as values.
+    ///   - sources: where to read them again.
+    ///   - counts: reloads by result.
     init(
         _ started: EffectiveSettings, _ settings: Settings, from sources: SettingsSources, gateway: Gateway,
         courier: Courier, counts: CounterTable, logger: Logger
@@ -43,7 +40,7 @@ final class AppReload: Sendable {
         self.logger = logger
     }
 
-    /// Reads everything again. Where anything is wrong, all stays as it was. On the thread of signals alone.
+    /// Reads everything again. On any error, nothing changes. Called only on the signal thread.
     func reload() {
         do {
             let effective = try EffectiveSettings(sources, profile: started.profile)
@@ -75,18 +72,18 @@ final class AppReload: Sendable {
 
     private func take(_ new: Settings) throws {
         var settings = new
-        // Whether there is a database takes a restart.
+        // A change here needs a restart.
         settings.databaseURL = started.values.databaseURL
         // So does a longer body.
         try settings.checkBodies(started.values.gateway.httpLimits.bodyBytes)
         let apps = settings.apps(indices: gateway.apps.indices(of: settings.apps.map(\.id)))
         _ = try gateway.apps.replaced(by: apps)
-        // Before the loops, which tell of events that only the new webhooks want.
+        // Before the loops, which send events that only the new webhooks want.
         courier.replace(settings.apps.map(WebhookApp.init))
         try gateway.replaceApps(apps)
     }
 
-    /// What gives the apps in place of the file, and stays as it was when the hub was started; nil where the file does.
+    /// The option or variable that sets the apps in place of the file, and so cannot change; nil when the file sets them.
     static func otherSource(of effective: EffectiveSettings) -> String? {
         let apps = SettingsTable[\.apps]
         guard let entry = effective.entries[apps.key], entry.file == nil else { return nil }
@@ -103,7 +100,7 @@ final class AppReload: Sendable {
         for warning in settings.warnings where !before.warnings.contains(warning) { logger.warning("\(warning)") }
     }
 
-    /// Keys of settings whose text is another, but for those that are read anew.
+    /// Keys of changed settings, except those that are re-read.
     static func changed(from started: EffectiveSettings, to effective: EffectiveSettings) -> [String] {
         SettingsTable.all.map(\.key).filter { key in
             key != SettingsTable[\.apps].key && started.entries[key]?.text != effective.entries[key]?.text
@@ -111,13 +108,13 @@ final class AppReload: Sendable {
     }
 }
 
-/// Which applications a reload has brought, changed and taken away, by their ids.
+/// The ids of the applications that a reload added, changed and removed.
 struct AppDifference: Equatable {
     private(set) var came: [String] = []
     private(set) var changed: [String] = []
     private(set) var went: [String] = []
 
-    /// Ids of one kind that are named; of more, their number.
+    /// The most ids of each kind to name; beyond that, their number.
     static let namedMax = 20
 
     init(from before: [ApplicationSettings], to after: [ApplicationSettings]) {
@@ -133,7 +130,6 @@ struct AppDifference: Equatable {
         went = before.map(\.id).filter { !stay.contains($0) }
     }
 
-    /// For the log.
     func metadata(countingAll count: Int) -> Logger.Metadata {
         var metadata: Logger.Metadata = ["apps": "\(count)"]
         for (name, ids) in [("came", came), ("changed", changed), ("went", went)] where !ids.isEmpty {

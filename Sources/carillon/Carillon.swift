@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The command: everything an operator or developer does with Carillon.
+/// The `carillon` command.
 @main struct Carillon: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "carillon",
@@ -12,7 +12,6 @@ import Glibc
             CheckConfigCommand.self, VersionCommand.self,
         ])
 
-    /// Of this source tree.
     static let version = "0.1.0"
 
     static func main() {
@@ -33,7 +32,7 @@ import Glibc
         }
     }
 
-    /// - Throws: an error that names the command that must have been meant, where there is none of the name given.
+    /// - Throws: an error that suggests the intended command when `name` is unknown.
     static func checkCommand(_ arguments: some Sequence<String>) throws(ValidationError) {
         var words = Array(arguments)
         if words.first == "help" { words.removeFirst() }

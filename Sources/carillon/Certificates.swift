@@ -2,18 +2,17 @@ import Gateway
 import Logging
 import Reactor
 
-/// The hub's certificates: told about when they are read, and read anew on SIGHUP.
+/// The hub's certificates: logs warnings about them, and re-reads them on SIGHUP.
 struct Certificates: Sendable {
     let server: TLSServer
     let metrics: TLSMetrics
     let logger: Logger
 
-    /// Says in the log what the operator should know about the files.
     func warn() {
         for warning in server.warnings() { logger.warning("\(warning)") }
     }
 
-    /// Reads the files anew. Connections stay; where a file is broken, new ones get what there was before.
+    /// Re-reads the files. Connections stay open. If a file is broken, new connections get the old certificates.
     func reload() {
         do throws(TLSError) {
             try server.reload()

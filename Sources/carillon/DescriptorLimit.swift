@@ -1,14 +1,14 @@
 import Courier
 import Glibc
 
-/// How many descriptors, and so connections, this process may have.
+/// The limit of file descriptors, and so of connections.
 enum DescriptorLimit {
-    /// Descriptors that are no clients: the database, the listeners, who asks for metrics, logs, loops; and webhooks.
+    /// Descriptors that are not clients: the database, listeners, metrics requests, logs, loops and webhooks.
     static let others = 270 + CourierLimits().descriptorsMax
 
-    /// Raises the soft limit to the hard one: the usual 1024 is for programs that use select(2), which this is not.
+    /// Raises the soft limit to the hard limit. The usual 1024 is for programs that use select(2); this one does not.
     ///
-    /// - Returns: how many connections there is room for.
+    /// - Returns: the number of connections that fit.
     @discardableResult static func raise() -> Int {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()

@@ -1,11 +1,11 @@
 import Glibc
 import Postgres
 
-/// A problem told to a person in one clear line each, after which the command ends.
+/// An error that ends the command, told to a person in one clear line for each problem.
 ///
-/// It says which setting, file or thing is concerned, its value, and what to do. Never health data, never a secret.
+/// It names the setting, file or object, its value, and what to do. Never health data, never a secret.
 struct Failure: Error, CustomStringConvertible {
-    /// Exit status: 78 (`EX_CONFIG` of sysexits.h) when the configuration must be changed, else 1.
+    /// Exit status: 78 (`EX_CONFIG` of sysexits.h) when the configuration must change, otherwise 1.
     enum Status: Int32 {
         case general = 1
         case configuration = 78
@@ -14,13 +14,11 @@ struct Failure: Error, CustomStringConvertible {
     let lines: [String]
     let status: Status
 
-    /// A failure of one line.
     init(_ line: String, status: Status = .general) {
         self.lines = [line]
         self.status = status
     }
 
-    /// A failure of several problems found together, each on its own line.
     init(lines: [String], status: Status = .general) {
         self.lines = lines
         self.status = status
@@ -30,21 +28,18 @@ struct Failure: Error, CustomStringConvertible {
 }
 
 extension StatementError {
-    /// The first line of what the server said. Those that follow may be pages of a function's text (QUERY, CONTEXT), or quote
-    /// rows (DETAIL).
+    /// The server's first line. Further lines may be pages of a function's text (QUERY, CONTEXT) or quote rows (DETAIL).
     var line: String {
         description.split(whereSeparator: \.isNewline).lazy.map(\.trimmed)
             .first { !$0.isEmpty } ?? ""
     }
 }
 
-/// Writes a line for people to standard output at once, so that a reader at the other end of a pipe sees it now. A
-/// reader that has gone away is no reason to fail.
+/// Writes a line to standard output at once, so that the reader of a pipe sees it now. A closed pipe is no error.
 func say(_ line: String) {
     Descriptor.write(line + "\n", to: STDOUT_FILENO)
 }
 
-/// Writes a line to standard error.
 func complain(_ line: String) {
     Descriptor.write(line + "\n", to: STDERR_FILENO)
 }

@@ -17,20 +17,17 @@ import Pusher
 import Reactor
 import Store
 
-/// The running hub, as the commands `serve` and `dev` start it.
+/// The running hub, for the commands `serve` and `dev`.
 enum HubProcess {
-    /// Serves clients until `stop` is set, then closes what is open and returns.
-    ///
-    /// Blocks the calling thread, which is the main thread, for as long as the hub runs.
+    /// Serves clients until `stop` is set, then shuts down and returns. Blocks the calling thread, the main thread.
     ///
     /// - Parameters:
-    ///   - stop: set when the hub shall end; its descriptor may be watched beside others.
-    ///   - hangUp: reads the certificates and the apps anew.
-    ///   - reloading: what the settings are made of, and whom to ask for them again; nil where SIGHUP is no such request.
+    ///   - stop: set when the hub must end; its descriptor may be polled beside others.
+    ///   - hangUp: re-reads the certificates and the apps.
+    ///   - reloading: the settings and their sources; nil when SIGHUP does not re-read apps.
     ///   - onListening: called once, when clients may connect.
-    ///   - onReady: called once, when `/readyz` is 200: with a database, when the first catch-up is done; not where the hub
-    ///     is to end before.
-    /// - Throws: a `Failure` of one clear line when the hub cannot start, such as a taken port.
+    ///   - onReady: called once, when `/readyz` is 200: with a database, after the first catch-up. Not if it ends first.
+    /// - Throws: a `Failure` of one clear line when the hub cannot start, such as for a port in use.
     static func run(
         settings: Settings, logger: Logger, stop: Latch, hangUp: HangUp,
         reloading: (effective: EffectiveSettings, sources: SettingsSources)? = nil,
@@ -40,12 +37,12 @@ enum HubProcess {
         let health = Health()
         let metrics = HubMetrics(hasDatabase: settings.databaseURL != nil)
         let operations = try OperationsServer(settings.operations, health, metrics)
-        // Until everything else has ended, so that a hub which takes its time to end is seen to live.
+        // Stopped last, so that a hub which takes long to end still looks alive.
         defer { operations?.stop() }
         let tls = try settings.tls.server()
         let courier = try startCourier(settings, metrics.courier, logger)
         var endsSince: Instant?
-        // After the gateway, whose last events it sends.
+        // Stopped after the gateway, whose last events it sends.
         defer { courier.stop(within: timeForWebhooks(since: endsSince, now: .read())) }
         for warning in settings.warnings { logger.warning("\(warning)") }
         for notice in settings.notices { logger.notice("\(notice)") }
@@ -88,8 +85,8 @@ enum HubProcess {
         logger.info("stopping", metadata: ["connections": "\(gateway.connectionCount)"])
     }
 
-    /// How long webhooks that wait are still sent when the hub ends: what its clients leave of eight seconds, for containers
-    /// are killed after ten; two at least.
+    /// How long to send waiting webhooks at the end: at least 2 s, or what clients leave of 8 s (containers are killed after
+    /// 10).
     static func timeForWebhooks(since start: Instant?, now: Instant) -> Duration {
         guard let start else { return .seconds(2) }
         return max(.seconds(2), .seconds(8) - now.duration(since: start))
@@ -108,7 +105,7 @@ enum HubProcess {
         }
     }
 
-    /// Room for fewer connections than this is hardly meant.
+    /// Warn below this number of possible connections: so few are probably a mistake.
     private static let roomWarnedOf = 1_000
 
     private static func start(
@@ -116,7 +113,7 @@ enum HubProcess {
     ) throws -> Gateway {
         var configuration = GatewayConfiguration(settings)
         configuration.tls = tls
-        // Clients must never take the descriptors that the database's connections need to come back.
+        // Clients must never take the descriptors that database connections need to reconnect.
         let room = max(1, DescriptorLimit.raise() - configuration.limits.refusalsMax)
         if room < configuration.limits.connectionsMax {
             logger.log(
@@ -165,9 +162,9 @@ enum HubProcess {
     }
 
     #if DEBUG
-    /// What the environment asks for in tests of crashes; nil where it asks for nothing.
+    /// The failpoints in the environment, for crash tests; nil when there are none.
     ///
-    /// - Throws: a `Failure` of the configuration.
+    /// - Throws: a configuration `Failure`.
     static func failpoints(_ environment: [String: String]) throws(Failure) -> Failpoints? {
         guard let text = environment[SettingsSources.failpointEnvironment] else { return nil }
         guard let failpoints = Failpoints(text) else {
@@ -182,9 +179,8 @@ enum HubProcess {
 
     /// Reads the keys, on the commands' main thread (`atOnce`).
     ///
-    /// - Throws: a `Failure` of the configuration where the key set's file is missing or holds no keys.
-    ///
-    /// - Parameter failures: counts the tokens that are refused.
+    /// - Parameter failures: counts refused tokens.
+    /// - Throws: a configuration `Failure` when the key set's file is missing or has no keys.
     static func tokenVerifier(
         _ policy: TokenPolicy, _ logger: Logger, failures: CounterTable? = nil
     ) throws -> TokenVerifier {
@@ -196,17 +192,17 @@ enum HubProcess {
     }
 }
 
-/// Where a running hub is found; ports are those in use where 0 was asked for.
+/// The addresses of a running hub, with the actual ports where 0 was given.
 struct HubAddresses {
     /// In the order of the setting; never empty.
     let clients: [(place: ListenPlace, usesTLS: Bool)]
-    /// Nil where the operations listener is off.
+    /// Nil when the operations listener is off.
     let operations: ListenAddress?
 
-    /// Where a client on this machine finds the hub by TCP in the clear; nil where it does not.
+    /// The plain TCP address for local clients; nil when there is none.
     var reachable: ListenAddress? { first(usesTLS: false) }
 
-    /// The same with TLS.
+    /// The TLS address for local clients; nil when there is none.
     var secured: ListenAddress? { first(usesTLS: true) }
 
     private func first(usesTLS: Bool) -> ListenAddress? {
@@ -217,9 +213,8 @@ struct HubAddresses {
     }
 }
 
-/// What a hub counts, made before its parts.
+/// The hub's metrics, created before its parts.
 final class HubMetrics: MetricSource {
-    /// Tokens and signatures refused, by the reason.
     let authFailures = CounterTable(
         "reason", TokenRejection.allCases.map(\.rawValue) + EngineMetrics.authFailureReasons.filter { $0 != "revoked" })
     let gateway: GatewayMetrics
@@ -228,13 +223,12 @@ final class HubMetrics: MetricSource {
     let store = StoreMetrics(snapshots: RouteTable.product.snapshots)
     let postgres = PostgresMetrics()
     let courier = CourierMetrics()
-    /// Times that the apps were read anew.
     let reloads = CounterTable("result", AppReload.results)
     /// The hub's threads, once they run.
     let threads = Locked<[(name: String, handle: LoopHandle)]>([])
     private let hasDatabase: Bool
 
-    /// - Parameter hasDatabase: whether there is one: without, nothing is told of it, or alerts would say that it is away.
+    /// - Parameter hasDatabase: without a database its metrics are left out, or alerts would report it as lost.
     init(hasDatabase: Bool) {
         self.hasDatabase = hasDatabase
         gateway = GatewayMetrics(engine: EngineMetrics(authFailures: authFailures))
@@ -245,7 +239,7 @@ final class HubMetrics: MetricSource {
         exposition.counter("app_reloads_total", "Times that the apps were read anew, on SIGHUP.", reloads)
     }
 
-    /// In the order in which they are shown.
+    /// In display order.
     var sources: [any MetricSource] {
         let process = ProcessMetrics(version: Carillon.version, threads: { self.threads.withLock { $0 } })
         return [gateway, self, api, courier] + (hasDatabase ? [feed, store, postgres] : []) + [process]
@@ -253,7 +247,7 @@ final class HubMetrics: MetricSource {
 }
 
 extension OperationsServer {
-    /// The listener that the settings ask for; nil where they ask for none.
+    /// The listener of the settings; nil when it is off.
     ///
     /// - Throws: a `Failure` of one clear line.
     fileprivate convenience init?(

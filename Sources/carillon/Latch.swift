@@ -2,16 +2,16 @@ import Glibc
 import Reactor
 import Synchronization
 
-/// Something that happens once, and that any thread may wait for, also beside other descriptors.
+/// A one-time event that any thread may wait for, also together with other descriptors.
 final class Latch: Sendable {
-    /// Readable from the moment the latch is set, for good; never to be read from.
+    /// Becomes readable when the latch is set, and stays so. Never read from it.
     let descriptor: Int32
     private let writeEnd: Int32
     private let state = Atomic<Bool>(false)
 
     init() {
         var ends: [Int32] = [-1, -1]
-        // Made a few times in the life of a process; failing means that it has no descriptor left to begin with.
+        // Made a few times in a process: failure means that no descriptors were left at the start.
         precondition(pipe(&ends) == 0, "no descriptor left for a latch")
         descriptor = ends[0]
         writeEnd = ends[1]
@@ -25,14 +25,14 @@ final class Latch: Sendable {
 
     var isSet: Bool { state.load(ordering: .acquiring) }
 
-    /// Sets the latch; again is allowed, and nothing.
+    /// Sets the latch. Further calls have no effect.
     func set() {
         guard !state.exchange(true, ordering: .acquiringAndReleasing) else { return }
         var byte: UInt8 = 1
         _ = write(writeEnd, &byte, 1)
     }
 
-    /// Blocks the calling thread until the latch is set, or for `timeout` at most.
+    /// Blocks the calling thread until the latch is set, or until `timeout`.
     ///
     /// - Returns: whether it is set.
     @discardableResult func wait(timeout: Duration? = nil) -> Bool {
@@ -49,8 +49,8 @@ final class Latch: Sendable {
     }
 }
 
-/// Runs a task to its end, and blocks the calling thread meanwhile: jwt-kit's keys are actors. For the commands' main thread
-/// only, which has nothing else to do; a thread of Swift's pool would wait for itself.
+/// Runs an async task and blocks the calling thread until it ends: jwt-kit's keys are actors. Only for the commands' main
+/// thread: a thread of Swift's pool would wait for itself.
 func atOnce<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) throws -> Value {
     let latch = Latch()
     let result = Locked<Result<Value, any Error>>(.failure(CancellationError()))

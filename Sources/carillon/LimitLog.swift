@@ -3,16 +3,15 @@ import Gateway
 import Logging
 import Reactor
 
-/// Tells the log of clients whom limits have stopped, one line for each limit in a while.
+/// Logs which limits have stopped clients: one line for each limit and interval.
 ///
-/// An address is the latest one's: it tells an operator where to look, or whom to name in `trustedProxies`. No user, channel or
-/// key is said.
+/// The latest client's address tells where to look, or what to add to `trustedProxies`. No user, channel or key.
 struct LimitLog {
     private let metrics: GatewayMetrics
     private let logger: Logger
     private var toldAt: Instant
 
-    /// From one look at the notes to the next.
+    /// The time between two checks.
     static let interval = Duration.seconds(10)
 
     init(_ metrics: GatewayMetrics, _ logger: Logger, now: Instant = .read()) {
@@ -21,14 +20,13 @@ struct LimitLog {
         toldAt = now
     }
 
-    /// Says what there is to say, if it is time.
+    /// Logs new notes if the interval has passed.
     mutating func look(now: Instant = .read()) {
         guard now.duration(since: toldAt) >= Self.interval else { return }
         toldAt = now
         tell()
     }
 
-    /// Says what there is to say.
     func tell() {
         for note in metrics.takeLimitNotes() {
             logger.log(

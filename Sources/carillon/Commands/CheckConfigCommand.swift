@@ -1,7 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 
-/// `carillon check-config`: the configuration as the hub would see it.
+/// `carillon check-config`: prints the configuration as the hub would see it.
 struct CheckConfigCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "check-config",
@@ -35,7 +35,7 @@ struct CheckConfigCommand: SettingsReader {
         _ = try HubProcess.tokenVerifier(settings.jwt, logger)
     }
 
-    /// One line for each setting: key, value, source.
+    /// A line for each setting: key, value, source.
     static func lines(_ effective: EffectiveSettings) -> [String] {
         let cells = SettingsTable.all.map { setting in
             let entry = effective.inEffect(setting)
@@ -50,7 +50,7 @@ struct CheckConfigCommand: SettingsReader {
         }
     }
 
-    /// The table of settings in deploy/README.md.
+    /// The settings table in deploy/README.md.
     static let markdownTable: [String] = {
         let head = ["| key in the file | environment | default | meaning |", "|---|---|---|---|"]
         return head

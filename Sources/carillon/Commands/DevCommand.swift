@@ -4,7 +4,7 @@ import Glibc
 import Logging
 import Postgres
 
-/// `carillon dev`: a hub with a database of its own, with nothing to configure.
+/// `carillon dev`: a hub with its own database, without configuration.
 struct DevCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "dev",
@@ -34,7 +34,7 @@ struct DevCommand: SettingsReader {
         let cluster = try DevelopmentCluster(directory: folder.path) {
             say("PostgreSQL has ended; Ctrl-C and start again")
         }
-        // Also on the way out of an error: nothing that was started outlives the hub.
+        // Also after an error: nothing that was started outlives the hub.
         defer { cluster.stop() }
         try prepareDatabase(cluster, folder)
         guard !stop.isSet else { return }
@@ -56,7 +56,7 @@ struct DevCommand: SettingsReader {
         say("stopping PostgreSQL")
     }
 
-    /// `carillon tail` and the file that tells clients of this machine where the hub is want TCP in the clear.
+    /// Requires a plain TCP listener: `carillon tail` and the file for local clients need one.
     static func checkReachable(_ settings: Settings) throws(Failure) {
         guard !settings.listen.contains(where: { $0.address != nil && !$0.usesTLS }) else { return }
         let given = settings.listen.map(\.description).joined(separator: ",")
@@ -96,7 +96,7 @@ struct DevCommand: SettingsReader {
             jwtSecret: settings.jwt.secret ?? "", jwtIssuer: settings.jwt.issuer, jwtAudience: settings.jwt.audience)
     }
 
-    /// A dose of the user demo for a person to mark as taken: one that is open, while there are any.
+    /// A dose of the user demo to mark as taken: a scheduled one if possible.
     private func demonstrationDose(_ cluster: DevelopmentCluster) -> String? {
         let connection = try? BlockingConnection(cluster.ownerURL)
         let rows = try? connection?.query(
@@ -107,9 +107,8 @@ struct DevCommand: SettingsReader {
         return rows?.first?.first ?? nil
     }
 
-    /// The two commands to try.
     private func invite(folder: DevelopmentFolder, dose: String?) {
-        // As it was typed, a name in PATH included: that works in another terminal too.
+        // As it was typed, even a name found in PATH: that works in another terminal, too.
         let program = shellWord(CommandLine.arguments.first ?? "carillon")
         let place = dir == ".carillon" ? "" : " --dir \(shellWord(dir))"
         let url = shellWord(relative(folder.databaseURLFile))

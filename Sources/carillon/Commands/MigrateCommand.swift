@@ -61,14 +61,13 @@ struct MigrateCommand: SettingsReader {
         }
     }
 
-    /// What is to be done where PostgreSQL wants the hub to show a password.
+    /// What to do when PostgreSQL requires a password from the hub.
     static let passwordAdvice = [
         "the role \(DevelopmentCluster.hub) has no password. Where pg_hba.conf wants one of it:",
         "  in psql, as a superuser: \\password \(DevelopmentCluster.hub)",
         "  for carillon serve: DATABASE_URL=postgresql://\(DevelopmentCluster.hub):PASSWORD@HOST/DATABASE",
     ]
 
-    /// Each migration and its state, for people.
     static func table(_ status: Migrator.Status) -> [String] {
         let width = status.lines.map(\.name.count).max() ?? 0
         let lines = status.lines.map { line in
@@ -87,7 +86,6 @@ struct MigrateCommand: SettingsReader {
         ] + status.complaints
     }
 
-    /// What a migration would do, for people.
     static func plan(_ status: Migrator.Status, missingRoles: [String]) -> [String] {
         guard !status.isCurrent else { return ["nothing to do"] + status.complaints }
         return status.complaints + missingRoles.map { "would make the role \($0)" }

@@ -2,24 +2,23 @@ import ArgumentParser
 
 /// A command that takes settings.
 protocol SettingsReader: ParsableCommand {
-    /// What its `--help` says of them.
+    /// The settings part of its `--help`.
     static var settingsHelp: SettingsHelp { get }
 }
 
-/// The part of a command's `--help` that lists settings. It stands below the command's own options.
+/// The list of settings in a command's `--help`, after the command's own options.
 struct SettingsHelp: Sendable {
     let settings: [Setting]
-    /// Whose defaults are told.
+    /// The profile whose defaults are shown.
     let profile: SettingsProfile
-    /// Stands below the list.
+    /// A text after the list.
     var pointer: String?
 
-    /// Every setting there is.
     static func all(_ profile: SettingsProfile) -> SettingsHelp {
         SettingsHelp(settings: SettingsTable.all, profile: profile)
     }
 
-    /// What belongs below a text that the command prints; nil where that is no help of a command that takes settings.
+    /// The text to append to a printed text; nil unless it is the help of a command that takes settings.
     static func below(_ text: String) -> String? {
         let readers = Carillon.configuration.subcommands.compactMap { $0 as? any SettingsReader.Type }
         let reader = readers.first { reader in
@@ -28,7 +27,7 @@ struct SettingsHelp: Sendable {
         return reader?.settingsHelp.text
     }
 
-    /// The option on a line of its own, since help is 80 columns wide.
+    /// Each option is on its own line: help is 80 columns wide.
     var text: String {
         var lines = ["SETTINGS (command line over environment over file):"]
         lines.append("  \(SettingsSources.fileOption) <path>")

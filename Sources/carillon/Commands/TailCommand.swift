@@ -63,17 +63,16 @@ struct TailCommand: ParsableCommand {
         }
     }
 
-    /// Why a connection is followed no longer.
+    /// Why a connection is no longer followed.
     enum Ending: Equatable {
         case closed(code: UInt16?)
-        /// Nothing but a user's channels was asked for, and they will not come.
+        /// Only a user's channels were requested, and the token for them is refused.
         case tokenRefused(String)
-        /// Each channel that was asked for is refused.
+        /// Every requested channel is refused.
         case nothingToFollow
     }
 
-    /// Prints until the connection is closed, or until nothing can come of it. What a connection before this one missed
-    /// comes first.
+    /// Prints events, missed ones first, until the connection closes or can bring nothing more.
     static func follow(
         _ device: Device, _ target: Target, _ places: inout Places, _ printer: EventPrinter
     ) throws(ClientSocket.Pause) -> Ending {
@@ -121,7 +120,7 @@ struct TailCommand: ParsableCommand {
                 }
             case .status(let isDegraded):
                 printer.note(isDegraded ? "the hub has lost its database" : "the hub has its database again")
-            // Errors with a code end the connection, and their code says whether to come back.
+            // Errors with a code close the connection; the close code says whether to reconnect.
             case .error(nil, let message) where isWaitingForUser && target.isOnlyUsers: return .tokenRefused(message)
             case .error(let code, let message):
                 printer.note("error\(code.map { " \($0)" } ?? ""): \(message)")
@@ -137,7 +136,7 @@ struct TailCommand: ParsableCommand {
             if let replayed = told.replayed {
                 printer.note("resumed \(told.channel): \(replayed) missed")
             } else if told.reason == "store_unavailable" {
-                // The position stays; the next event shows that there is a gap, and it is asked for again.
+                // The position stays: the next event shows the gap, and the client asks again.
                 printer.note("\(told.channel): what was missed comes later")
             } else {
                 if let position = told.position { places.skip(told.channel, to: position) }
@@ -146,7 +145,7 @@ struct TailCommand: ParsableCommand {
         }
     }
 
-    /// What Pusher's close codes tell a client to do.
+    /// The delay that Pusher's close codes prescribe; negative means never.
     static func delay(after code: UInt16?) -> Duration {
         switch code ?? 1006 {
         case 4000..<4100: .seconds(-1)
@@ -157,16 +156,16 @@ struct TailCommand: ParsableCommand {
     }
 }
 
-/// Whom and what to follow.
+/// What to follow, and where.
 struct Target {
     let address: HubAddress
-    /// Nil in the clear.
+    /// Nil without TLS.
     var tls: TLSClient?
     let appKey: String
     let channels: [String]
-    /// Whether all channels are the user's, which come with a good token only.
+    /// Whether all channels are the user's: they need a valid token.
     let isOnlyUsers: Bool
-    /// A token that is good now; nil where no user is followed.
+    /// Returns a token that is valid now; nil when no user is followed.
     let token: () -> String?
 }
 
@@ -201,7 +200,7 @@ extension Target {
             appKey = command.appKey ?? hub.appKey
             token = { [token = command.token, user = command.user] in
                 guard let user, token == nil else { return token }
-                // Made anew for each connection: the old one may have expired while the hub was away.
+                // Made anew for each connection: the old token may have expired meanwhile.
                 let fresh = try? DevelopmentToken(hub: hub, user: user, lifetime: .seconds(12 * 3600), now: Date())
                 return try? fresh?.signedAtOnce(secret: hub.jwtSecret)
             }

@@ -2,7 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 
-/// `carillon token`: a token that a development hub accepts.
+/// `carillon token`: prints a token that a development hub accepts.
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Print a token (JWT) for a user of a development hub.",

@@ -1,27 +1,26 @@
 import FoundationEssentials
 import Glibc
 
-/// Where a private cluster lives: its data, and the folder of its socket.
+/// The folders of a private cluster: its data and its socket.
 ///
-/// Both are in DIR where that is possible. The data goes to /var/tmp where the cluster's user cannot enter DIR (root's
-/// checkout below a closed home), the socket to a short path where DIR is too deep for a socket's name. What was
-/// chosen is recorded in DIR, so that the next start finds it.
+/// Both are in DIR if possible. The data goes to /var/tmp when the cluster's user cannot enter DIR (a checkout in root's
+/// closed home). The socket goes to a short path when DIR is too deep for a socket's name. DIR records the choice.
 struct ClusterFolders: Equatable {
-    /// Holds `data`, the lock and the log.
+    /// Contains `data`, the lock and the log.
     let base: String
     let socket: String
 
     var data: String { base + "/data" }
-    /// Where a new cluster is made, before it is renamed to `data`: half of one is never taken for a whole.
+    /// A new cluster is made here and then renamed to `data`, so an incomplete one is never used.
     var unfinishedData: String { base + "/data.unfinished" }
     var log: String { base + "/postgres.log" }
     var lock: String { base + "/lock" }
 
-    /// Bytes of a socket's path at most: `sun_path` is 108 with the closing zero.
+    /// Most bytes of a socket's path: `sun_path` has 108 with the closing zero.
     static let socketPathBytesMax = 107
     private static let socketName = "/.s.PGSQL.5432"
 
-    /// Chooses the folders for DIR, or finds those chosen before, and makes them.
+    /// Chooses the folders for DIR, or finds those chosen before, and creates them.
     static func prepare(directory: String, user: ClusterUser) throws(Failure) -> ClusterFolders {
         let mark = mark(of: directory)
         var base = directory + "/postgres"
@@ -54,19 +53,18 @@ struct ClusterFolders: Equatable {
         throw Failure("no folder with a path short enough for PostgreSQL's socket: choose a shorter one with --dir")
     }
 
-    /// Whether a socket in the folder has a name that is short enough, and that the server's configuration can hold
-    /// (it is a list with commas).
+    /// Whether a socket in the folder has a short enough name that fits a comma-separated list in the configuration.
     static func fits(_ folder: String) -> Bool {
         (folder + socketName).utf8.count <= socketPathBytesMax
             && !folder.contains { $0 == "," || $0 == "\"" || $0 == "'" || $0 == "\\" || $0.isNewline }
     }
 
-    /// Tells DIR from all others in names elsewhere.
+    /// A name for DIR that is unique elsewhere.
     private static func mark(of directory: String) -> String {
         String(checksum(of: directory).prefix(16))
     }
 
-    /// The connection string for a role, as URI: it works with `psql` and with drivers that know no libpq keywords.
+    /// The connection URI for a role. It works with `psql` and with drivers that do not know libpq keywords.
     func databaseURL(role: String, database: String) -> String {
         let host = socket.utf8.map { byte in
             let character = Character(Unicode.Scalar(byte))

@@ -1,14 +1,14 @@
 import FoundationEssentials
 import Glibc
 
-/// The user a private cluster runs as: we ourselves, or `postgres` where we are root, whom PostgreSQL refuses.
+/// The user that a private cluster runs as: the current user, or `postgres` for root, which PostgreSQL refuses.
 struct ClusterUser: Equatable {
     let userID: uid_t
     let groupID: gid_t
-    /// Arguments to put before a program so that it runs as this user and ends with this process.
+    /// Arguments before a program that make it run as this user.
     private let prefix: [String]
 
-    /// - Throws: a failure that says what is missing, where we are root and there is no user `postgres`.
+    /// - Throws: a failure with advice, when we are root and there is no user `postgres`.
     static func current() throws(Failure) -> ClusterUser {
         guard geteuid() == 0 else { return ClusterUser(userID: geteuid(), groupID: getegid(), prefix: ["setpriv"]) }
         guard let entry = getpwnam("postgres") else {
@@ -25,21 +25,20 @@ struct ClusterUser: Equatable {
         prefix + ["--"] + arguments
     }
 
-    /// As `running`; besides, the program gets SIGINT when the thread that started it ends. For PostgreSQL that is
-    /// its fast shutdown.
+    /// As `running`, and the program gets SIGINT when the thread that started it ends: PostgreSQL's fast shutdown.
     func endingWithUs(_ arguments: [String]) -> [String] {
         prefix + ["--pdeathsig", "INT", "--"] + arguments
     }
 
-    /// Whether this user may go into a folder, which also asks for all folders above it.
+    /// Whether this user may enter a folder and all folders above it.
     func mayEnter(_ folder: String) -> Bool {
         guard let exit = try? ChildProcess.run(running(["test", "-x", folder])) else { return false }
         return exit.isSuccess
     }
 
-    /// Makes a folder that belongs to this user and is closed to all others, or checks that it is just that.
+    /// Makes a folder that only this user can access, or checks that an existing one is so.
     ///
-    /// The check matters below /tmp, where anyone may have been there before us.
+    /// The check matters below /tmp, where anyone may have made it first.
     func makePrivateFolder(_ path: String) throws(Failure) {
         if mkdir(path, 0o700) == 0 {
             if geteuid() != userID, lchown(path, userID, groupID) != 0 {

@@ -2,11 +2,11 @@ import FoundationEssentials
 import Glibc
 import Postgres
 
-/// A private PostgreSQL cluster: socket only, in folders closed to everyone else, with the hub's database in it.
+/// A private PostgreSQL cluster with the hub's database. It listens only on a socket, in folders closed to others.
 ///
-/// Holds its folder's lock from `init` until it is released; `start` and `stop` may alternate.
+/// It holds its folder's lock from `init` until it is released. `start` and `stop` may alternate.
 final class DevelopmentCluster {
-    /// The database, its owner, and the role the hub connects as: the names that `sql/roles.sql` makes.
+    /// The database, its owner, and the hub's role, named as in `sql/roles.sql`.
     static let database = "carillon"
     static let owner = "carillon_owner"
     static let hub = "carillon_hub"
@@ -20,8 +20,8 @@ final class DevelopmentCluster {
     /// Chooses folders and programs; starts nothing.
     ///
     /// - Parameters:
-    ///   - directory: DIR, an absolute path of a folder that is there.
-    ///   - endedUnasked: called on a thread of its own when the server that was started ends without `stop`.
+    ///   - directory: DIR, the absolute path of an existing folder.
+    ///   - endedUnasked: called on its own thread when the server ends without `stop`.
     init(directory: String, endedUnasked: @escaping @Sendable () -> Void = {}) throws(Failure) {
         let user = try ClusterUser.current()
         let folders = try ClusterFolders.prepare(directory: directory, user: user)
@@ -33,16 +33,12 @@ final class DevelopmentCluster {
         postmaster = Postmaster(programs: programs, folders: folders, user: user, endedUnasked: endedUnasked)
     }
 
-    /// Connection string of the database's owner, for people and migrations.
     var ownerURL: String { folders.databaseURL(role: Self.owner, database: Self.database) }
-    /// Connection string of the hub's role.
     var hubURL: String { folders.databaseURL(role: Self.hub, database: Self.database) }
-    /// Connection string of the cluster's superuser.
     var superuserURL: String { folders.databaseURL(role: "postgres", database: Self.database) }
-    /// The server process that runs in this folder now.
     var processID: pid_t? { postmaster.runningProcess() }
 
-    /// Makes the cluster if there is none, starts it, and makes the database if there is none.
+    /// Makes the cluster if needed, starts it, and makes the database if needed.
     ///
     /// - Returns: whether the cluster was made now.
     @discardableResult func start() throws(Failure) -> Bool {
@@ -59,10 +55,8 @@ final class DevelopmentCluster {
         return isNew
     }
 
-    /// Lets the owner look at and end the hub's sessions, and make tables in `public`, so that one connection string
-    /// does for trying what happens.
-    ///
-    /// Called when the migrations have made the roles.
+    /// Lets the owner see and end the hub's sessions, and create tables in `public`, so one connection string suffices for
+    /// trying things. Call it after the migrations have made the roles.
     func widenOwner() throws(Failure) {
         do {
             let connection = try BlockingConnection(superuserURL)
@@ -78,10 +72,10 @@ final class DevelopmentCluster {
         postmaster.stop()
     }
 
-    /// In a folder beside, renamed when whole: what a crash leaves half made is removed here.
+    /// Makes the cluster in another folder and renames it when complete. Removes what a crash left half made.
     private func make() throws(Failure) {
         try? FileManager.default.removeItem(atPath: folders.unfinishedData)
-        // A folder without PG_VERSION is none of a cluster; initdb has never come to its end there.
+        // A folder without PG_VERSION is no cluster: initdb did not finish there.
         try? FileManager.default.removeItem(atPath: folders.data)
         let log = open(folders.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard log >= 0 else { throw Failure("\(folders.log): cannot be written: \(String(cString: strerror(errno)))") }
@@ -106,8 +100,8 @@ final class DevelopmentCluster {
         }
     }
 
-    /// Writes what depends on the place of the folder, which may have been moved, into a file of ours. Being in the
-    /// configuration, and no arguments of the server's, it holds for a `pg_ctl restart` by hand too.
+    /// Writes our own configuration file. It depends on the folder's path, which may have changed. As a file, not as server
+    /// arguments, it also applies to a manual `pg_ctl restart`.
     private func configure() throws(Failure) {
         let text = """
             # Written by carillon dev at each start.

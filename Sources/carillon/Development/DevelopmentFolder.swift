@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Glibc
 
-/// DIR of `carillon dev`: the lock, the secret of its tokens, and what other commands need to find this hub.
+/// DIR of `carillon dev`: the lock, the token secret, and the data that other commands need to find this hub.
 ///
-/// Files in it that hold secrets have mode 0600; the folder itself can be passed through by the user `postgres`.
+/// Files with secrets have mode 0600. The user `postgres` can pass through the folder itself.
 struct DevelopmentFolder {
     /// Absolute, without symbolic links.
     let path: String
@@ -14,10 +14,9 @@ struct DevelopmentFolder {
     private var hubFile: String { path + "/hub.json" }
     private var secretFile: String { path + "/jwt-secret" }
 
-    /// Makes the folder if it is not there.
     static func make(_ path: String) throws(Failure) -> DevelopmentFolder {
         do {
-            // The folders above get the usual permissions; this one is closed to readers.
+            // Parent folders get the usual permissions; others cannot read this one.
             let parent = URL(fileURLWithPath: path).deletingLastPathComponent().path
             try FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
             if !FileManager.default.fileExists(atPath: path) {
@@ -30,13 +29,11 @@ struct DevelopmentFolder {
         return try find(path)
     }
 
-    /// In the system's words, where it has said something.
     private static func reason(_ error: any Error) -> String {
         guard let cause = (error as? CocoaError)?.underlying as? POSIXError else { return "\(error)" }
         return String(cString: strerror(cause.code.rawValue))
     }
 
-    /// Finds a folder that `dev` has made.
     static func find(_ path: String) throws(Failure) -> DevelopmentFolder {
         guard let resolved = realpath(path, nil) else {
             throw Failure("\(path): no such folder; `carillon dev --dir \(path)` makes it")
@@ -59,12 +56,11 @@ struct DevelopmentFolder {
         return secret
     }
 
-    /// Leaves the owner's connection string for people.
     func writeDatabaseURL(_ url: String) throws(Failure) {
         try Descriptor.replace(databaseURLFile, with: url + "\n")
     }
 
-    /// Leaves what `token` and `tail` need.
+    /// Writes what `token` and `tail` need.
     func writeHub(_ hub: HubRecord) throws(Failure) {
         do {
             let encoder = JSONEncoder()
@@ -77,7 +73,6 @@ struct DevelopmentFolder {
         }
     }
 
-    /// What the hub that was last started here left.
     func hub() throws(Failure) -> HubRecord {
         guard let data = FileManager.default.contents(atPath: hubFile) else {
             throw Failure("\(hubFile) cannot be read: was `carillon dev --dir \(path)` started, by this user?")
@@ -89,19 +84,19 @@ struct DevelopmentFolder {
     }
 }
 
-/// A development hub as other commands find it.
+/// A development hub, as recorded for other commands.
 struct HubRecord: Codable, Equatable {
     /// `ws://host:port`, without a path.
     var url: String
-    /// `wss://host:port` of the first listener with TLS; nil where there is none.
+    /// `wss://host:port` of the first TLS listener; nil when there is none.
     var secureURL: String?
-    /// `http://host:port` of `/livez`, `/readyz` and `/metrics`; nil where that listener is off.
+    /// `http://host:port` of `/livez`, `/readyz` and `/metrics`; nil when that listener is off.
     var operationsURL: String?
-    /// The application whose users the database belongs to.
+    /// The application that the database's users belong to.
     var appID: String
     var appKey: String
     var appSecret: String
-    /// What tokens are signed with, and what they must name.
+    /// The secret, issuer and audience of tokens.
     var jwtSecret: String
     var jwtIssuer: String?
     var jwtAudience: String?

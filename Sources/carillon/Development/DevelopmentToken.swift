@@ -10,11 +10,11 @@ struct DevelopmentToken: JWTPayload, Equatable {
     let iss: IssuerClaim?
     let aud: AudienceClaim?
 
-    /// - Throws: a failure where no hub could accept the user.
+    /// - Throws: a failure when no hub could accept the user.
     init(hub: HubRecord, user: String, lifetime: Duration, now: Date) throws(Failure) {
         guard !user.isEmpty else { throw Failure("--user is empty") }
         sub = SubjectClaim(value: user)
-        // Whole seconds: some verifiers take no fraction.
+        // Whole seconds: some verifiers reject fractions.
         let start = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
         iat = IssuedAtClaim(value: start)
         exp = ExpirationClaim(value: start.addingTimeInterval(max(1, lifetime / .seconds(1))))
@@ -32,7 +32,6 @@ struct DevelopmentToken: JWTPayload, Equatable {
         try atOnce { try await signed(secret: secret) }
     }
 
-    /// Signs with HS256.
     func signed(secret: String) async throws -> String {
         let keys = JWTKeyCollection()
         await keys.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256)

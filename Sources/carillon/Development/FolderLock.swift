@@ -1,14 +1,14 @@
 import Glibc
 
-/// A folder held by this process, and no other, until the process ends in whatever way.
+/// An exclusive lock on a folder. It lasts until this process ends, in any way.
 final class FolderLock {
     private let descriptor: Int32
 
-    /// - Parameter path: the lock file, made where missing; holds the owner's process id for people.
+    /// - Parameter path: the lock file, created if missing; contains the owner's process id for people.
     /// - Throws: a failure that names the folder and the process that holds it.
     init(file path: String) throws(Failure) {
         let folder = path[..<(path.lastIndex(of: "/") ?? path.startIndex)]
-        // `self.descriptor` is set last: from then on `deinit` closes it, also where this initialiser throws.
+        // `self.descriptor` is set last: `deinit` closes it only after a complete `init`.
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw Failure("\(path): cannot be opened: \(String(cString: strerror(errno)))")

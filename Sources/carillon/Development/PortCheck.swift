@@ -1,7 +1,7 @@
 import Reactor
 
 extension Settings {
-    /// Looks whether a hub could listen where it shall now, before long work is done for nothing.
+    /// Checks that a hub could listen now, before long work is done in vain.
     ///
     /// - Throws: a failure that says what is in the way.
     func checkFree() throws(Failure) {
@@ -13,9 +13,9 @@ extension Settings {
 }
 
 extension ListenPlace {
-    /// Looks whether a hub could listen here now.
+    /// Checks that a hub could listen here now.
     ///
-    /// - Parameter setting: where the place is from.
+    /// - Parameter setting: the setting that gave the address.
     /// - Throws: a failure that says what is in the way.
     func checkFree(for setting: Setting) throws(Failure) {
         do throws(ListenError) {
@@ -27,8 +27,7 @@ extension ListenPlace {
 }
 
 extension Failure {
-    /// Of the configuration where nothing but another value would do: an address that is none of this machine's, a folder
-    /// that is not there.
+    /// A configuration failure when only another value helps: an address of another machine, a missing folder.
     init(_ error: ListenError, from setting: Setting) {
         let isGood: Bool
         switch error.place {

@@ -3,16 +3,16 @@ import Glibc
 
 /// The PostgreSQL server programs of this machine, of one major version.
 struct PostgresPrograms: Equatable {
-    /// Folder that holds `postgres` and `initdb`.
+    /// The folder with `postgres` and `initdb`.
     let folder: String
     let majorVersion: Int
 
-    /// Oldest major version whose functions the migrations use (`pg_current_xact_id` came with 13, and more with 15).
+    /// Oldest major version with the functions that the migrations use (`pg_current_xact_id` needs 13, others need 15).
     static let majorVersionMin = 15
 
-    /// Finds the programs: Debian's folders first, newest version first, then PATH.
+    /// Finds the programs: Debian's folders first, then PATH, the newest version first.
     ///
-    /// - Parameter majorVersion: what an existing cluster was made with; any where nil.
+    /// - Parameter majorVersion: the version of an existing cluster; nil for any.
     /// - Throws: a failure that names the package to install.
     static func find(majorVersion: Int?, under root: String = "/usr/lib/postgresql") throws(Failure) -> PostgresPrograms
     {
@@ -37,7 +37,7 @@ struct PostgresPrograms: Equatable {
         ["postgres", "initdb"].allSatisfy { FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)") }
     }
 
-    /// A build that has its programs in PATH keeps its version in a header beside them only by convention, so ask it.
+    /// Programs in PATH: asked for their version, because their folder need not tell it.
     private static func inPath() -> [PostgresPrograms] {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
         return path.split(separator: ":").compactMap { folder in

@@ -5,28 +5,27 @@ import Postgres
 import Reactor
 import Synchronization
 
-/// The server process of a private cluster: starts it, and sees it end.
+/// The server process of a private cluster.
 ///
-/// A thread of its own starts the process and then does nothing but wait for its end: the kernel sends the process a
-/// fast shutdown (SIGINT) when that thread, and so this process, is gone. Another server of the same folder, started
-/// by hand or left by a killed hub whose postmaster had not yet heard, is stopped like our own.
+/// A dedicated thread starts the process and waits for its end. The kernel sends the process a fast shutdown (SIGINT) when
+/// that thread, and so this process, ends. Another server of this folder, manual or left by a killed hub, is stopped, too.
 final class Postmaster {
     private let programs: PostgresPrograms
     private let folders: ClusterFolders
     private let user: ClusterUser
-    /// Set when the process that we started last has ended; nil before the first.
+    /// Set when the last started process has ended; nil before the first start.
     private var ended: Latch?
     private let unasked: UnaskedEnd
 
     /// How long a start may take, crash recovery included.
     private static let startTimeout = Duration.seconds(120)
-    /// How long a fast shutdown may take before an immediate one is asked for.
+    /// How long a fast shutdown may take before an immediate one.
     private static let stopTimeout = Duration.seconds(10)
-    /// How long the thread that started a process may take to hear that it is gone.
+    /// How long the thread that started a process may take to notice its end.
     private static let reapTimeout = Duration.seconds(1)
     private static let pollInterval = Duration.milliseconds(20)
 
-    /// - Parameter endedUnasked: called when a server that had started ends without `stop`; on a thread of its own.
+    /// - Parameter endedUnasked: called on its own thread when a started server ends without `stop`.
     init(
         programs: PostgresPrograms, folders: ClusterFolders, user: ClusterUser,
         endedUnasked: @escaping @Sendable () -> Void = {}
@@ -37,9 +36,9 @@ final class Postmaster {
         self.user = user
     }
 
-    /// Starts the server and returns when it takes connections.
+    /// Starts the server, and returns when it accepts connections.
     ///
-    /// - Throws: a failure with the server's own last words.
+    /// - Throws: a failure with the server's last log message.
     func start() throws(Failure) {
         stop()
         clearStaleFiles()
@@ -64,9 +63,9 @@ final class Postmaster {
         throw Failure("PostgreSQL did not start: \(lastWords) (see \(folders.log))")
     }
 
-    /// Stops the server of this folder, whoever started it: a fast shutdown; if that takes too long, an immediate one.
+    /// Stops this folder's server, whoever started it: a fast shutdown, then an immediate one, then SIGKILL.
     ///
-    /// Returns when its process is gone: the lock file goes a moment before.
+    /// Returns when the process is gone: its lock file is removed a moment earlier.
     func stop() {
         unasked.expectOne()
         guard let processID = runningProcess() else { return }
@@ -83,9 +82,8 @@ final class Postmaster {
         }
     }
 
-    /// The postmaster of this folder: the process that the lock file names, if it works in the data folder.
-    ///
-    /// The second test is needed: after a crash the number may belong to any other process by now.
+    /// This folder's postmaster: the process named in the lock file, if it works in the data folder. The check is needed:
+    /// after a crash, another process may have the number.
     func runningProcess() -> pid_t? {
         guard let text = try? String(contentsOfFile: folders.data + "/postmaster.pid", encoding: .utf8),
             let line = text.split(separator: "\n").first, let processID = pid_t(line), processID > 1,
@@ -94,7 +92,7 @@ final class Postmaster {
         return processID
     }
 
-    /// Whether a process with this number is there, and works in the data folder.
+    /// Whether a process with this number exists and works in the data folder.
     private func worksHere(_ processID: pid_t) -> Bool {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/\(processID)/cwd", &path, path.count)
@@ -134,7 +132,7 @@ final class Postmaster {
         if let failure = launch.failure.withLock({ $0 }) { throw failure }
     }
 
-    /// - Returns: nil when the server takes connections; why not, when it ended or time is over.
+    /// - Returns: nil when the server accepts connections; the reason when it ended or the time is over.
     private func waitUntilReady(deadline: ContinuousClock.Instant) -> String? {
         let url = folders.databaseURL(role: "postgres", database: "postgres")
         var reason = "it took too long"
@@ -150,7 +148,7 @@ final class Postmaster {
         return reason
     }
 
-    /// Removes lock files that no live server of this folder holds. We hold the folder's own lock.
+    /// Removes lock files that no live server holds. We hold the folder's own lock.
     private func clearStaleFiles() {
         guard runningProcess() == nil else { return }
         for file in [
@@ -160,7 +158,7 @@ final class Postmaster {
         }
     }
 
-    /// A moment between two looks at what no descriptor tells of.
+    /// Waits between polls of something that no descriptor signals.
     private func pause() {
         usleep(20_000)
     }
@@ -170,7 +168,7 @@ final class Postmaster {
         return (attributes?[.size] as? UInt64) ?? 0
     }
 
-    /// The last FATAL line that the server wrote after a place in its log.
+    /// The last FATAL line that the server logged after an offset, or else its last line.
     private func words(from start: UInt64) -> String? {
         let file = open(folders.log, O_RDONLY | O_CLOEXEC)
         defer { close(file) }
@@ -180,7 +178,7 @@ final class Postmaster {
     }
 }
 
-/// Whether the server's end would be a surprise, which is told once.
+/// Reports an unexpected end of the server, once.
 private final class UnaskedEnd: Sendable {
     private let isSurprise = Atomic<Bool>(false)
     private let report: @Sendable () -> Void
@@ -189,7 +187,7 @@ private final class UnaskedEnd: Sendable {
         self.report = report
     }
 
-    /// The server has started, and shall stay.
+    /// The server has started and must stay.
     func expectNone() { isSurprise.store(true, ordering: .sequentiallyConsistent) }
 
     /// The server is about to be stopped.
@@ -201,7 +199,7 @@ private final class UnaskedEnd: Sendable {
     }
 }
 
-/// What the starting thread tells the one that asked.
+/// What the starting thread reports to its caller.
 private final class Launch: Sendable {
     let started = Latch()
     let ended = Latch()

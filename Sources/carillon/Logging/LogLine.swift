@@ -4,15 +4,15 @@ import Glibc
 import JSON
 import Logging
 
-/// One event of the log, and the two forms in which it is written.
+/// One log event, and its two written forms.
 struct LogLine {
     let level: Logger.Level
     let label: String
     let message: String
-    /// In the order in which they are shown.
+    /// In display order.
     let fields: [(name: String, value: String)]
 
-    /// `12:03:04.123 info   message  name=value …`, local time.
+    /// `12:03:04.123 info   message  name=value …`, in local time.
     func text(at time: Date, colour: Bool) -> String {
         let name = level.rawValue.padded(to: 8)
         var line = clock(time) + " " + (colour ? "\u{1B}[\(Self.colour(of: level))m\(name)\u{1B}[0m" : name) + " "
@@ -24,7 +24,7 @@ struct LogLine {
         return line
     }
 
-    /// One JSON object: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and the fields by their names.
+    /// One JSON object: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and the fields by name.
     func json(at time: Date) -> String {
         let stamp = Self.stamp(time)
         var members = [("time", stamp), ("level", level.rawValue), ("logger", label), ("message", message)]
@@ -46,7 +46,7 @@ struct LogLine {
         return "\(Self.clock(parts)).\(Self.padded(milliseconds, 3))"
     }
 
-    /// RFC 3339 with milliseconds, UTC. Foundation's formatters are slower by far, and their fraction is optional.
+    /// RFC 3339 with milliseconds, UTC. Foundation's formatters are much slower, and their fraction is optional.
     private static func stamp(_ time: Date) -> String {
         let (parts, milliseconds) = parts(of: time, local: false)
         let day = "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"

@@ -6,26 +6,25 @@ import Logging
 enum LogLevelName: String, Sendable, CaseIterable {
     case trace, debug, info, notice, warning, error, critical
 
-    /// The level of swift-log.
     var level: Logger.Level { Logger.Level(rawValue: rawValue) ?? .info }
 }
 
-/// How a line of the log looks.
+/// The format of log lines.
 enum LogFormat: String, Sendable, CaseIterable {
-    /// `text` on a terminal, else `json`.
+    /// `text` on a terminal, otherwise `json`.
     case auto
     case text, json
 }
 
-/// A handler of swift-log that writes one line for each event to standard error.
+/// A swift-log handler that writes one line for each event to standard error.
 ///
-/// Writers log ids, kinds and sizes; never payloads, tokens or user ids.
+/// Callers log ids, kinds and sizes; never payloads, tokens or user ids.
 struct LogOutput: LogHandler {
-    /// How lines are made: with colour for a terminal, plain, or JSON.
+    /// The style of lines: coloured for a terminal, plain, or JSON.
     enum Style: Sendable {
         case colour, plain, json
 
-        /// The style that a format asks for, on standard error as it is.
+        /// The style for a format, given what standard error is.
         init(_ format: LogFormat) {
             let terminal = isatty(STDERR_FILENO) == 1
             switch format {
@@ -43,7 +42,7 @@ struct LogOutput: LogHandler {
     private let style: Style
     private let write: @Sendable (String) -> Void
 
-    /// - Parameter write: takes a finished line without its end; standard error unless a test says otherwise.
+    /// - Parameter write: takes a line without its line end; standard error by default.
     init(
         label: String, level: Logger.Level, style: Style,
         write: @escaping @Sendable (String) -> Void = { complain($0) }
@@ -54,7 +53,6 @@ struct LogOutput: LogHandler {
         self.write = write
     }
 
-    /// A logger as the settings want it.
     static func logger(_ label: String, level: LogLevelName, format: LogFormat) -> Logger {
         let style = Style(format)
         return Logger(label: label) { LogOutput(label: $0, level: level.level, style: style) }

@@ -2,17 +2,16 @@ import Postgres
 
 /// Brings a database to the state that this program needs: roles, bootstrap, numbered migrations, functions.
 ///
-/// Each migration runs in a transaction of its own and is recorded in it with its checksum; then all functions run in
-/// one transaction, when they differ from those that ran last, a migration has run, or somebody has changed how the
-/// product's own tables are published. An advisory lock keeps two migrators apart. Works as the role `carillon_owner`:
-/// either connected as it, or as one that may become it.
+/// Each migration runs in its own transaction, which also records it with its checksum. Then all functions run in one
+/// transaction if they differ from the last run, if a migration has run, or if the publishing of the product's own tables
+/// was changed. An advisory lock keeps migrators apart. Works as the role `carillon_owner`, or as one that may become it.
 struct Migrator {
-    /// How the database compares with the files.
+    /// The database compared with the files.
     struct Status: Equatable {
         enum State: Equatable {
             case applied(at: String)
             case pending
-            /// The file is not the one that ran.
+            /// The file differs from the one that ran.
             case changed
             /// The database has a version that this program does not know.
             case unknown
@@ -24,19 +23,19 @@ struct Migrator {
             let state: State
         }
 
-        /// What keeps a published table from telling all its changes.
+        /// A fault that keeps a published table from reporting all changes.
         struct Problem: Equatable {
             let table: String
             let problem: String
-            /// Whether the table is the product's own, which the function files put right.
+            /// Whether the table is the product's own, which the function files repair.
             var isOwn: Bool { table.hasPrefix("care.") || table.hasPrefix("sync.") }
         }
 
-        /// Rising by version.
+        /// Ascending by version.
         var lines: [Line]
-        /// Whether the functions that ran last are those of this program.
+        /// Whether the last functions run are this program's.
         var functionsCurrent: Bool
-        /// Known while the functions are current.
+        /// Only known while the functions are current.
         var problems: [Problem] = []
 
         var pending: [Line] { lines.filter { $0.state == .pending } }
@@ -45,7 +44,6 @@ struct Migrator {
                 && lines.allSatisfy { if case .applied = $0.state { true } else { false } }
         }
 
-        /// The problems, for people.
         var complaints: [String] {
             problems.map { "the published table \($0.table) does not tell all its changes: \($0.problem)" }
         }
@@ -54,10 +52,10 @@ struct Migrator {
     private let files: SQLFileSet
     private let connection: BlockingConnection
 
-    /// Two numbers that no other program of the database should use: "cari", "llon" as bytes.
+    /// Two numbers that no other program should use in this database: "cari" and "llon" as bytes.
     private static let lockKey = "x'63617269'::int, x'6c6c6f6e'::int"
 
-    /// - Parameter url: connection string of the owner, or of a superuser.
+    /// - Parameter url: connection string of the owner or a superuser.
     init(url: String, files: SQLFileSet) throws(Failure) {
         self.files = files
         do {
@@ -67,7 +65,7 @@ struct Migrator {
         }
     }
 
-    /// Compares, and changes nothing.
+    /// Compares the database with the files; changes nothing.
     func status() throws(Failure) -> Status {
         try checkSchemaOwner()
         let (applied, functions) = try asking("the state of the database cannot be read") { () throws(StatementError) in
@@ -98,8 +96,7 @@ struct Migrator {
             problems: current ? try problems() : [])
     }
 
-    /// A dump that is restored where its roles are not there leaves the schema to who restored it, without the hub's rights:
-    /// no later step could say what is wrong.
+    /// A dump restored without its roles gives the schema to another owner. Later steps could not report that.
     private func checkSchemaOwner() throws(Failure) {
         let owner = DevelopmentCluster.owner
         let found = try asking("the state of the database cannot be read") { () throws(StatementError) in
@@ -119,10 +116,9 @@ struct Migrator {
                 + "database (deploy/README.md, Back up and restore)")
     }
 
-    /// What keeps published tables from telling all their changes.
     private func problems() throws(Failure) -> [Status.Problem] {
         try asking("the published tables cannot be checked") { () throws(StatementError) in
-            // A set of functions of a test may be without it.
+            // A test's set of functions may lack it.
             let present = try connection.query("select to_regprocedure('sync.check_published()') is not null")
             guard present.first?.first == "t" else { return [] }
             return try connection.query("select relation, problem from sync.check_published()").compactMap { row in
@@ -132,7 +128,6 @@ struct Migrator {
         }
     }
 
-    /// The roles that a migration would make.
     func missingRoles() throws(Failure) -> [String] {
         let found = try asking("the roles cannot be read") { () throws(StatementError) in
             try connection.query("select rolname from pg_roles").compactMap { $0.first ?? nil }
@@ -140,10 +135,10 @@ struct Migrator {
         return [DevelopmentCluster.owner, DevelopmentCluster.hub].filter { !found.contains($0) }
     }
 
-    /// Whether the hub's role has a password; nil where only a superuser may know.
+    /// Whether the hub's role has a password; nil when only a superuser may know.
     func hubRoleHasPassword() throws(Failure) -> Bool? {
         try asking("the roles cannot be read") { () throws(StatementError) in
-            // A migration went on as the owner.
+            // A migration before may have become the owner.
             try connection.execute("reset role")
             let mayKnow = try connection.query("select has_table_privilege('pg_catalog.pg_authid', 'select')")
             guard mayKnow.first?.first == "t" else { return nil }
@@ -153,9 +148,9 @@ struct Migrator {
         }
     }
 
-    /// Checks that the database is one this program may change.
+    /// Checks that this program may change the database.
     ///
-    /// - Throws: a failure where it is newer, where an applied file has changed, or where one was passed over.
+    /// - Throws: a failure when the database is newer, an applied file has changed, or a version was skipped.
     func check(_ status: Status) throws(Failure) {
         let newest = files.migrations.last?.version ?? 0
         if let line = status.lines.last(where: { $0.state == .unknown }) {
@@ -177,7 +172,7 @@ struct Migrator {
         }
     }
 
-    /// Does what is to be done.
+    /// Migrates the database.
     ///
     /// - Parameter report: takes one line for people about each step.
     /// - Returns: the state afterwards.
@@ -186,7 +181,7 @@ struct Migrator {
             _ = try connection.query("select pg_advisory_lock(\(Self.lockKey))")
         }
         defer { _ = try? connection.query("select pg_advisory_unlock(\(Self.lockKey))") }
-        // Read under the lock: what another migrator has just done is seen.
+        // Read under the lock, to see what another migrator has just done.
         var status = try status()
         try check(status)
         guard !status.isCurrent else {
@@ -209,14 +204,14 @@ struct Migrator {
             }
             report("migration \(migration.version) (\(migration.name)) applied")
         }
-        // Also where only a published table of the product's own is not as it should be: they put it right.
+        // Also when only the publishing of a product's own table is wrong: the functions repair it.
         try runFunctions(report: report)
         status = try self.status()
         status.complaints.forEach(report)
         return status
     }
 
-    /// Lays the demonstration into a migrated database; again is allowed, and adds today's doses.
+    /// Adds the demonstration to a migrated database. A repeat adds today's doses.
     func demonstrate() throws(Failure) {
         try becomeOwner()
         do {
@@ -228,7 +223,7 @@ struct Migrator {
         }
     }
 
-    /// Begins a new epoch in a migrated database: no position that a device has is good any more. Returns the epoch's name.
+    /// Begins a new epoch in a migrated database: all positions of devices become invalid. Returns the epoch's name.
     func beginEpoch() throws(Failure) -> String {
         try becomeOwner()
         return try asking("no new epoch was begun") { () throws(StatementError) in
@@ -261,7 +256,7 @@ struct Migrator {
         report("\(files.functions.count) function files applied")
     }
 
-    /// Makes the roles where we may, and continues as the owner.
+    /// Creates the roles if allowed, and continues as the owner.
     private func becomeOwner() throws(Failure) {
         let owner = DevelopmentCluster.owner
         let rights = try asking("the roles cannot be read") { () throws(StatementError) in
@@ -285,7 +280,7 @@ struct Migrator {
         }
         guard rights.dropFirst().first != "t" else { return }
         if (try? connection.execute("set role \(owner)")) != nil { return }
-        // One that makes roles need not be a member of them, but may become one.
+        // A role that creates roles need not be a member of them, but may become one.
         if rights.first == "t", (try? connection.execute("grant \(owner) to current_user")) != nil,
             (try? connection.execute("set role \(owner)")) != nil
         {

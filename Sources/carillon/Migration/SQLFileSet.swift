@@ -1,6 +1,6 @@
 import SQLFiles
 
-/// The SQL files that the program carries within itself, as `sql/` holds them.
+/// The SQL files in `sql/`, embedded in the program.
 struct SQLFileSet: Sendable {
     /// One file: its path below `sql/`, and its text.
     struct File: Sendable, Equatable {
@@ -8,7 +8,7 @@ struct SQLFileSet: Sendable {
         let text: String
     }
 
-    /// A numbered file of `migrations/`, which runs once and never changes afterwards.
+    /// A numbered file of `migrations/`. It runs once and never changes afterwards.
     struct Migration: Sendable, Equatable {
         let version: Int
         let file: File
@@ -20,7 +20,7 @@ struct SQLFileSet: Sendable {
             checksum = carillon.checksum(of: file.text)
         }
 
-        /// The name without folder and ending, as the database records it.
+        /// The name without folder and extension, as recorded in the database.
         var name: String {
             String((file.path.split(separator: "/").last ?? "").dropLast(".sql".count))
         }
@@ -28,18 +28,17 @@ struct SQLFileSet: Sendable {
 
     var roles: File
     var bootstrap: File
-    /// Rising by version.
+    /// Ascending by version.
     var migrations: [Migration]
-    /// In the order of their names, in which they run.
+    /// By name, the order in which they run.
     var functions: [File]
     var demonstration: File
 
-    /// Over names and texts of all functions; another one makes them run again.
+    /// Over names and texts of all functions. A change makes them run again.
     var functionsChecksum: String {
         checksum(of: functions.map { "\($0.path)\n\($0.text)" }.joined(separator: "\n"))
     }
 
-    /// The files built into the program.
     static func embedded() throws(Failure) -> SQLFileSet {
         var texts: [UInt32: [(version: Int, file: File)]] = [:]
         for index in 0..<carillon_sql_file_count() {

@@ -4,27 +4,25 @@ import FoundationEssentials
 import JSON
 import Pusher
 
-/// One application as Pusher knows it: its clients name the key, its backend signs with the secret.
+/// One application in Pusher's sense: clients send its key, and its backend signs with its secret.
 struct ApplicationSettings: Sendable, Equatable {
     /// Number or short name in the paths of the HTTP API.
     var id: String
     var key: String
     var secret: String
-    /// What the secret takes the place of; good until it is left out.
+    /// The replaced secret, valid until it is removed.
     var previousSecret: String?
-    /// For people; the id where none was given.
+    /// For people; by default the id.
     var name: String
-    /// With the kinds that its webhooks want.
+    /// Includes the event kinds of its webhooks.
     var features = AppFeatures()
     var limits = AppLimits()
     var webhooks: [WebhookEndpoint] = []
 
-    /// What the secrets make.
     var credentials: AppCredentials {
         AppCredentials(key: key, secret: secret, previousSecret: previousSecret)
     }
 
-    /// Applications one hub serves at most.
     static let countMax = 1000
 
     private static let members: [JSONMember<ApplicationSettings>] = [
@@ -64,8 +62,8 @@ extension AppLimits {
         JSONMember("batchEvents", \.batchEventsMax, .count(1...1_000)),
         JSONMember("publishesPerSecond", \.publishesPerSecond, .count(0...1_000_000)),
         JSONMember("presenceMembers", \.presenceMembersMax, .count(1...100_000)),
-        // Beside the user's id it stands in `channel_data` or `user_data`, and whom a user watches in `user_data`: longer ones
-        // of these are not read (`PusherLimits`).
+        // A member's info is sent beside the user's id in `channel_data` or `user_data`, and a watchlist in `user_data`.
+        // Longer ones are not read (`PusherLimits`).
         JSONMember("presenceMemberBytes", \.presenceMemberBytesMax, .bytes(1...(15 << 10))),
         JSONMember("clientEventsPerSecond", \.clientEventsPerSecond, .count(1...10_000)),
         JSONMember("watchlist", \.watchlistMax, .count(0...1_000)),
@@ -73,7 +71,7 @@ extension AppLimits {
 }
 
 extension Form<String> {
-    /// What stands in paths and before the colon of a signature.
+    /// A name used in paths and before the colon of a signature.
     fileprivate static func name(_ takes: String) -> Form {
         let form = text(takes, bytes: 1...64)
         return Form(takes) { text throws(BadValue) in
@@ -117,10 +115,10 @@ extension ApplicationSettings {
 
     private var place: String { "application \"\(id)\"" }
 
-    /// What follows from several members.
+    /// Sets and checks what depends on several members.
     private mutating func complete() throws(BadValue) {
         if name.isEmpty { name = id }
-        // What a second allows may come at once; a batch is all or nothing.
+        // A second's worth may come at once; a batch is all or nothing.
         if limits.publishesPerSecond > 0 {
             limits.publishesBurst = max(limits.publishesPerSecond, limits.batchEventsMax)
         }
@@ -146,7 +144,7 @@ extension ApplicationSettings {
         }
     }
 
-    /// The list as JSON for people: without secrets, without the values of header fields, and of URLs without user and query.
+    /// The list as JSON for people, without secrets, header values, and the user and query of URLs.
     @Sendable static func masked(_ text: String) -> String {
         guard (try? list(text)) != nil, let value = try? JSONTree(text) else { return SettingMask.hidden }
         return masked(value, under: "").canonicalText

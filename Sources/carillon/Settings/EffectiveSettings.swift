@@ -1,31 +1,30 @@
 import Reactor
 
-/// Which defaults apply.
+/// The set of defaults.
 enum SettingsProfile: Sendable {
     case serve
-    /// `carillon dev`: an application is given.
+    /// `carillon dev`: provides an application.
     case development
 }
 
-/// The text of each setting after all sources were asked, and where it came from.
+/// The text of each setting after all sources were read, and its source.
 struct EffectiveSettings: Sendable {
     struct Entry: Sendable {
         let text: String
         /// For people, such as "environment CARILLON_LISTEN" or "default".
         let source: String
-        /// The configuration file that says so; nil where something else does.
+        /// The configuration file that sets it; nil for another source.
         var file: String?
     }
 
-    /// By key; settings without a value and a default have no entry.
+    /// By key. Settings with neither value nor default have no entry.
     private(set) var entries: [String: Entry] = [:]
-    /// What the texts say, each by itself.
+    /// The parsed values, each checked by itself.
     private(set) var values = Settings()
     let profile: SettingsProfile
-    /// What the operator should know about the sources.
     private(set) var warnings: [String] = []
 
-    /// Asks all sources for every setting and reads every value.
+    /// Reads every setting from all sources and parses every value.
     ///
     /// - Throws: one failure with a line for each unknown name and each bad value.
     init(_ sources: SettingsSources, profile: SettingsProfile) throws(Failure) {
@@ -56,7 +55,7 @@ struct EffectiveSettings: Sendable {
         warnings = secrets.sorted().compactMap { SecretFile.warning($0) }
     }
 
-    /// The entry of a setting as it takes effect: `limits.pullQueueBytes` is lowered where the whole queue is shorter.
+    /// The entry in effect: `limits.pullQueueBytes` is lowered when the whole queue is shorter.
     func inEffect(_ setting: Setting) -> Entry? {
         let limits = values.gateway.limits
         guard setting.place == \Settings.gateway.limits.pullQueueBytesMax,
@@ -65,15 +64,13 @@ struct EffectiveSettings: Sendable {
         return Entry(text: "\(limits.sendQueueBytesMax / 2)", source: "half of limits.sendQueueBytes")
     }
 
-    /// Where the value of a setting came from; "default" also where it has none.
+    /// The source of a setting's value; "default" also when there is no value.
     func source(of setting: Setting) -> String { entries[setting.key]?.source ?? "default" }
 
-    /// A failure that names where the value of a setting came from.
     func failure(_ setting: Setting, _ words: String) -> Failure {
         Failure("\(source(of: setting)): \(words)", status: .configuration)
     }
 
-    /// Of a setting that there must be, and is not.
     func missing(_ setting: Setting) -> Failure {
         Failure(
             "\(setting.key) is not set: give \(setting.option), \(setting.environment) or \"\(setting.key)\" in the "

@@ -2,27 +2,26 @@ import FoundationEssentials
 import Gateway
 import Reactor
 
-/// How the values of a setting are written. Pure: no file is opened and no name resolved.
+/// The syntax of a setting's values. Pure: opens no file and resolves no name.
 struct Form<Value: Sendable>: Sendable {
-    /// What a value looks like, for people.
+    /// The format of a value, for people.
     let takes: String
-    /// Reads the text of a value. The error says what would be accepted.
+    /// Parses a value. The error says what is accepted.
     let parse: @Sendable (String) throws(BadValue) -> Value
-    /// The text of a value as `parse` reads it; nil where it is none.
+    /// The text of a value in the format of `parse`; nil when it has none.
     private(set) var text: @Sendable (Value) -> String? = { "\($0)" }
 
     init(_ takes: String, parse: @escaping @Sendable (String) throws(BadValue) -> Value) {
         (self.takes, self.parse) = (takes, parse)
     }
 
-    /// The same form with other texts of values.
+    /// The form with another function for the texts of values.
     func written(_ text: @escaping @Sendable (Value) -> String?) -> Form {
         var form = self
         form.text = text
         return form
     }
 
-    /// A value that may be missing.
     static func optional<Wrapped>(_ form: Form<Wrapped>) -> Form where Value == Wrapped? {
         Form(form.takes, parse: form.parse).written { $0.flatMap(form.text) }
     }
@@ -31,7 +30,6 @@ struct Form<Value: Sendable>: Sendable {
 // MARK: Numbers
 
 extension Form where Value: FixedWidthInteger {
-    /// A whole number within bounds.
     static func count(_ bounds: ClosedRange<Value>, takes: String = "count") -> Form {
         Form(takes) { text throws(BadValue) in
             guard let number = Value(text), bounds.contains(number) else {
@@ -43,7 +41,7 @@ extension Form where Value: FixedWidthInteger {
 }
 
 extension Form<Int?> {
-    /// The same, where 0 is no bound.
+    /// A whole number within bounds, where 0 means no bound.
     static func bound(_ bounds: ClosedRange<Int>) -> Form {
         let form = Form<Int>.count(bounds)
         return Form(form.takes) { text throws(BadValue) in
@@ -68,7 +66,7 @@ extension Form<Int> {
         }.written { Form.brief($0) }
     }
 
-    /// A number of bytes in the shortest of the forms that `bytes` reads.
+    /// A number of bytes in the shortest format that `bytes` reads.
     static func brief(_ number: Int) -> String {
         guard number > 0, let unit = units.first(where: { number % $0.bytes == 0 }) else { return "\(number)" }
         return "\(number / unit.bytes)\(unit.name)"
@@ -78,7 +76,7 @@ extension Form<Int> {
 }
 
 extension Form<Duration> {
-    /// A span of time: seconds, or with the unit `ms`, `s`, `m` or `h`.
+    /// A duration: seconds, or with the unit `ms`, `s`, `m` or `h`.
     static func time(_ bounds: ClosedRange<Duration>) -> Form {
         Form("time") { text throws(BadValue) in
             guard let duration = Form.duration(text), bounds.contains(duration) else {
@@ -90,12 +88,12 @@ extension Form<Duration> {
         }.written { Form.brief($0) }
     }
 
-    /// Reads a span of time; nil if the text is none, or longer than ten thousand days.
+    /// Parses a duration; nil if it is invalid or longer than 10,000 days.
     static func duration(_ text: String) -> Duration? {
         let units: [(name: String, seconds: Double)] = [("ms", 0.001), ("s", 1), ("m", 60), ("h", 3600)]
         let unit = units.first { text.hasSuffix($0.name) }
         let digits = text.dropLast(unit?.name.count ?? 0)
-        // Double() would also take "nan", "inf" and "0x1p3".
+        // `Double` would also accept "nan", "inf" and "0x1p3".
         guard !digits.isEmpty, digits.allSatisfy({ $0.isASCII && ($0.isNumber || $0 == ".") }),
             let number = Double(digits)
         else { return nil }
@@ -103,7 +101,7 @@ extension Form<Duration> {
         return seconds <= 864_000_000 ? .milliseconds(Int64((seconds * 1000).rounded())) : nil
     }
 
-    /// A span of time in the shortest of the forms that `duration` reads.
+    /// A duration in the shortest format that `duration` reads.
     static func brief(_ duration: Duration) -> String {
         let milliseconds = Int(duration / .milliseconds(1))
         if milliseconds >= 60_000, milliseconds % 60_000 == 0 { return "\(milliseconds / 60_000)m" }
@@ -114,7 +112,6 @@ extension Form<Duration> {
 // MARK: Words
 
 extension Form<Bool> {
-    /// `true` or `false`.
     static var flag: Form {
         Form("true or false") { text throws(BadValue) in
             guard let flag = Bool(text) else { throw BadValue("true or false") }
@@ -124,7 +121,6 @@ extension Form<Bool> {
 }
 
 extension Form where Value: RawRepresentable<String> & CaseIterable {
-    /// One of the raw values of an enumeration.
     static func choice(_ takes: String) -> Form {
         Form(takes) { text throws(BadValue) in
             guard let choice = Value(rawValue: text) else {
@@ -136,7 +132,6 @@ extension Form where Value: RawRepresentable<String> & CaseIterable {
 }
 
 extension Form<String> {
-    /// Some text.
     static func text(_ takes: String = "text", bytes: ClosedRange<Int>, mustBe: String? = nil) -> Form {
         Form(takes) { text throws(BadValue) in
             guard bytes.contains(text.utf8.count) else {
@@ -146,7 +141,6 @@ extension Form<String> {
         }
     }
 
-    /// Text of which there must be some.
     static func some(_ takes: String) -> Form { text(takes, bytes: 1...Int.max, mustBe: "a text that is not empty") }
 
     /// A PostgreSQL connection string: a URI, or `keyword=value` pairs.
@@ -161,7 +155,6 @@ extension Form<String> {
 }
 
 extension Form<[String]> {
-    /// Paths of files, separated by commas.
     static var paths: Form {
         Form("paths") { text throws(BadValue) in
             let paths = text.split(separator: ",", omittingEmptySubsequences: false).map(\.trimmed)
@@ -172,7 +165,6 @@ extension Form<[String]> {
 }
 
 extension Form<UInt32> {
-    /// Permissions of a file.
     static var mode: Form {
         Form("octal") { text throws(BadValue) in
             guard let mode = UInt32(text, radix: 8), mode <= 0o777, mode & 0o600 == 0o600 else {
@@ -208,9 +200,9 @@ extension Form<AllowedOrigins> {
 }
 
 extension Form<TrustedPeers> {
-    /// Addresses, ranges of them and `unix`, separated by commas; none of them where it is empty.
+    /// Addresses, address ranges and `unix`, separated by commas; may be empty.
     static var peers: Form {
-        // The default is none, and no other has to be printed.
+        // The default is empty; no other value is ever printed.
         Form("addresses") { text throws(BadValue) in
             var peers = TrustedPeers()
             for name in text.split(separator: ",").map(\.trimmed) {
@@ -231,7 +223,6 @@ extension Form<TrustedPeers> {
 }
 
 extension Form<CompressionSettings?> {
-    /// `true` or `false`.
     static var compression: Form {
         Form(Form<Bool>.flag.takes) { text throws(BadValue) in
             try Form<Bool>.flag.parse(text) ? CompressionSettings() : nil

@@ -5,7 +5,7 @@ import Gateway
 import HTTP
 import Identity
 
-/// Settings of earlier versions, by their keys, and what to do where one is still given.
+/// Removed settings by key, with advice for a configuration that still has them.
 enum GoneSettings {
     static let advice: [String: String] = [
         "tls.handshakeTimeout": now("handshakeTimeout"),
@@ -38,12 +38,12 @@ enum GoneSettings {
         "feed.heartbeatTimeout": "it is half of feed.heartbeatInterval: set that",
     ]
 
-    /// The same of members of `apps`.
+    /// Removed members of `apps`, with advice.
     static let memberAdvice = ["publishesBurst": "it is a second's worth of publishesPerSecond, and one batch at least"]
 
-    /// What is wrong with the name of a setting that has gone; nil where it is none.
+    /// The problem when `name` is a removed setting; otherwise nil.
     ///
-    /// - Parameter form: how a key is written where the name stands.
+    /// - Parameter form: how the source of `name` writes keys.
     static func problem(_ name: String, _ form: (String) -> String = { $0 }) -> String? {
         advice.first { form($0.key) == name }.map { "\(name) is no longer a setting: \($0.value)" }
     }

@@ -1,13 +1,13 @@
 import FoundationEssentials
 import JSON
 
-/// What is wrong with a JSON text that a person has written, and where.
+/// A fault in a JSON text written by a person, with its position.
 struct JSONFault: Error, CustomStringConvertible {
     let description: String
 
     init(_ words: String) { description = words }
 
-    /// The value that the text is, where no object in it has two members of one name.
+    /// Parses the text. No object may have two members with one name.
     static func tree(of text: Data) throws(JSONFault) -> JSONTree {
         let result = text.withUnsafeBytes { bytes in
             Result { () throws(JSONError) in
@@ -30,7 +30,7 @@ struct JSONFault: Error, CustomStringConvertible {
         }
     }
 
-    /// - Parameter start: where the text begins that the value's offset counts from.
+    /// - Parameter start: the offset of the text in which `value.offset` counts.
     private static func check(_ value: JSONValue, at start: Int) throws(JSONError) {
         let place = start + value.offset
         switch value.kind {

@@ -1,16 +1,15 @@
 import JSON
 
-/// One member of a JSON object in a setting: its name, what it takes, and where its value goes in a `Root`. Errors say where
-/// and what.
+/// A member of a JSON object in a setting: its name, its syntax, and its target in a `Root`. Errors say where and what.
 struct JSONMember<Root>: Sendable {
     let name: String
-    /// Reads the value; nil is a member that is missing, of those that there must be.
+    /// Reads the value. Nil means that a required member is missing.
     ///
-    /// - Parameter place: which object it is, for people.
+    /// - Parameter place: names the object, for people.
     let read: @Sendable (_ value: JSONTree?, _ place: String, inout Root) throws(BadValue) -> Void
     let isRequired: Bool
 
-    /// - Parameter read: throws an error without a part, of which this member is made one.
+    /// - Parameter read: an error without a `part` is attributed to this member.
     init(
         _ name: String, isRequired: Bool = false,
         read: @escaping @Sendable (JSONTree?, String, inout Root) throws(BadValue) -> Void
@@ -25,7 +24,7 @@ struct JSONMember<Root>: Sendable {
         }
     }
 
-    /// A value as settings are written. Numbers and flags may stand for themselves, but where a text is needed.
+    /// A value in the syntax of settings. Scalars may be JSON numbers and booleans, except for texts.
     init<Value>(
         _ name: String, _ place: any WritableKeyPath<Root, Value> & Sendable, isRequired: Bool = false,
         _ form: Form<Value>
@@ -44,8 +43,8 @@ extension JSONTree {
     /// Reads an object.
     ///
     /// - Parameters:
-    ///   - place: which it is, for people.
-    ///   - better: what it is called, once its first member is known.
+    ///   - place: names the object, for people.
+    ///   - better: its better name, once its first member is known.
     func read<Root>(
         _ members: [JSONMember<Root>], _ place: String, into root: inout Root, better: (Root) -> String? = { _ in nil }
     ) throws(BadValue) {
@@ -64,7 +63,7 @@ extension JSONTree {
         }
     }
 
-    /// A text, or else the form of a number or flag.
+    /// A string's text, or the text of a number or boolean if `orScalar`.
     fileprivate func plainText(orScalar: Bool) -> String? {
         switch self {
         case .string(let text): text

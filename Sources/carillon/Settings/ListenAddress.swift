@@ -1,15 +1,15 @@
 import FoundationEssentials
 
-/// Where the hub listens: a numeric IPv4 or IPv6 address, or `localhost`, and a port.
+/// An address to listen on: a numeric IPv4 or IPv6 address, or `localhost`, and a port.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     /// Without brackets.
     let host: String
-    /// 0 asks the kernel for a free one.
+    /// 0 lets the kernel choose a free port.
     let port: UInt16
 
     var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    /// Where a client on this machine finds a hub that listens here: a wildcard address is no place to connect to.
+    /// The address for local clients: one cannot connect to a wildcard address.
     var reachable: ListenAddress {
         switch host {
         case "0.0.0.0": ListenAddress(host: "127.0.0.1", port: port)
@@ -18,9 +18,9 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Whether one program cannot listen at both.
+    /// Whether one program cannot listen on both.
     ///
-    /// - Parameter inOneList: both are places of `listen`, where `[::]` is of IPv6 alone beside an address of IPv4.
+    /// - Parameter inOneList: both are in `listen`, where `[::]` beside an IPv4 address means IPv6 only.
     func collides(with other: ListenAddress, inOneList: Bool = false) -> Bool {
         guard port != 0, port == other.port else { return false }
         if host == other.host { return true }
@@ -28,12 +28,12 @@ struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         return [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }
     }
 
-    /// Of numeric addresses; `localhost` is taken for IPv4.
+    /// For numeric addresses; `localhost` counts as IPv4.
     var isIPv6: Bool { host.contains(":") }
 }
 
 extension ListenAddress {
-    /// Reads `127.0.0.1:6001`, `[::1]:6001`, `localhost:6001` or `*:6001` (all IPv4 addresses).
+    /// Parses `127.0.0.1:6001`, `[::1]:6001`, `localhost:6001` or `*:6001` (all IPv4 addresses).
     init(_ text: String) throws(BadValue) {
         let mustBe = BadValue("HOST:PORT, such as 127.0.0.1:6001, 0.0.0.0:6001 or [::1]:6001")
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
@@ -53,18 +53,16 @@ extension ListenAddress {
     }
 }
 
-/// One of the places of `listen`.
+/// One entry of `listen`.
 enum Listener: Sendable, Hashable, CustomStringConvertible {
     case address(ListenAddress)
-    /// The same with TLS.
     case secured(ListenAddress)
-    /// A unix-domain socket at that absolute path.
+    /// A unix-domain socket at an absolute path.
     case socket(path: String)
 
-    /// Listeners one hub has at most.
     static let countMax = 16
 
-    /// Reads `unix:/run/carillon/hub.sock`, `tls:0.0.0.0:443`, or an address.
+    /// Parses `unix:/run/carillon/hub.sock`, `tls:0.0.0.0:443`, or an address.
     init(_ text: String) throws(BadValue) {
         guard text.hasPrefix("unix:") else {
             do throws(BadValue) {
@@ -93,7 +91,6 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Of TCP, with TLS or without.
     var address: ListenAddress? {
         switch self {
         case .address(let address), .secured(let address): address
@@ -106,7 +103,6 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
         return true
     }
 
-    /// Whether one hub cannot listen at both.
     func collides(with other: Listener) -> Bool {
         if let first = address, let second = other.address { return first.collides(with: second, inOneList: true) }
         return self == other
@@ -114,7 +110,6 @@ enum Listener: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Form<[Listener]> {
-    /// A list, separated by commas.
     static var listeners: Form {
         Form("HOST:PORT,…") { text throws(BadValue) in
             var listeners: [Listener] = []
@@ -128,7 +123,6 @@ extension Form<[Listener]> {
 }
 
 extension Form<ListenAddress?> {
-    /// An address or `off`.
     static var addressOrOff: Form {
         Form("HOST:PORT or off") { text throws(BadValue) in
             guard text != "off" else { return nil }

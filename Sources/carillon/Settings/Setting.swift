@@ -1,30 +1,29 @@
-/// One setting: its names in the three places that it can come from, what it takes, what it means, and where its value goes.
+/// One setting: its names in the three sources, its syntax, its meaning, and the target of its value.
 ///
-/// `SettingsTable` holds all of them. The parsing, `--help`, `check-config` and the table in deploy/README.md are made of
-/// that, and the defaults are those of `Settings`.
+/// `SettingsTable` lists all settings. Parsing, `--help`, `check-config` and the table in deploy/README.md are derived from
+/// it; the defaults are those of `Settings`.
 struct Setting: Sendable {
     /// Dotted path in the file.
     let key: String
     let environment: String
     /// The command line option, with its two hyphens.
     let option: String
-    /// What a value looks like, for people.
+    /// The format of a value, for people.
     let takes: String
-    /// The text of the default; nil where there is none.
     let fallback: String?
-    /// The default under `carillon dev`, where it differs.
+    /// The default under `carillon dev` if it differs.
     let developmentFallback: String?
-    /// What may be shown of a value; nil: all of it.
+    /// Masks a value for display; nil shows all of it.
     let mask: (@Sendable (String) -> String)?
     let help: String
-    /// Where the value goes.
+    /// The target of the value.
     let place: any PartialKeyPath<Settings> & Sendable
-    /// Reads the text of a value. The error says what would be accepted.
+    /// Parses a value and stores it. The error says what is accepted.
     let read: @Sendable (String, inout Settings) throws(BadValue) -> Void
 
     /// - Parameters:
-    ///   - environment: the variable; derived from the key where nil.
-    ///   - development: the default under `carillon dev`, where it differs.
+    ///   - environment: the variable; nil derives it from the key.
+    ///   - development: the default under `carillon dev` if it differs.
     init<Value>(
         _ key: String, _ place: any WritableKeyPath<Settings, Value> & Sendable, _ form: Form<Value>,
         environment: String? = nil, development: String? = nil, mask: (@Sendable (String) -> String)? = nil,
@@ -42,22 +41,21 @@ struct Setting: Sendable {
         read = { text, settings throws(BadValue) in settings[keyPath: place] = try form.parse(text) }
     }
 
-    /// The default under a profile.
     func fallback(in profile: SettingsProfile) -> String? {
         profile == .development ? developmentFallback ?? fallback : fallback
     }
 
-    /// `jwt.keysFile` is `CARILLON_JWT_KEYS_FILE`.
+    /// `jwt.keysFile` becomes `CARILLON_JWT_KEYS_FILE`.
     static func environmentName(of key: String) -> String {
         "CARILLON_" + words(of: key).joined(separator: "_").uppercased()
     }
 
-    /// `jwt.keysFile` is `--jwt-keys-file`.
+    /// `jwt.keysFile` becomes `--jwt-keys-file`.
     static func optionName(of key: String) -> String {
         "--" + words(of: key).joined(separator: "-").lowercased()
     }
 
-    /// Splits at dots and before a capital that follows a small letter, so that `databaseURL` is two words.
+    /// Splits at dots and before a capital that follows a lower-case letter, so `databaseURL` is two words.
     private static func words(of key: String) -> [String] {
         var words = [""]
         var previous: Character = "."
@@ -70,11 +68,11 @@ struct Setting: Sendable {
     }
 }
 
-/// Why a text is no value of a setting: what would be one.
+/// Why a setting's text is invalid, and what would be valid.
 struct BadValue: Error {
     /// Completes the sentence "… must be".
     let mustBe: String
-    /// Which part of the value is meant, for people; nil: all of it.
+    /// The part of the value at fault, for people; nil for all of it.
     let part: String?
 
     init(_ mustBe: String, of part: String? = nil) {

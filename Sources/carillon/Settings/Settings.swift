@@ -9,57 +9,56 @@ import Identity
 import Reactor
 import Store
 
-/// Everything the hub is told, as plain values. `SettingsTable` says what each means; what stands here is the default.
+/// All settings of the hub as plain values. `SettingsTable` documents each; the initial values are the defaults.
 struct Settings: Sendable {
     /// Where clients connect; never empty.
     var listen = [Listener.address(ListenAddress(host: "127.0.0.1", port: 6001))]
-    /// Permissions of the unix-domain sockets among them.
+    /// Permissions of the unix-domain sockets in `listen`.
     var unixSocketMode: UInt32 = 0o660
     /// 0: one for each core.
     var loops = 0
-    /// Never empty once they are checked.
+    /// Never empty once checked.
     var apps: [ApplicationSettings] = []
     /// Connection string of the hub's role; nil makes it a plain Pusher server.
     var databaseURL: String?
-    /// Id of the application whose users the database belongs to; set whenever `databaseURL` is.
+    /// Id of the application that the database's users belong to; set whenever `databaseURL` is.
     var databaseApp: String?
     var tls = TLSSettings()
     var jwt = TokenPolicy()
-    /// Of the gateway, all but what is above.
+    /// The gateway's settings, except those above.
     var gateway = GatewayConfiguration()
-    /// Of one user; half as many of one device. 0: no bound.
+    /// For one user; half as many for one device. 0: no bound.
     var actionsPerSecond = 100
     var webhooks = CourierConfiguration()
-    /// What is the same for all apps in Pusher's HTTP API.
+    /// Settings of Pusher's HTTP API that all apps share.
     var api = PusherRoutes.Settings()
-    /// Of both, all but where the database is, and what this program knows of it.
+    /// Settings of store and feed, without the database's address and this program's schema version.
     var store = StoreConfiguration(connectionString: "")
     var feed = FeedConfiguration(connectionString: "")
-    /// Where `/livez`, `/readyz` and `/metrics` are; nil: nowhere.
+    /// Address of `/livez`, `/readyz` and `/metrics`; nil for none.
     var operations: ListenAddress? = ListenAddress(host: "127.0.0.1", port: 9601)
     /// From SIGTERM to the end of the first connection.
     var drainPause = Duration.zero
     var logLevel = LogLevelName.info
     var logFormat = LogFormat.auto
-    /// What the hub starts with, though somebody may be surprised by it.
+    /// Settings that are accepted but may surprise.
     private(set) var warnings: [String] = []
-    /// What may well be meant, but is not seen by itself.
+    /// Settings that are probably meant but not obvious.
     private(set) var notices: [String] = []
 
-    /// The defaults.
     init() {
         webhooks.userAgent = "Carillon/\(Carillon.version)"
-        // A proxy on this machine speaks for everybody.
+        // A proxy on this machine speaks for many clients.
         gateway.limits.exemptsLoopback = true
     }
 }
 
-// MARK: Settings together
+// MARK: Checks across settings
 
 extension Settings {
-    /// Takes the values and checks what concerns several settings at once.
+    /// Takes the values and checks combinations of settings.
     ///
-    /// - Throws: a failure that names the settings concerned.
+    /// - Throws: a failure that names the settings at fault.
     init(_ effective: EffectiveSettings) throws(Failure) {
         self = effective.values
         try checkApps(effective)
@@ -78,15 +77,14 @@ extension Settings {
         }
     }
 
-    /// What follows from a setting, or from several.
+    /// Derives values from one setting or several.
     private mutating func derive() {
         gateway.loops = loops > 0 ? loops : min(ProcessInfo.processInfo.activeProcessorCount, LoopSet.loopsMax)
-        // A token that is still taken must not be one whose connection ends at once: its client would come back with it,
-        // again and again.
+        // The grace must exceed the leeway, or an accepted token's connection might close at once, again and again.
         gateway.timeouts.identity.grace = max(gateway.timeouts.identity.grace, jwt.leeway + .seconds(5))
-        // A page comes on top of it, and must not be what closes the connection.
+        // A page comes on top of the queue and must not be what closes the connection.
         gateway.limits.pullQueueBytesMax = min(gateway.limits.pullQueueBytesMax, gateway.limits.sendQueueBytesMax / 2)
-        // As it is charged: one that is not too long may always come.
+        // In the unit of the rate: a message within the size limit must always fit.
         let largestMessage = 1 + gateway.limits.messageBytesMax / 4_096
         gateway.limits.messagesBurst = max(Self.burstSeconds * gateway.limits.messagesPerSecond, largestMessage)
         gateway.limits.addressConnectsBurst = Self.connectsBurstSeconds * gateway.limits.addressConnectsPerSecond
@@ -102,9 +100,9 @@ extension Settings {
         store.deviceRate = Rate(perSecond: ofDevice, burst: Self.burstSeconds * ofDevice)
     }
 
-    /// For so many seconds' worth of messages or actions that a client was silent, it may send them at once.
+    /// After a silence, a client may send this many seconds' worth of messages or actions at once.
     private static let burstSeconds = 10
-    /// The same of an address's connections: a whole office comes back at once.
+    /// After a silence, an address may open this many seconds' worth of connections at once: a whole office may return.
     private static let connectsBurstSeconds = 20
 
     private mutating func checkApps(_ effective: EffectiveSettings) throws(Failure) {
@@ -129,9 +127,9 @@ extension Settings {
         }
     }
 
-    /// What an app may publish must fit into a body that is taken, or it is refused for a size that no one would look for.
+    /// Checks that what an app may publish fits into a body: otherwise it would be refused for an unexpected limit.
     ///
-    /// - Parameter bodyBytesMax: of a body; the hub's that runs, where apps are read anew.
+    /// - Parameter bodyBytesMax: of a body; when apps are re-read, the running hub's limit.
     func checkBodies(_ bodyBytesMax: Int) throws(Failure) {
         let problems = apps.filter { $0.limits.bodyBytes > bodyBytesMax }.map { app in
             """
@@ -144,8 +142,8 @@ extension Settings {
         guard problems.isEmpty else { throw Failure(lines: problems, status: .configuration) }
     }
 
-    /// Bounds of all connections that are raised, because a loop's share of them would not hold what one connection may. Not
-    /// told where nobody has given any of the numbers that this comes of.
+    /// Warnings for total bounds that are raised, because a loop's share would not hold what one connection may use. No
+    /// warning when all numbers involved are defaults.
     private func raisedBounds(_ effective: EffectiveSettings) -> [String] {
         let gateway = GatewayConfiguration(self)
         func warning(_ bound: Setting, _ given: Int, ofLoop share: Int, of one: Setting...) -> String? {
@@ -184,11 +182,10 @@ extension Settings {
     }
 }
 
-// MARK: What the hub's parts are told
+// MARK: Configurations of the parts
 
 extension Settings {
-    /// `listen` as the reactor takes it. `[::]` takes IPv4 clients too, unless an address of IPv4 with its port is in the
-    /// list.
+    /// `listen` for the reactor. `[::]` accepts IPv4 clients, too, unless the list has an IPv4 address with its port.
     var listenPlaces: [ListenPlace] {
         listen.map { listener in
             switch listener {
@@ -202,7 +199,7 @@ extension Settings {
         }
     }
 
-    /// The applications as the gateway serves them, each with its index.
+    /// The applications for the gateway, each with its index.
     func apps(indices: [Int]) -> [App] {
         zip(apps, indices).map { app, index in
             App(

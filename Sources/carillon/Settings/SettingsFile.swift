@@ -1,17 +1,16 @@
 import FoundationEssentials
 import JSON
 
-/// A configuration file: one JSON object, in which `{"jwt":{"issuer":"x"}}` sets `jwt.issuer`.
+/// A configuration file: one JSON object. `{"jwt":{"issuer":"x"}}` sets `jwt.issuer`.
 struct SettingsFile {
-    /// Larger files are refused.
     static let bytesMax = 1 << 20
 
     let path: String
-    /// The text of each value by its dotted key; JSON values other than texts in their JSON form.
+    /// The text of each value by its dotted key. JSON values other than strings are in JSON form.
     private(set) var texts: [String: String] = [:]
     private let content: String
 
-    /// - Throws: a failure that names the file, and the line, where it cannot be read, is no JSON object, or has a name twice.
+    /// - Throws: a failure that names file and line when the file is unreadable, no JSON object, or has a repeated name.
     init(path: String) throws(Failure) {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw Failure("configuration file \(path): cannot be read; does it exist, and may this user read it?")
@@ -31,7 +30,7 @@ struct SettingsFile {
         }
     }
 
-    /// A line for each key that is none of a setting.
+    /// A line for each key that is not a setting.
     func problems() -> [String] {
         let known = SettingsTable.all.map(\.key)
         return texts.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map { key, text in
@@ -46,7 +45,7 @@ struct SettingsFile {
         line(of: key).map { "line \($0) \(key)" } ?? key
     }
 
-    /// The line of a key, from 1, where it is found exactly once.
+    /// The line of a key, from 1, if it occurs on exactly one.
     private func line(of key: String) -> Int? {
         let leaf = "\"\(key.split(separator: ".").last ?? "")\""
         let lines = content.split(separator: "\n", omittingEmptySubsequences: false)

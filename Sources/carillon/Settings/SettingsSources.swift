@@ -1,4 +1,4 @@
-/// Where settings come from, strongest first: command line, environment, file. Defaults stand behind them.
+/// The sources of settings, strongest first: command line, environment, file. Then come the defaults.
 struct SettingsSources {
     /// Arguments that are settings, as `--name value` or `--name=value`.
     var arguments: [String] = []
@@ -6,28 +6,26 @@ struct SettingsSources {
 
     /// Names the configuration file; not itself a key of it.
     static let fileOption = "--config"
-    /// The variable that names the configuration file.
     static let fileEnvironment = "CARILLON_CONFIG"
     #if DEBUG
-    /// The variable that ends the hub in the middle of an action, for tests of crashes: `after-commit:3`.
+    /// Makes the hub exit in the middle of an action, for crash tests: `after-commit:3`.
     static let failpointEnvironment = "CARILLON_FAILPOINT"
     #endif
 
-    /// What one source says.
+    /// The values of one source.
     struct Source {
         /// For people: "command line", "environment", or the file.
         let place: String
-        /// The path of the file; nil where it is none.
+        /// The path of the file; nil for other sources.
         var file: String?
-        /// By key.
         let texts: [String: String]
-        /// What the source calls a setting, to name it in errors.
+        /// The source's name for a setting, for errors.
         let name: (Setting) -> String
     }
 
-    /// Reads all sources, and reports every name that is none of a setting.
+    /// Reads all sources, and reports every unknown name.
     ///
-    /// - Parameter problems: gains a line for each unknown name, with its value and place.
+    /// - Parameter problems: gets a line for each unknown name, with its value and source.
     func read(problems: inout [String]) -> [Source] {
         let (options, path) = options(problems: &problems)
         var sources = [
@@ -59,7 +57,7 @@ struct SettingsSources {
                 let near = nearest(to: name, among: SettingsTable.all.map(\.option) + [Self.fileOption])
                 let problem = GoneSettings.problem(name, Setting.optionName) ?? "unknown option \(name)\(near)"
                 problems.append("command line: \(problem)")
-                // Its value, if it has one, is not a mistake of its own.
+                // Skip its value, if any, so that it is not reported as well.
                 if parts.count == 1, let next = rest.first, !next.hasPrefix("-") { rest.removeFirst() }
                 continue
             }
@@ -83,7 +81,7 @@ struct SettingsSources {
     private func variables(problems: inout [String]) -> [String: String] {
         var texts: [String: String] = [:]
         for setting in SettingsTable.all { texts[setting.key] = environment[setting.environment] }
-        // Where a database may be, scripts write `DATABASE_URL=` for none.
+        // Scripts may write `DATABASE_URL=` for no database.
         let database = SettingsTable[\.databaseURL].key
         if texts[database] == "" { texts[database] = nil }
         var known = SettingsTable.all.map(\.environment) + [Self.fileEnvironment]
@@ -99,13 +97,13 @@ struct SettingsSources {
         return texts
     }
 
-    /// Whether the variable is one that Kubernetes sets for a service named carillon in all pods beside it.
+    /// Whether Kubernetes sets the variable: it does so in all pods beside a service named carillon.
     private static func isServiceLink(_ name: String) -> Bool {
         name.hasPrefix("CARILLON_SERVICE_") || name == "CARILLON_PORT" || name.hasPrefix("CARILLON_PORT_")
     }
 }
 
-/// ", did you mean X?" where a name is so near to a known one that it must be a slip; else nothing.
+/// ", did you mean X?" when a known name is near enough to be meant; otherwise empty.
 func nearest(to name: String, among known: [String]) -> String {
     let candidates = known.map { ($0, editDistance(name.lowercased(), $0.lowercased())) }
     guard let best = candidates.min(by: { ($0.1, $0.0) < ($1.1, $1.0) }), best.1 <= max(2, name.count / 5) else {

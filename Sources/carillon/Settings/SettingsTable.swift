@@ -1,11 +1,11 @@
-/// Every setting there is, in the order in which people are shown them: each is declared here, and nowhere else.
+/// Every setting, in display order. Each is declared only here.
 ///
-/// Sizes are in bytes, times are spans such as `30s`. A limit is the largest number allowed, not the first refused.
+/// Sizes are in bytes, times are durations such as `30s`. A limit is the largest value allowed.
 enum SettingsTable {
     static let all =
         hub + tls + tokens + timeouts + messages + channels + admission + queues + replays + edge + database + running
 
-    /// The setting whose value goes to a place.
+    /// The setting whose target is `place`.
     static subscript(_ place: any PartialKeyPath<Settings> & Sendable) -> Setting {
         guard let setting = all.first(where: { $0.place == place }) else {
             preconditionFailure("no setting's value goes to \(place)")

@@ -1,15 +1,14 @@
 import Reactor
 
-/// Certificates and keys of the listeners with TLS; no certificate: there are none.
+/// Certificates and keys of the TLS listeners; empty without TLS.
 struct TLSSettings: Sendable {
     var certificateFiles: [String] = []
     var keyFiles: [String] = []
     var ticketKeysFile: String?
 
-    /// Certificates hub-wide, at most.
     static let certificatesMax = 100
 
-    /// - Throws: a failure that names the settings concerned. The files are not opened.
+    /// - Throws: a failure that names the settings at fault. Opens no files.
     func check(_ effective: EffectiveSettings, _ listen: [Listener]) throws(Failure) {
         let (certificates, keys) = (SettingsTable[\.tls.certificateFiles], SettingsTable[\.tls.keyFiles])
         let (given, missing) = keyFiles.isEmpty ? (certificates, keys) : (keys, certificates)
@@ -57,9 +56,9 @@ struct TLSSettings: Sendable {
         if let problem { throw effective.failure(problem.setting, problem.words) }
     }
 
-    /// Reads the files; nil where there are none.
+    /// Reads the files; nil when there are none.
     ///
-    /// - Throws: a failure of the configuration that names the file.
+    /// - Throws: a configuration failure that names the file.
     func server() throws(Failure) -> TLSServer? {
         guard !certificateFiles.isEmpty else { return nil }
         do throws(TLSError) {

@@ -4,9 +4,9 @@ import FoundationEssentials
 import JSON
 
 extension CourierConfiguration {
-    /// Looks into the file of certificates: without them no webhook would ever be delivered.
+    /// Checks the file of certificates: without them no webhook could be delivered.
     ///
-    /// - Throws: a failure that names it.
+    /// - Throws: a failure that names the file.
     func checkFile() throws(Failure) {
         guard let caFile else { return }
         let text = FileManager.default.contents(atPath: caFile).map { String(decoding: $0, as: UTF8.self) }
@@ -21,7 +21,7 @@ extension CourierConfiguration {
 }
 
 extension ApplicationSettings {
-    /// What has no effect as it is set, or another than somebody may expect.
+    /// Warnings about settings that have no effect, or an unexpected one.
     func warnings(_ settings: CourierConfiguration) -> [String] {
         var warnings: [String] = []
         if !id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
@@ -57,11 +57,11 @@ extension WebhookApp {
 }
 
 extension WebhookEndpoint {
-    /// Further header fields at most, and the bytes of each one's value.
+    /// Most further header fields, and bytes of each value.
     private static let headersMax = 20
     private static let headerBytesMax = 4096
 
-    /// Fields that are the hub's to write.
+    /// Fields that only the hub writes.
     private static let ownFields = [
         "host", "content-type", "content-length", "transfer-encoding", "connection", "expect", "upgrade", "te",
         "trailer", "user-agent", "x-pusher-key", "x-pusher-signature",
@@ -109,7 +109,6 @@ extension WebhookEndpoint {
 }
 
 extension Form<String> {
-    /// A URL of HTTP.
     fileprivate static var url: Form {
         Form("text") { text throws(BadValue) in
             guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),

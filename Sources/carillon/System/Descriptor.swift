@@ -1,8 +1,8 @@
 import Glibc
 
-/// Whole texts to and from files.
+/// Reads and writes whole texts.
 enum Descriptor {
-    /// Writes all of it, and says whether that was possible: a reader may have gone, or a disk be full.
+    /// Writes everything. False when the reader has gone or the disk is full.
     @discardableResult static func write(_ text: String, to descriptor: Int32) -> Bool {
         var text = text
         return text.withUTF8 { bytes in
@@ -16,8 +16,7 @@ enum Descriptor {
         }
     }
 
-    /// Makes the text all that the file holds, for its owner alone. Under another name first: a reader sees the old file or the
-    /// new one.
+    /// Replaces the file's content; only its owner may read it. Atomic: readers see the old file or the new one.
     static func replace(_ file: String, with text: String) throws(Failure) {
         let unfinished = file + ".unfinished"
         unlink(unfinished)
@@ -28,7 +27,6 @@ enum Descriptor {
         }
     }
 
-    /// What can be read up to the end, of so many bytes at most.
     static func read(_ descriptor: Int32, atMost bytesMax: Int) -> String {
         let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { room, filled in
             while filled < bytesMax {

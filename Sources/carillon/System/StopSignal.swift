@@ -2,15 +2,14 @@ import FoundationEssentials
 import Glibc
 import Reactor
 
-/// SIGINT and SIGTERM, which ask the command to end, and SIGHUP, which asks it to read certificates and apps anew.
+/// SIGINT and SIGTERM end the command; SIGHUP makes it re-read certificates and apps.
 enum StopSignal {
-    /// Blocks the signals in this thread and those it starts, and has a thread of its own wait for them.
+    /// Blocks the signals in this thread and its later threads, and starts a thread that waits for them.
     ///
-    /// To be called first thing in `main`, before any other thread is there. The first signal sets the latch; the
-    /// second ends the process at once, for someone who cannot wait.
+    /// Call it first in `main`, before other threads exist. The first signal sets the latch; the second kills at once.
     ///
-    /// - Parameter hangUp: what SIGHUP does, on that thread; nil: it ends the process, as ever. Where it does nothing,
-    ///   the terminal has closed, and SIGHUP is one more signal to end.
+    /// - Parameter hangUp: the action for SIGHUP, run on that thread; nil: SIGHUP ends the process as usual. While it has no
+    ///   action, SIGHUP means that the terminal has closed, and ends the hub like the other signals.
     static func install(hangUp: HangUp? = nil) throws(Failure) -> Latch {
         let stop = Latch()
         var signals = sigset_t()
@@ -35,23 +34,22 @@ enum StopSignal {
         return stop
     }
 
-    /// Lets a write to a reader that has gone fail, instead of ending the process: a hub outlives whoever reads its
-    /// output. Not for `tail`, which ends with its reader as programs in a pipe do.
+    /// Makes a write to a closed pipe fail in place of ending the process: a hub outlives readers of its output. Not for
+    /// `tail`, which ends with its reader, as programs in a pipe do.
     static func ignoreBrokenPipes() {
         signal(SIGPIPE, SIG_IGN)
     }
 }
 
-/// What SIGHUP does, once there is something to do.
+/// The action for SIGHUP, once there is one.
 final class HangUp: Sendable {
     private let action = Locked<(@Sendable () -> Void)?>(nil)
 
-    /// From now on SIGHUP does this.
     func does(_ action: @escaping @Sendable () -> Void) {
         self.action.withLock { $0 = action }
     }
 
-    /// The signal has come. False where there is nothing to do.
+    /// SIGHUP has come. False when there is no action.
     func received() -> Bool {
         guard let action = action.withLock({ $0 }) else { return false }
         action()

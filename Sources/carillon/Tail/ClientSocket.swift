@@ -2,27 +2,26 @@ import Clock
 import Glibc
 import Reactor
 
-/// A TCP connection of a client that has all the time in the world, but ends its waiting when asked to stop.
+/// A client's TCP connection that blocks, but stops waiting when the command is stopped.
 final class ClientSocket {
-    /// Why there is nothing to read.
+    /// Why nothing was read.
     enum Pause: Error {
-        /// Nothing came in time.
         case timeout
         case stopped
         /// The peer closed, or the connection broke; in words.
         case closed(String)
-        /// However often it is tried, it will not be; in words.
+        /// A retry would fail, too; in words.
         case hopeless(String)
     }
 
     private let descriptor: Int32
     private let stop: Latch
-    /// Nil in the clear.
+    /// Nil without TLS.
     private var secured: SecuredStream?
 
     /// Connects to the first of the host's addresses that answers.
     ///
-    /// - Parameter tls: for an address with TLS, whose certificate it judges.
+    /// - Parameter tls: verifies the certificate, for an address with TLS.
     init(_ address: HubAddress, tls: TLSClient? = nil, stop: Latch) throws(Pause) {
         descriptor = try Self.connect(address)
         self.stop = stop
@@ -57,13 +56,12 @@ final class ClientSocket {
         close(descriptor)
     }
 
-    /// Whether TLS is spoken at a port: a handshake without judging the certificate.
+    /// Whether a port speaks TLS: tries a handshake without verifying the certificate.
     static func speaksTLS(_ address: HubAddress, stop: Latch) -> Bool {
         guard let client = try? TLSClient() else { return false }
         return (try? ClientSocket(address, tls: client, stop: stop)) != nil
     }
 
-    /// Shakes hands.
     private func secure(_ client: TLSClient, _ address: HubAddress) throws(Pause) {
         let secured: SecuredStream
         do throws(TLSError) {
@@ -85,7 +83,6 @@ final class ClientSocket {
         self.secured = secured
     }
 
-    /// Sends all bytes.
     func send(_ bytes: UnsafeRawBufferPointer) throws(Pause) {
         guard let session = secured?.session else { return try sendPlain(bytes) }
         for start in stride(from: 0, to: bytes.count, by: TLSWire.recordBytes) {
@@ -119,7 +116,7 @@ final class ClientSocket {
 
     /// Waits for bytes and puts some into `buffer`.
     ///
-    /// - Returns: how many, one at least.
+    /// - Returns: how many, at least one.
     func receive(into buffer: UnsafeMutableRawBufferPointer, timeout: Duration) throws(Pause) -> Int {
         while true {
             if let count = secured?.take(into: buffer), count > 0 { return count }

@@ -6,31 +6,28 @@ import Reactor
 import Sync
 import WebSocket
 
-/// One connection of a device to a hub: a real client of the wire protocol, as a phone would be.
+/// One connection of a device to a hub: a real client of the wire protocol, like a phone.
 final class Device {
-    /// What arrives, as far as a person at a terminal cares.
+    /// What arrives, as far as it matters at a terminal.
     enum Arrival: Equatable {
         case established(socketID: String)
-        /// The user that the hub took from the token.
+        /// The user of the token, as the hub read it.
         case signedIn(userID: String)
-        /// The position is where its stream stands; none of a channel that is no stream. Not published is a stream whose
-        /// topic no table has.
+        /// `position` is the stream's; nil for a channel that is no stream. Not published: no table has the stream's topic.
         case subscribed(channel: String, position: StreamPosition?, isPublished: Bool = true)
         case resumed([Resumption])
         case refused(channel: String, reason: String)
         case event(channel: String, name: String, data: String)
-        /// Whether the hub is without its database.
         case status(isDegraded: Bool)
-        /// The identity ends soon.
         case expiring
         case error(code: Int64?, message: String)
         case closed(code: UInt16?)
     }
 
-    /// Silence after which the connection is probed, until the hub says otherwise.
+    /// Silence after which the connection is probed.
     private static let activityTimeout = Duration.seconds(120)
     private static let pongTimeout = Duration.seconds(30)
-    /// Largest message taken; bulk events are far below it.
+    /// Largest message accepted; bulk events are far below it.
     private static let messageBytesMax = 16 << 20
 
     private let socket: ClientSocket
@@ -40,7 +37,6 @@ final class Device {
     private var consumed = 0
     private var limits = MessageLimits()
 
-    /// Connects and shakes hands.
     init(
         _ address: HubAddress, appKey: String, tls: TLSClient? = nil, stop: Latch
     ) throws(ClientSocket.Pause) {
@@ -58,7 +54,6 @@ final class Device {
         try readResponse(to: handshake) { tls == nil && ClientSocket.speaksTLS(address, stop: stop) }
     }
 
-    /// Makes the connection a user's.
     func signIn(token: String) throws(ClientSocket.Pause) {
         try send { writer in
             writer.append(#"{"event":"sync:auth","data":{"token":"#)
@@ -67,7 +62,6 @@ final class Device {
         }
     }
 
-    /// Asks for a channel's events.
     func subscribe(_ channel: String) throws(ClientSocket.Pause) {
         try send { writer in
             writer.append(#"{"event":"pusher:subscribe","data":{"auth":"","channel":"#)
@@ -76,7 +70,7 @@ final class Device {
         }
     }
 
-    /// Says where it is, and asks for what it has missed.
+    /// Reports its positions and asks for missed events.
     func resume(_ places: Places) throws(ClientSocket.Pause) {
         try send { writer in
             writer.append(#"{"event":"sync:resume","data":"#)
@@ -85,7 +79,7 @@ final class Device {
         }
     }
 
-    /// Waits for what comes next. Answers and sends pings meanwhile.
+    /// Waits for the next arrival. Sends and answers pings meanwhile.
     func next() throws(ClientSocket.Pause) -> Arrival {
         var probed = false
         while true {
@@ -102,7 +96,6 @@ final class Device {
         }
     }
 
-    /// The next arrival among the bytes that are there.
     private func parse() throws(ClientSocket.Pause) -> Arrival? {
         while true {
             let found: Result<Found?, WebSocketError> = buffer.withUnsafeMutableBytes { bytes in
@@ -138,7 +131,7 @@ final class Device {
     }
 
     private func fill(timeout: Duration) throws(ClientSocket.Pause) {
-        // The reader leaves an incomplete frame header at most, so there is always room.
+        // The reader leaves at most an incomplete frame header, so there is always room.
         let start = filled
         let result: Result<Int, ClientSocket.Pause> = buffer.withUnsafeMutableBytes { bytes in
             do throws(ClientSocket.Pause) {
@@ -151,7 +144,7 @@ final class Device {
         filled += try result.get()
     }
 
-    /// - Parameter isSecured: whether the hub speaks TLS and was spoken to without; asked where the answer may mean that.
+    /// - Parameter isSecured: whether the port speaks TLS, although we did not; called when the answer suggests it.
     private func readResponse(
         to handshake: ClientHandshake, isSecured: () -> Bool
     ) throws(ClientSocket.Pause) {
@@ -205,18 +198,16 @@ final class Device {
 }
 
 extension ClientSocket {
-    /// Sends what is written.
     fileprivate func send(_ writer: borrowing ByteWriter) throws(Pause) {
         try writer.withUnsafeBytes { (bytes) throws(Pause) in try send(bytes) }
     }
 }
 
-/// A WebSocket event as the device treats it.
+/// A WebSocket event, classified for the device.
 private enum Found {
     case message(Device.Arrival)
     case ping([UInt8])
     case pusherPing
-    /// Nothing to tell or to do.
     case nothing
 
     init(_ event: MessageEvent, in buffer: UnsafeMutableRawBufferPointer) {
@@ -236,7 +227,7 @@ private enum Found {
 
     private init(_ message: JSONTree) {
         let (name, channel) = (message["event"]?.string ?? "", message["channel"]?.string ?? "")
-        // A string with JSON inside, but for `pusher:error`.
+        // A string with JSON inside, except in `pusher:error`.
         let text = message["data"].map { $0.string ?? $0.canonicalText } ?? ""
         let data = (try? JSONTree(text)) ?? .null
         switch name {

@@ -1,16 +1,15 @@
 import FoundationEssentials
 import Glibc
 
-/// Writes what a device receives, one line each: coloured where standard output is a terminal.
+/// Prints what a device receives, one line each, coloured when standard output is a terminal.
 struct EventPrinter {
     private let colour = isatty(STDOUT_FILENO) == 1
 
-    /// An event: time, channel, name, data.
     func event(channel: String, name: String, data: String) {
         say("\(paint(clock(), "2"))  \(paint(channel, "36"))  \(paint(name, "1"))  \(data.printable)")
     }
 
-    /// What happened to the connection; on standard error, so that standard output holds events alone.
+    /// A note about the connection, on standard error: standard output has only events.
     func note(_ text: String) {
         complain(isatty(STDERR_FILENO) == 1 ? "\u{1B}[2m\(clock())  \(text.printable)\u{1B}[0m" : text.printable)
     }

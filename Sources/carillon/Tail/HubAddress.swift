@@ -1,9 +1,9 @@
-/// Where a client finds a hub: the parts of `ws://host:port/prefix`, or of `wss://…`.
+/// A hub's address for clients: the parts of `ws://host:port/prefix` or `wss://…`.
 struct HubAddress: Equatable, Sendable, CustomStringConvertible {
     /// A name or numeric address, without brackets.
     let host: String
     let port: UInt16
-    /// Stands before `/app/…`, for proxies that take it off; empty, or a path without a slash at its end.
+    /// The path before `/app/…`, for proxies that strip it; empty, or without a trailing slash.
     let prefix: String
     let usesTLS: Bool
 
@@ -29,7 +29,6 @@ struct HubAddress: Equatable, Sendable, CustomStringConvertible {
         prefix = String(path)
     }
 
-    /// As it was given, in short.
     var description: String { "\(usesTLS ? "wss" : "ws")://\(authority)\(prefix)" }
 
     /// For the Host field.

@@ -2,31 +2,31 @@ import Bytes
 import JSON
 import Sync
 
-/// Where a device is in each stream that it follows: kept over connections, it is what `sync:resume` tells.
+/// A device's position in each stream that it follows. Kept across connections; it is the data of `sync:resume`.
 struct Places: Equatable {
     private(set) var positions: [String: StreamPosition] = [:]
 
-    /// What an event means to a device that follows its channel.
+    /// How an event relates to the device's position in its channel.
     enum Step: Equatable {
-        /// The one to show: the next of its stream, or of a channel that is none.
+        /// Show it: it is the next of its stream, or of a channel that is no stream.
         case next
         /// It has been shown before.
         case known
-        /// There are others between: to be asked for.
+        /// Events before it are missing: ask for them.
         case gap
     }
 
-    /// The hub says where a stream stands. A device that was there before is where it was, until it is told otherwise.
+    /// The hub's position of a stream, for a new follower. A position that the device already has is kept.
     mutating func begin(_ channel: String, at position: StreamPosition) {
         positions[channel] = positions[channel] ?? position
     }
 
-    /// What lies before is lost to this device.
+    /// Skips to a position: the events before it are lost to this device.
     mutating func skip(_ channel: String, to position: StreamPosition) {
         positions[channel] = position
     }
 
-    /// Takes an event, whose data may hold its place.
+    /// Handles an event; its data may contain its offset.
     mutating func step(_ channel: String, data: String) -> Step {
         guard let position = positions[channel], let offset = Self.offset(of: data) else { return .next }
         guard offset > position.offset else { return .known }
@@ -35,7 +35,6 @@ struct Places: Equatable {
         return .next
     }
 
-    /// The data of a `sync:resume`.
     func append(to writer: inout ByteWriter) {
         writer.append(#"{"v":1,"channels":{"#)
         for (index, (channel, position)) in positions.sorted(by: { $0.key < $1.key }).enumerated() {
@@ -56,16 +55,16 @@ struct Places: Equatable {
     }
 }
 
-/// What `sync:resumed` says of one channel.
+/// The result for one channel in `sync:resumed`.
 struct Resumption: Equatable {
     let channel: String
-    /// Where the stream stands; none where the channel is not a stream of this device's.
+    /// The stream's position; nil when the channel is no stream of this device.
     let position: StreamPosition?
-    /// Events that follow now; none where they are lost, for the reason given.
+    /// Number of events that follow; nil when they are lost, for the given reason.
     let replayed: Int64?
     var reason = ""
 
-    /// Reads `{"channels":{"<name>":{…}}}`; nil where it is not that.
+    /// Reads `{"channels":{"<name>":{…}}}`; otherwise nil.
     static func parse(_ data: String) -> [Resumption]? {
         guard case .object(let channels)? = (try? JSONTree(data))?["channels"],
             channels.allSatisfy(\.value.isObject)
@@ -79,13 +78,12 @@ struct Resumption: Equatable {
 }
 
 extension StreamPosition {
-    /// Reads the data of a subscription's success; nil of a channel that is no stream.
+    /// Reads the data of a successful subscription; nil for a channel that is no stream.
     init?(acknowledgement data: String) {
         guard let place = (try? JSONTree(data))?["sync"] else { return nil }
         self.init(place)
     }
 
-    /// Of an object with `epoch` and `offset`.
     fileprivate init?(_ place: JSONTree) {
         guard let epoch = place["epoch"]?.string, let offset = place["offset"]?.integer, offset >= 0 else { return nil }
         self.init(epoch: epoch, offset: offset)

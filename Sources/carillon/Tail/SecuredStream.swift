@@ -1,9 +1,9 @@
 import Reactor
 
-/// The TLS of a client's one connection, and what it has opened and nobody has taken yet.
+/// The TLS session of a client's connection, and plaintext not yet taken.
 final class SecuredStream {
     let session: TLSSession
-    // The session uses it without keeping it.
+    // The session uses it without retaining it.
     private let wire: TLSWire
     private let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 << 10, alignment: 8)
     private var opened = 0..<0
@@ -18,7 +18,7 @@ final class SecuredStream {
         room.deallocate()
     }
 
-    /// Reads what has come, of which some may be no plaintext yet; to be called when all that was opened is taken.
+    /// Reads received bytes; they may give no plaintext yet. Call it when all plaintext is taken.
     ///
     /// - Returns: false at the end of the stream.
     func fill(_ descriptor: Int32) throws(ClientSocket.Pause) -> Bool {
@@ -40,7 +40,7 @@ final class SecuredStream {
         return true
     }
 
-    /// Puts some of what was opened into `buffer`, and says how many bytes.
+    /// Moves plaintext into `buffer`, and returns how many bytes.
     func take(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         let count = min(opened.count, buffer.count)
         let start = opened.lowerBound
