@@ -2,7 +2,7 @@ import Bytes
 import TestSupport
 import Testing
 
-/// Whose turn it is, and who has room.
+/// Order of turns, and room in the queue.
 @Suite(.timeLimit(.minutes(15))) final class FairQueueTests {
     private typealias Queue = FairQueue<String, Item>
 
@@ -19,7 +19,7 @@ import Testing
 
     private var queue = Queue(Queue.Bounds(count: 1_000, countOfKey: 100), isSerial: true)
 
-    // The macros of Testing take values, which do not change.
+    // The macros of Testing take immutable values.
 
     private func add(_ key: String, _ number: Int = 0, cost: Int = 0, isApart: Bool = false) -> Bool {
         let item = Item(key, number, cost)
@@ -60,7 +60,7 @@ import Testing
         #expect(queue.keyCount == 0 && queue.count == 0 && queue.underWay == 0)
     }
 
-    /// However much one asks, or three who act together: another's is among the next, and is not refused.
+    /// Whatever one flooder sends, or three together: another key's element is among the next and is not refused.
     @Test(arguments: [1, 3]) func aFloodOfOneKeyDelaysNobody(_ flooders: Int) {
         queue = Queue(Queue.Bounds(count: 20_000, countOfKey: 200), isSerial: false)
         var refused = 0
@@ -102,7 +102,7 @@ import Testing
         again(second)
         again(first)
         #expect(queue.count == 5 && queue.cost == 5 && queue.underWay == 2)
-        // Its key's others wait for it.
+        // Other elements of its key wait for it.
         #expect(next() === first)
         #expect(next() === second)
         #expect(next()?.key == "c")
@@ -144,7 +144,7 @@ import Testing
         queue = Queue(Queue.Bounds(count: 10, countOfKey: 4), isSerial: true)
         for _ in 0..<4 { #expect(add("a")) }
         #expect(!add("a"))
-        // What is under way does not wait.
+        // Elements under way do not count.
         _ = next()
         #expect(add("a"))
         #expect(!add("a"))
@@ -153,7 +153,7 @@ import Testing
         #expect(queue.count == 10 && queue.keyCount == 7)
     }
 
-    /// A key that has nothing waiting is let in still where the others have filled the queue, up to a second bound.
+    /// A key with nothing waiting may use a reserve when others have filled the queue, up to a second bound.
     @Test func newcomersHaveAReserve() {
         queue = Queue(Queue.Bounds(count: 20, countOfKey: 5, newcomersShare: 4), isSerial: true)
         for number in 1...5 { #expect(add("a", number)) }
@@ -186,7 +186,7 @@ import Testing
         #expect(queue.cost == 0 && queue.keyCount == 0)
     }
 
-    // MARK: What is taken out
+    // MARK: Removal
 
     @Test func whatIsOverIsTakenOut() {
         for number in 1...3 { #expect(add("a", number)) }
@@ -213,14 +213,14 @@ import Testing
         if let line = first?.line { #expect(queue.removeWaiting(of: line).map(\.number) == [7]) }
         done(first)
         #expect(next() == nil && queue.keyCount == 0)
-        // A key whose elements were taken out comes anew.
+        // A key whose elements were removed can come again.
         #expect(add("b", 1))
         #expect(names() == ["b1"])
     }
 
     // MARK: Histories
 
-    /// Whatever happens, those of a key are done in their order, each once, and one at a time.
+    /// In any history, a key's elements are done in order, each once, and one at a time.
     @Test func anyHistoryKeepsTheOrder() {
         queue = Queue(Queue.Bounds(count: 20, countOfKey: 5, newcomersShare: 4), isSerial: true)
         var random = SeededRandom()
@@ -263,7 +263,7 @@ import Testing
         for (key, numbers) in over { #expect(numbers == Array(1...(last[key] ?? 0)), "\(key), seed \(random.seed)") }
     }
 
-    /// Whatever happens, every element comes out once, and the bounds are what they say.
+    /// In any history, every element comes out once, and the bounds hold.
     @Test func anyHistoryLosesNothing() {
         queue = Queue(Queue.Bounds(count: 50, countOfKey: 20), isSerial: false)
         var random = SeededRandom()

@@ -4,7 +4,7 @@ import Testing
 @testable import Bytes
 
 @Suite struct FifoTests {
-    /// Random histories against an array, from queues of a few to such that give room back.
+    /// Random histories compared with an array, for queues from a few elements to thousands, which give room back.
     @Test(arguments: [1, 40, 3_000]) func asAnArrayWouldHaveIt(_ scale: Int) {
         var random = SeededRandom()
         let seed = random.seed
@@ -51,7 +51,7 @@ import Testing
         #expect(fifo.popFirst() == nil && fifo.first == nil)
     }
 
-    /// Where more come all the time, and the queue is never empty.
+    /// Also when elements keep coming and the queue is never empty.
     @Test func whatWasTakenOutTakesNoRoom() {
         var fifo = Fifo<Int>()
         for number in 0..<100_000 { fifo.append(number) }
@@ -67,7 +67,7 @@ import Testing
         #expect(fifo.popFirst() == 149_999 && fifo.elements.capacity <= 64)
     }
 
-    /// An action holds its payload: it goes when it is taken out, not when others are.
+    /// Actions hold their payloads: each is released when it is removed, not later.
     @Test func whatWasTakenOutIsLetGo() {
         final class Held {}
         var fifo = Fifo<Held>()

@@ -14,7 +14,7 @@ import Testing
         func moved(to place: Int) { self.place = place }
     }
 
-    /// Against a list that is looked through; and every entry knows its place.
+    /// Compared with a list; and every entry knows its index.
     @Test(arguments: 0..<20 as Range<UInt64>) func agreesWithAList(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var heap = Heap<Entry>()

@@ -22,13 +22,13 @@ import Testing
         }
     }
 
-    /// Names that differ in a digit or two, as users' do, fill a table evenly.
+    /// Names that differ in a digit or two, such as users' ids, fill a table evenly.
     @Test func spreadsNames() {
         var slots = [Int](repeating: 0, count: 1_024)
         for number in 0..<8_192 {
             slots[Int(truncatingIfNeeded: hash(Array("user-\(number)".utf8))) & 1_023] += 1
         }
-        // Eight each on average; the odds of one with forty are below 10^-12.
+        // Eight on average; forty in one slot has a probability below 10^-12.
         #expect((slots.max() ?? 0) < 40)
         #expect(slots.count { $0 == 0 } < 20)
     }

@@ -8,7 +8,7 @@ import Testing
         let number: Int
         let code: UInt32
 
-        /// - Parameter bits: how many the codes have: with few of them many names share one.
+        /// - Parameter bits: of the codes. With few, many names share one.
         init(_ number: Int, bits: Int = 32) {
             self.number = number
             code = UInt32(truncatingIfNeeded: KeyedHash.mix(UInt64(number), 7)) & UInt32.max >> UInt32(32 - bits)
@@ -20,15 +20,15 @@ import Testing
         var value: Int
     }
 
-    /// Whatever is kept, changed and forgotten, the table says what a dictionary says; names with one code among them.
+    /// In any history, the table agrees with a dictionary, also when names share a code.
     @Test(arguments: 0..<5 as Range<UInt64>) func agreesWithADictionary(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var table = KeyedTable<Entry>()
         var model: [Name: Int] = [:]
         let names = (0..<300).map { Name($0, bits: seed.isMultiple(of: 2) ? 32 : 7) }
-        // One expectation for all: they are slow to make, and a busy machine runs other tests beside these.
+        // One expectation for all: each is slow, and other tests run beside this one.
         var agrees = true
-        // More are kept than forgotten at first, then the other way round: it grows, and empties.
+        // At first more are inserted, then more are removed: the table grows and empties.
         for step in 0..<6_000 {
             let name = names[Int.random(in: names.indices, using: &random)]
             let keeps = Int.random(in: 0..<10, using: &random) < (step < 3_000 ? 7 : 2)
@@ -53,8 +53,8 @@ import Testing
         #expect(table.isEmpty && names.allSatisfy { table.place(of: $0) == nil })
     }
 
-    /// One loop of 64 is home to the streams and users whose codes agree in their first six bits: they are found as quickly
-    /// as any, and so would be those that agree in their last six.
+    /// One of 64 loops has the streams and users whose codes share the first six bits. They are found as quickly as others;
+    /// so are codes that share the last six.
     @Test(arguments: [0, 26] as [UInt32]) func keysOfOneLoopAreSpread(_ shift: UInt32) {
         var table = KeyedTable<Entry>()
         var number = 0
@@ -69,7 +69,7 @@ import Testing
             let home = table.home(of: table[place].key)
             steps += (table.slot(of: place) - home + table.index.count) % table.index.count
         }
-        // 1.5 each is what is expected of linear probing at this load (Knuth 6.4), and 24 of six bits that are the same.
+        // Linear probing at this load needs 1.5 steps each (Knuth 6.4); six equal bits without mixing would need 24.
         #expect(steps < 4 * table.count)
     }
 

@@ -22,7 +22,7 @@ import Testing
         #expect(expected.count != 1 || texts(Messages(capacity: 1) { $0.append(utf8: expected[0]) }) == expected)
     }
 
-    /// Nothing is written that somebody else reads.
+    /// A block that is shared is not written.
     @Test func aBlockIsRewrittenByItsOnlyHolder() {
         var messages = several(["ab"])
         let held = messages

@@ -7,7 +7,7 @@ import Testing
         byte.isASCIILetter || byte.isASCIIDigit || "-._".utf8.contains(byte)
     }
 
-    /// Every byte at every place of names around a word's length.
+    /// Every byte at every index of names around a word's length.
     @Test func findsTheFirstOther() {
         for count in 0...20 {
             for place in 0..<count {

@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// Ill-formed sequences, and the byte at which no continuation could help any more.
+    /// Invalid sequences, and the index of the first byte that cannot be valid.
     @Test(
         arguments: [
             ([0x80], 0), ([0xC0, 0xAF], 0), ([0xC1, 0xBF], 0), ([0xC2, 0x20], 1), ([0xE0, 0x9F, 0xBF], 1),

@@ -16,7 +16,7 @@ struct AdherenceTests {
         #expect(Percentage(meanOf: []) == nil)
     }
 
-    /// Means of whole days: each counts the same, however many doses it had.
+    /// Means over days: each day counts the same, however many doses it had.
     @Test(arguments: [
         ([1000, 0], "50.0"), ([333, 334], "33.4"), ([333, 333, 334], "33.3"), ([1000, 1000, 999], "100.0"),
         ([667], "66.7"), ([1, 0], "0.1"), ([1, 0, 0], "0.0"),
@@ -68,7 +68,7 @@ struct AdherenceTests {
 
     // MARK: Streaks
 
-    /// Days by letter, the last of them today: perfect, neutral, broken, or `.` for a day without a summary.
+    /// Days by letter, today last: perfect, neutral, broken, or `.` for a day without a summary.
     @Test(arguments: [
         ("", 0, 0), (".", 0, 0), ("p", 1, 1), ("n", 0, 0), ("b", 0, 0), ("pp", 2, 2), ("pb", 1, 1), ("p.", 1, 1),
         ("pn", 1, 1), ("ppb", 2, 2), ("pbp", 1, 1), ("ppbp", 1, 2), ("ppbpb", 1, 2), ("ppb.", 0, 2), ("pnp", 2, 2),
@@ -88,7 +88,7 @@ struct AdherenceTests {
         let statistics = AdherenceStatistics(today: today, streaks: days, counts: [])
         #expect(statistics.currentStreakDays == current)
         #expect(statistics.bestStreakDays == best)
-        // What lies ahead changes nothing.
+        // Later days change nothing.
         days.append((today.adding(1), .perfect, streak.after(.perfect)))
         let ahead = AdherenceStatistics(today: today, streaks: days, counts: [])
         #expect(ahead == statistics)

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-/// Random histories are worth what they meet: every way in which an action can end is among them.
+/// Random histories must meet every possible outcome of an action.
 @Suite(.timeLimit(.minutes(15)))
 struct CoverageTests {
     @Test func historiesMeetEveryOutcome() async throws {

@@ -2,11 +2,11 @@ import Bytes
 import Care
 import TestSupport
 
-/// A history on which model and database differ, as short as it could be made.
+/// A history on which model and database differ, made as short as possible.
 struct Difference: CustomStringConvertible, Sendable {
     let seed: UInt64
     let steps: [Step]
-    /// The first line in which they differ.
+    /// The first lines that differ.
     let expected: String
     let found: String
 
@@ -25,7 +25,7 @@ struct Difference: CustomStringConvertible, Sendable {
 struct Differential {
     let subject: Subject
 
-    /// The steps of the history of `seed` on which both differ; nil where they agree.
+    /// The steps of the seed's history if both sides differ; nil when they agree.
     func disagreement(seed: UInt64) throws -> [Step]? {
         var generator = HistoryGenerator(seed: seed, model: subject.model())
         let (steps, expected) = generator.run()
@@ -34,12 +34,12 @@ struct Differential {
         return firstDifference(wanted, found) == nil ? nil : steps
     }
 
-    /// The difference that the history of `seed` shows, on a history made short; nil where both agree.
+    /// The seed's difference on a shortened history; nil when both sides agree.
     func difference(seed: UInt64) throws -> Difference? {
         try disagreement(seed: seed).map { try shortened(seed, $0) }
     }
 
-    /// A history made by hand.
+    /// The difference on a handmade history.
     func difference(_ steps: [Step]) throws -> Difference? {
         let (wanted, found) = try play(steps)
         return firstDifference(wanted, found) == nil ? nil : try shortened(0, steps)

@@ -4,12 +4,12 @@ import JSON
 import TestSupport
 import Testing
 
-/// The model against the SQL functions, on random histories: the same answers, events and rows.
+/// Compares the model with the SQL functions on random histories: answers, events and rows must be equal.
 ///
-/// A failure prints its seed and a short history that shows it.
+/// A failure prints its seed and a short history.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(15)))
 struct DifferentialTests {
-    /// Actions of one run; `CARILLON_ACTIONS` asks for more or fewer.
+    /// Actions of one run; `CARILLON_ACTIONS` changes the number.
     static let actions = Int(Environment.number("CARILLON_ACTIONS") ?? 100_000)
 
     @Test func databaseDoesWhatTheModelSays() async throws {
@@ -24,7 +24,7 @@ struct DifferentialTests {
         }
     }
 
-    /// The first difference among the histories of `seeds`, all on one database.
+    /// The first difference among the seeds' histories, all on one database.
     private static func difference(among seeds: ArraySlice<UInt64>) throws -> Difference? {
         let subject = try Subject()
         for (count, seed) in seeds.enumerated() {
@@ -34,7 +34,7 @@ struct DifferentialTests {
         return nil
     }
 
-    /// An id that comes again is another dose, even with the revisions of the first.
+    /// A dose with a reused id is a new dose, even when its revisions equal the old one's.
     @Test func aDoseMadeAgainIsAnother() async throws {
         let at = Timestamp(microseconds: 1_773_100_800_000_000)
         func insert(_ second: Int) -> Step {
@@ -63,7 +63,7 @@ struct DifferentialTests {
         if let difference { Issue.record("\(difference)") }
     }
 
-    /// As many devices as are remembered, and two more: those that have acted last.
+    /// Two devices more than are remembered: the least recently active are forgotten.
     @Test func devicesAreForgotten() async throws {
         let at = Timestamp(microseconds: 1_773_100_800_000_000)
         func act(_ second: Int, _ device: String, _ number: Int64, _ key: String) -> Step {
@@ -73,10 +73,10 @@ struct DifferentialTests {
         }
         var steps = (0..<100).map { act($0 / 7, "d\($0)", 1, "first \($0)") }
         steps.append(act(100, "d0", 2, "second 0"))
-        // Another one, from before all others by a clock that goes back; and one that forgets the next two.
+        // One more device, with a time before all others; then one that makes it forget two others.
         steps.append(act(-1, "new", 1, "new"))
         steps.append(act(101, "newer", 1, "newer"))
-        // Who was forgotten, with the number that would follow, and with the one that is expected.
+        // Forgotten devices, with the next number and with the expected one.
         for device in ["d0", "d1", "d2", "new"] {
             steps.append(act(102, device, 2, "next \(device)"))
             steps.append(act(103, device, 1, "next \(device)"))
@@ -112,7 +112,7 @@ struct DifferentialTests {
     }
 }
 
-/// Runs `body` on a thread of its own: it waits for the database, and tests share two threads.
+/// Runs `body` on its own thread: it waits for the database, and tests share two threads.
 func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread { continuation.resume(with: Result { try body() }) }

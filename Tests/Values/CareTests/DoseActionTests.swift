@@ -2,7 +2,7 @@ import Care
 import JSON
 import Testing
 
-/// What is wrong with an action is told by the first member that is.
+/// An error names the first wrong member of an action.
 @Suite(.timeLimit(.minutes(15)))
 struct DoseActionTests {
     private static let now = Timestamp(microseconds: 1_763_125_200_000_000)  // 2025-11-14T13:00Z
@@ -86,7 +86,7 @@ struct DoseActionTests {
         _ = try parse(type, payload)
     }
 
-    /// A zone matters only where it says which day today is.
+    /// A zone matters only when it determines today's date.
     @Test func zones() throws {
         #expect(throws: InvalidAction("tz", "is no zone that is known here")) {
             try parse("bulkMarkAll", #"{"criteria":{}}"#, zone: "Nowhere")

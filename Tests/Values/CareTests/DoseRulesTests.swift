@@ -1,7 +1,7 @@
 import Care
 import Testing
 
-/// The table of transitions, every cell of it.
+/// Every cell of the transition table.
 @Suite(.timeLimit(.minutes(15)))
 struct DoseRulesTests {
     /// Rows: what the user wants; columns: what the server has. `.`: applied, `=`: noop, `!`: conflict state, `x`: gone,
@@ -11,12 +11,12 @@ struct DoseRulesTests {
         .taken: ".=.!!x", .missed: "-!=!!x", .madeUp: "-=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
         .cancelled: "!!!!!x",
     ]
-    /// From the window's end on, the dose said to be taken now.
+    /// After the window's end; the dose is said to be taken now.
     private static let due: [DoseStatus: String] = [
         .taken: ".=.!!x", .missed: ".!=!!x", .madeUp: ".=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
         .cancelled: "!!!!!x",
     ]
-    /// Later than the grace.
+    /// After the grace.
     private static let late: [DoseStatus: String] = [
         .taken: ".=#!!x", .missed: ".!=!!x", .madeUp: ".=.=!x", .skipped: ".!.!=x", .scheduled: "!!!!!x",
         .cancelled: "!!!!!x",
@@ -60,7 +60,7 @@ struct DoseRulesTests {
         #expect(row(wanted, at: end.adding(seconds: DoseRules.graceSeconds + 1)) == Self.late[wanted])
     }
 
-    /// A note makes something of a noop and nothing of a refusal.
+    /// A note turns a noop into applied, but does not change a refusal.
     @Test(arguments: DoseStatus.allCases)
     func aNoteBesideAStatus(_ wanted: DoseStatus) {
         let later = end.adding(seconds: DoseRules.graceSeconds + 1)
@@ -75,14 +75,14 @@ struct DoseRulesTests {
         #expect(DoseRules.decide(DoseIntent(DoseState(.taken)), on: nil, at: end) == .conflict(.gone))
     }
 
-    /// It counts when the dose was taken, not when the device could tell.
+    /// The time that counts is when the dose was taken, not when the device could report it.
     @Test func aLateSynchronisationIsHonoured() {
         let weeks = end.adding(seconds: 1_814_400)
         let taken = DoseIntent(DoseState(.taken, takenAt: end.adding(seconds: -60)))
         #expect(DoseRules.decide(taken, on: dose(.missed), at: weeks) == .applied)
     }
 
-    /// A dose that counts as missed was not taken on the day before; it can be made up.
+    /// A missed dose cannot have been taken on the day before; it can be made up.
     @Test(arguments: [nil, 0, -3600, 3600])
     func aMissedDoseWasNotTakenLongBeforeItsTime(_ windowStart: Int?) {
         let scheduled = end.adding(seconds: -14_400)
@@ -98,7 +98,7 @@ struct DoseRulesTests {
         #expect(verdict(-1) == .conflict(.late))
     }
 
-    /// A status is set while it is the one that was seen; what is so already, and what nobody has told, are in nobody's way.
+    /// A status is set only while the server's is the one seen. Two exceptions: it is already set, or the dose is missed.
     @Test(arguments: DoseStatus.allCases)
     func whatWasNotSeenIsNotOverwritten(_ wanted: DoseStatus) {
         for status in Self.columns {
@@ -118,7 +118,7 @@ struct DoseRulesTests {
         }
     }
 
-    /// Nothing is taken more than a day before its window, or before now where the time was not said of the dose itself.
+    /// A dose cannot be taken more than a day before its window; or before now, if the time was not given for it.
     @Test(arguments: [nil, 0, -3600, 3600])
     func timesLongBeforeTheWindow(_ windowStart: Int?) {
         let scheduled = end.adding(seconds: -14_400)

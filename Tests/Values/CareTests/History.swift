@@ -2,21 +2,19 @@ import Bytes
 import Care
 import JSON
 
-/// One step of a history: what the model and the database are both told, at a time.
+/// One step of a history, for model and database, with its time.
 struct Step: Sendable {
     enum Change: Sendable {
-        /// A device's action, with the texts as they are sent.
+        /// A device's action, with the texts as sent.
         case action(ActionEnvelope)
         /// The user's zone.
         case zone(String)
-        /// A backend makes a dose; an id that is taken stays as it is.
+        /// A backend inserts a dose; an existing id stays unchanged.
         case insert(Dose)
-        /// A backend writes doses, those named and the user's own; nil leaves a member alone.
+        /// A backend updates those named doses that are the user's own; nil leaves a member unchanged.
         case update([Identifier], state: DoseState?, note: String??, day: LocalDate?)
         case delete([Identifier])
-        /// A backend gives a dose to another user.
         case move(Identifier, to: Identifier)
-        /// The streams begin a new epoch.
         case epoch(String)
     }
 
@@ -26,7 +24,7 @@ struct Step: Sendable {
 }
 
 extension Step {
-    /// The step as `test.run` reads it.
+    /// The step in the format of `test.run`.
     var tree: JSONTree {
         var members: [JSONTree.Member] = [
             .init("at", .string(TimeText.text(at))), .init("user", .string(user.text)),
@@ -90,8 +88,8 @@ extension Step {
 // MARK: The model's side
 
 extension CareModel {
-    /// Plays a step and renders what the database must answer: status, answer and new events, a line each. Wording is
-    /// the server's own: a message is only known to be there.
+    /// Plays a step and renders the answer expected from the database: status, answer and new events, a line each. The
+    /// wording of messages is the server's own, so only their presence is compared.
     mutating func play(_ step: Step) -> String {
         let top = accounts[step.user]?.top ?? 0
         var lines: [String] = []

@@ -2,7 +2,7 @@ import Care
 import JSON
 import TestSupport
 
-// What devices send: new actions, repeats, repeats with another payload, and payloads that are wrong.
+// Actions that devices send: new ones, repeats, repeats with another payload, and faulty payloads.
 extension HistoryGenerator {
     /// The next action and its user.
     mutating func action() -> (Identifier, ActionEnvelope) {
@@ -13,7 +13,7 @@ extension HistoryGenerator {
         envelope.payload = .object(payload(envelope.type, user: user))
         if chance(0.3) { envelope.base = base(user, envelope.payload) }
         if chance(0.5) {
-            // Also about a day ago, where it is no longer believed.
+            // Also about a day ago, where the time is no longer accepted.
             let seconds = chance(0.3) ? pick([-86_400, -86_401, -100_000]) ?? 0 : 0
             envelope.clientTime = time(around: now.adding(seconds: seconds))
         }
@@ -23,7 +23,7 @@ extension HistoryGenerator {
     }
 
     private mutating func weightedType() -> String {
-        // Who takes back one action often takes back another.
+        // An undo is often followed by another.
         if sent.last?.envelope.type == "undo", chance(0.35) { return "undo" }
         var place = Int.random(in: 0..<swarm.weights.reduce(0, +), using: &random)
         for (type, weight) in zip(DoseAction.types, swarm.weights) {
@@ -46,7 +46,7 @@ extension HistoryGenerator {
         envelope.number = chance(swarm.misnumbered) ? max(1, next + (pick([-2, -1, 1, 2]) ?? 1)) : next
     }
 
-    /// The same key again, mostly with all else the same.
+    /// The same key again, mostly with everything else unchanged.
     private mutating func repeated(_ envelope: ActionEnvelope) -> ActionEnvelope {
         var again = envelope
         switch Int.random(in: 0..<8, using: &random) {
@@ -97,7 +97,7 @@ extension HistoryGenerator {
             let id = dose(of: user)
             add("occurrenceId", .string(id.text), 1, &self)
             let dose = model.accounts[user]?.doses[id]
-            // A missed dose was taken all the same where the time is not too early and not too late.
+            // A missed dose may still be taken when the time is neither too early nor too late.
             let near = moment(near: dose, early: dose?.state.status == .missed ? 0.4 : 0.25)
             add("takenAt", time(around: near), type == "markTaken" ? 0.65 : 0.2, &self)
             add("at", time(around: near), type == "makeUp" ? 0.5 : 0.05, &self)
@@ -109,7 +109,7 @@ extension HistoryGenerator {
         return members
     }
 
-    /// Mostly one of the last that changed the dose that the last action was about; now and then what was undone already.
+    /// Mostly one of the last actions that changed the last action's dose; sometimes one that is already undone.
     private mutating func undoTarget(_ user: Identifier) -> Identifier {
         if let key = firstOfEqualNotes(user), chance(0.8) { return key }
         if let dose = focusedDose(of: user), let account = model.accounts[user], chance(0.7),
@@ -120,8 +120,8 @@ extension HistoryGenerator {
         return target(user)
     }
 
-    /// The action that was the first to add the note of the dose that the last action was about, where another has added the
-    /// same since: what was there before must outlive its undo.
+    /// The action that first added the last dose's note, when another has added it again: the note before must survive the
+    /// undo.
     private func firstOfEqualNotes(_ user: Identifier) -> Identifier? {
         guard let dose = focusedDose(of: user), let account = model.accounts[user] else { return nil }
         let equal = Set(account.notes.filter { $0.key.dose == dose.id && $0.value == dose.note }.map(\.key.key))
@@ -149,7 +149,7 @@ extension HistoryGenerator {
         return .object(members)
     }
 
-    /// What a user makes of a conflict about this dose; times are often too early, for only here a time is the user's choice.
+    /// A user's choice in a conflict about this dose. Times are often too early, because only here the user chooses them.
     private mutating func merged(_ dose: Dose?) -> JSONTree {
         var members: [JSONTree.Member] = []
         let isTimed = chance(0.8)
@@ -166,7 +166,7 @@ extension HistoryGenerator {
         return .object(members)
     }
 
-    /// Now, or about the end of the dose's window; at a share of `early` so many seconds from its start.
+    /// Now, or near the end of the dose's window; with probability `early`, some `seconds` from its start.
     private mutating func moment(
         near dose: Dose?, early: Double, _ seconds: [Int] = [-100_000, -86_401, -86_400, -60_000, -45_000]
     ) -> Timestamp {
@@ -178,7 +178,7 @@ extension HistoryGenerator {
         return (dose?.windowEnd ?? now).adding(seconds: pick([0, 900, 1799, 1800, 1801]) ?? 0)
     }
 
-    /// Often the one that the dose has: equal notes are undone by a rule of their own.
+    /// Often the dose's own note: undoing equal notes has its own rule.
     private mutating func note(on dose: Dose?) -> String {
         if chance(0.75), let note = dose?.note { return note }
         return text()
@@ -192,13 +192,13 @@ extension HistoryGenerator {
         return chance(0.5) ? one : .object([.init(id.text, one), .init("other", .object([.init("rev", .integer(3))]))])
     }
 
-    /// Few texts, so that the same one comes twice.
+    /// Few texts, so that equal ones occur.
     private mutating func text() -> String {
         pick(["n1", "n2", "took it \"late\"", "mit Essen, ½ Tablette\n😀", "\\ \u{1}\u{7F}", "e\u{301}", "é", " x "])
             ?? "n1"
     }
 
-    /// A time near another, in one of the forms that clients use; sometimes just acceptable, sometimes in the future.
+    /// A time near another, in one of the clients' formats; sometimes barely acceptable, sometimes in the future.
     private mutating func time(around time: Timestamp) -> JSONTree {
         var seconds = chance(0.5) ? 0 : pick([-60, -3600, -20_000, 299, 300, 301, 900]) ?? 0
         if chance(0.04) { seconds = pick([-100_000, -31_536_000]) ?? 0 }
@@ -232,12 +232,12 @@ extension HistoryGenerator {
         case 4: envelope.zone = pick(["Nowhere/Land", "utc+1", "x'; --"])
         default: envelope.payload = envelope.payload.map { corrupted($0) }
         }
-        // Null is the same as none.
+        // Null counts as missing.
         if case .null? = envelope.base { envelope.base = nil }
         if case .null? = envelope.clientTime { envelope.clientTime = nil }
     }
 
-    /// One member taken out, doubled under another name, or given an odd value, at any depth.
+    /// Removes one member, duplicates it under another name, or gives it an odd value, at any depth.
     private mutating func corrupted(_ tree: JSONTree) -> JSONTree {
         switch tree {
         case .object(var members):

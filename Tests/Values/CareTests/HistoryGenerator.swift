@@ -1,10 +1,10 @@
 import Care
 import TestSupport
 
-/// Makes one random history, step by step, from what the model says the database holds: so that keys, revisions and
-/// statuses meet. Which kinds of steps there are, and how often, differs from history to history (swarm testing).
+/// Generates a random history step by step from the model's state, so that keys, revisions and statuses collide. The kinds
+/// of steps and their frequencies differ between histories (swarm testing).
 struct HistoryGenerator {
-    /// How often what happens in one history.
+    /// The frequencies of one history.
     struct Swarm {
         var weights: [Int]
         var repeated = 0.0
@@ -17,7 +17,7 @@ struct HistoryGenerator {
 
         init(using random: inout SeededRandom) {
             weights = DoseAction.types.map { type in
-                // What comes back to earlier actions, and notes, a little more often: they have the most to meet.
+                // Actions on earlier actions, and notes, are a little more frequent: they interact most.
                 let weights = ["undo", "resolve", "addNote"].contains(type) ? [0, 1, 3, 3] : [0, 1, 1, 3]
                 return weights.randomElement(using: &random) ?? 1
             }
@@ -33,7 +33,7 @@ struct HistoryGenerator {
     }
 
     static let users: [Identifier] = ["ann", "b.=é o", "c@x,1;"]
-    /// Steps of a history that are actions; each has some foreign steps besides.
+    /// Actions in a history; further steps are by other writers.
     static let actions = 55
 
     let swarm: Swarm
@@ -43,7 +43,7 @@ struct HistoryGenerator {
     private(set) var sent: [(user: Identifier, envelope: ActionEnvelope)] = []
     private var acted: [Timestamp] = []
     private var made: [Identifier] = []
-    /// The dose that the last action or jump was about: what meets, meets there.
+    /// The dose of the last action or jump: steps that interact mostly meet there.
     private(set) var focus: (user: Identifier, dose: Identifier)?
 
     init(seed: UInt64, model: CareModel) {
@@ -54,7 +54,7 @@ struct HistoryGenerator {
         now = Timestamp(microseconds: 1_773_100_800_000_000 + Int64.random(in: 0..<86_400_000_000, using: &random))
     }
 
-    /// A whole history, and what each step must answer.
+    /// A whole history, and the expected answer to each step.
     mutating func run() -> (steps: [Step], expected: [String]) {
         var steps: [Step] = []
         var expected: [String] = []
@@ -92,14 +92,14 @@ struct HistoryGenerator {
 
     mutating func chance(_ share: Double) -> Bool { Double.random(in: 0..<1, using: &random) < share }
 
-    /// Often the one whose dose was the last.
+    /// Often the last dose's user.
     mutating func nextUser() -> Identifier { (chance(0.5) ? focus?.user : nil) ?? anyUser() }
 
     mutating func anyUser() -> Identifier { pick(Array(Self.users.prefix(swarm.users))) ?? "ann" }
 
     mutating func pick<Element>(_ elements: [Element]) -> Element? { elements.randomElement(using: &random) }
 
-    /// Onto an edge, a moment beside one, or far, both ways.
+    /// Jumps to an edge, a moment beside one, or far, in both directions.
     private mutating func jump() {
         let user = focus?.user ?? anyUser()
         if let dose = model.accounts[user]?.doses[dose(of: user)], chance(0.7) {
@@ -119,7 +119,7 @@ struct HistoryGenerator {
     // MARK: Doses
 
     mutating func newDose(of user: Identifier) -> Dose {
-        // An id may come again: of a dose that is there, and of one that was.
+        // An id may be reused while its dose exists, or after.
         let id = chance(0.1) ? pick(made) ?? "d0" : Identifier(pick(["d\(made.count)", "é\(made.count)"]) ?? "d")
         made.append(id)
         let zone = pick(Subject.zones.keys.sorted()) ?? "UTC"
@@ -147,7 +147,7 @@ struct HistoryGenerator {
     // MARK: Backends
 
     private mutating func foreign(_ user: Identifier) -> Step.Change {
-        // Several lie on several days, whose streaks are then carried on together.
+        // Several doses may be on several days, whose streaks are then recomputed together.
         let ids = [dose(of: user)] + (0..<(chance(0.5) ? 0 : 4)).map { _ in anyDose(of: user) }
         let distinct = Array(Set(ids)).sorted()
         switch Int.random(in: 0..<12, using: &random) {
@@ -170,7 +170,7 @@ struct HistoryGenerator {
         }
     }
 
-    /// What comes next meets the doses that an action of the user was about.
+    /// Lets the next steps meet the doses of a user's action.
     mutating func attend(to action: Identifier, of user: Identifier) {
         guard let account = model.accounts[user] else { return }
         let doses = account.doses(of: action)
@@ -178,12 +178,12 @@ struct HistoryGenerator {
         if let dose = pick(doses) { focus = (user, dose) }
     }
 
-    /// The dose that the last action was about, where it was one of the user's.
+    /// The last action's dose if it is the user's.
     func focusedDose(of user: Identifier) -> Dose? {
         focus.flatMap { $0.user == user ? model.accounts[user]?.doses[$0.dose] : nil }
     }
 
-    /// A dose of the user; now and then another's, or none.
+    /// A dose of the user; sometimes another user's, or none.
     mutating func dose(of user: Identifier) -> Identifier {
         if chance(0.04) { return "nowhere" }
         if let focus, focus.user == user, chance(0.75) { return focus.dose }

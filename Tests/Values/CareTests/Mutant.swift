@@ -1,6 +1,6 @@
 import Postgres
 
-/// A database that is wrong in one way, by a change in the text of one function. The differential test must see it.
+/// A database made wrong by one change in the text of one function. The differential test must notice it.
 enum Mutant: CaseIterable, Sendable {
     case forgetsKeys
     case takesLowNumbersForDone
@@ -29,7 +29,7 @@ enum Mutant: CaseIterable, Sendable {
     case snapshotsShowWhatIsStored
     case equalNotesForgetWhatWas
 
-    /// The function, a piece of its text, and what stands there instead.
+    /// The function, a piece of its text, and its replacement.
     var change: (function: String, from: String, to: String) {
         switch self {
         case .forgetsKeys:
@@ -82,7 +82,7 @@ enum Mutant: CaseIterable, Sendable {
         let mutant: Mutant
     }
 
-    /// Puts the wrong function in the place of the right one; fails where the text is not there.
+    /// Replaces the function; fails when the text is not found.
     func install(_ connection: BlockingConnection) throws {
         let (function, from, to) = change
         let text = try connection.query("select pg_get_functiondef($1::regproc)", [function]).first?.first ?? nil
@@ -92,6 +92,6 @@ enum Mutant: CaseIterable, Sendable {
 }
 
 extension Mutant {
-    /// Actions within which each must be found.
+    /// Each mutant must be found within this many actions.
     static let actionsMax = 10_000
 }

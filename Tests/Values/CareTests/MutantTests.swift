@@ -2,10 +2,10 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The differential test is tested itself: it must see what is wrong in a database.
+/// Tests the differential test: it must notice what is wrong in a database.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(30)))
 struct MutantTests {
-    /// A database that is wrong is found out, within so many actions. Always the same histories.
+    /// A wrong database is found within a bounded number of actions. The histories are always the same.
     @Test(arguments: Mutant.allCases)
     func aWrongDatabaseIsFound(_ mutant: Mutant) async throws {
         let isFound = try await onOwnThread {
@@ -16,7 +16,7 @@ struct MutantTests {
         #expect(isFound)
     }
 
-    /// Each failing history is boiled down to the steps that matter: as many as a short one made by hand has.
+    /// Each failing history is reduced to the steps that matter, as few as in a handmade one.
     @Test(arguments: [(Mutant.dropsGrace, 2), (.undoesTwice, 4), (.equalNotesForgetWhatWas, 5)])
     func aFailingHistoryIsShort(_ mutant: Mutant, _ steps: Int) async throws {
         let differences = try await onOwnThread {
@@ -36,8 +36,8 @@ struct MutantTests {
     /// Failing histories of each mutant that are shrunk.
     private static let shrunk = Int(Environment.number("CARILLON_SHRUNK") ?? 2)
 
-    /// How many of so many other histories find each: for who changes the generator. `CARILLON_HISTORIES` says how many;
-    /// with fewer than 200 nothing is sure enough.
+    /// For changes of the generator: how many of many histories find each mutant. `CARILLON_HISTORIES` sets the number;
+    /// fewer than 200 are not conclusive.
     @Test(.enabled(if: Environment.number("CARILLON_HISTORIES") != nil), arguments: Mutant.allCases)
     func manyHistoriesFindAWrongDatabase(_ mutant: Mutant) async throws {
         var random = SeededRandom()
@@ -50,7 +50,7 @@ struct MutantTests {
                 return try differential.disagreement(seed: seed) != nil
             }.count
         }
-        // Histories are independent. The chance that one finds it is at least this, with a certainty of 99.9 % (Wilson).
+        // Histories are independent. With 99.9 % confidence, one finds the mutant with at least this probability (Wilson).
         let (count, share, z) = (Double(seeds.count), Double(finds) / Double(seeds.count), 3.09)
         let least =
             (share + z * z / (2 * count) - z * (share * (1 - share) / count + z * z / (4 * count * count)).squareRoot())

@@ -1,11 +1,9 @@
 import Care
 import JSON
 
-/// Makes a failing history short and plain: takes away steps, ever smaller parts of them and then pairs, and then what the
-/// steps hold, as long as it still fails; all of it again until nothing more can go. Each try is smaller than what it
-/// replaces, so this ends.
+/// Makes a failing history short and simple: removes ever smaller groups of steps, then pairs, then parts of steps, as long
+/// as it still fails, and repeats until nothing can be removed. Each try is smaller than the last, so this ends.
 struct Shrinker {
-    /// Whether a history fails.
     let fails: ([Step]) throws -> Bool
 
     func shrunk(_ whole: [Step]) throws -> [Step] {
@@ -27,7 +25,7 @@ struct Shrinker {
 
     // MARK: Fewer steps
 
-    /// Delta debugging, from the end: what comes after the fault goes at once.
+    /// Delta debugging from the end: steps after the fault are removed at once.
     private func withoutParts(_ whole: [Step]) throws -> [Step] {
         var steps = whole
         var part = max(1, steps.count / 2)
@@ -47,7 +45,7 @@ struct Shrinker {
         }
     }
 
-    /// Two steps may only go together, such as one that undoes the other.
+    /// Some steps can only be removed together, such as an action and its undo.
     private func withoutPairs(_ whole: [Step]) throws -> [Step] {
         var steps = whole
         var first = 0
@@ -63,7 +61,7 @@ struct Shrinker {
         return steps
     }
 
-    /// The status that a backend gives to a dose may be one that the dose can begin with.
+    /// A backend's update of the status may be merged into the dose's insertion.
     private func withoutStates(_ whole: [Step]) throws -> [Step] {
         var steps = whole
         for place in whole.indices.reversed() {
@@ -84,8 +82,7 @@ struct Shrinker {
         return steps
     }
 
-    /// The history without those steps, if it still fails: with the numbers that the devices' other actions then have, or
-    /// as they are.
+    /// The history without some steps if it still fails, with the devices' other actions renumbered or unchanged.
     private func without(_ isGone: (Int) -> Bool, _ steps: [Step]) throws -> [Step]? {
         let kept = steps.indices.filter { !isGone($0) }.map { steps[$0] }
         let renumbered = Self.renumbered(steps, without: isGone)
@@ -106,7 +103,7 @@ struct Shrinker {
             let device = [step.user, envelope.device ?? ""]
             var line = lines[device] ?? Line()
             defer { lines[device] = line }
-            // A repeated action has taken no number of its own.
+            // A repeated action has not used a number of its own.
             let isNew = number > line.highest
             line.highest = max(line.highest, number)
             if isGone(place) {
@@ -148,7 +145,7 @@ extension Step {
         return envelope.number
     }
 
-    /// The same step without the order that the device asks for.
+    /// The step without the device's number.
     fileprivate var unnumbered: Step {
         guard case .action(var envelope) = change else { return self }
         envelope.number = nil
@@ -201,7 +198,7 @@ extension JSONTree {
                     }
             }
         case .array(let elements):
-            // One alone is tried first, for there may be hundreds.
+            // Single elements first: there may be hundreds.
             return elements.prefix(20).map { .array([$0]) }
                 + elements.indices.prefix(20).map { place in
                     .array(elements.enumerated().filter { $0.offset != place }.map(\.element))
@@ -212,7 +209,7 @@ extension JSONTree {
 }
 
 extension Dose {
-    /// The dose with one thing less, or as a later step may have made it.
+    /// The dose with one thing less, or with the state of a later step.
     fileprivate var plainer: [Dose] {
         let states = DoseStatus.allCases.map { status in
             let isTaken = status == .taken || status == .madeUp

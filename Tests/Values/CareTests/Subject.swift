@@ -3,13 +3,13 @@ import JSON
 import Postgres
 import TestDatabase
 
-/// A database whose clock is a setting, and the functions by which a history is played in one round trip.
+/// A database whose clock is a setting, with functions that play a history in one round trip.
 final class Subject {
     private let connection: BlockingConnection
-    /// The epoch of its streams, as clients are shown it.
+    /// The epoch of its streams, as clients see it.
     let epoch: String
 
-    /// A fresh database, wrong in the way of `mutant`.
+    /// A fresh database, changed by `mutant`.
     init(_ mutant: Mutant? = nil) throws {
         connection = try Cluster.shared.get().database().owner()
         try connection.execute(Self.functions)
@@ -24,21 +24,20 @@ final class Subject {
     /// The catalogue.
     static let productNames = ["p1": "Magnesium", "p2": "Vitamin \"D\" ü"]
 
-    /// A model of this database as it is before a history.
+    /// A model of this database before a history.
     func model() -> CareModel { Self.model(epoch: epoch) }
 
-    /// A model of a database of that epoch.
+    /// A model of a database with that epoch.
     static func model(epoch: String) -> CareModel {
         var model = CareModel(epoch: epoch, productNames: productNames) { zone, _ in zones[zone] }
         for user in HistoryGenerator.users { model.move(user, to: "UTC") }
         return model
     }
 
-    /// The zones that histories know: without daylight saving, so that the model needs no rules.
+    /// The histories' zones: without daylight saving time, so that the model needs no rules.
     static let zones = ["UTC": 0, "Etc/GMT+5": -18_000, "Etc/GMT-10": 36_000, "Etc/GMT-3": 10_800]
 
-    /// Plays a history in one transaction that is rolled back, and returns what each step answered, and the rows of
-    /// `users` at its end.
+    /// Plays a history in a transaction that is rolled back. Returns each step's answer, and then the rows of `users`.
     func play(_ steps: [Step], users: [Identifier]) throws -> [String] {
         guard !steps.isEmpty else { return [] }
         try connection.execute("begin")
@@ -52,7 +51,7 @@ final class Subject {
         return rows.map { $0.first.flatMap { $0 } ?? "" }
     }
 
-    /// Frees what rolled back histories left behind.
+    /// Frees what rolled-back histories left.
     func vacuum() throws {
         try connection.execute("vacuum")
     }

@@ -36,7 +36,7 @@ struct TimeTests {
         #expect(TimeText.instant(text) == nil)
     }
 
-    /// A good time cut anywhere is another time or none, and never a trap.
+    /// Any part of a valid time is a valid time or nil, and never traps.
     @Test func readsEveryPart() {
         let whole = "2025-11-14T13:00:00.123456-05:30"
         let good = [whole, "2025-11-14T13:00:00.123456-05"]

@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct AllowanceTests {
     private let start = Instant(nanoseconds: 1 << 50)
 
-    /// One that `#expect` can take from.
+    /// A wrapper from which `#expect` can take.
     private final class Kept {
         var allowance = Allowance()
 
@@ -52,7 +52,7 @@ import Testing
         kept.allowance.giveBack(rate)
         #expect(kept.take(rate, at: start, cost: 3))
         #expect(kept.allowance.isTouched(at: start) && !kept.allowance.isTouched(at: start.advanced(by: .seconds(5))))
-        // More than was taken leaves no more than a burst.
+        // Giving back more than was taken leaves no more than a burst.
         for _ in 0..<10 { kept.allowance.giveBack(rate) }
         #expect(kept.taken(rate, at: start) == 5)
         var new = Allowance()
@@ -60,7 +60,7 @@ import Testing
         #expect(new == Allowance())
     }
 
-    /// What was taken at a slow rate is made up for at the quick one that took its place.
+    /// A debt from a slow rate is made up for at the quicker rate that replaced it.
     @Test func aQuickerRateHoldsFromTheNextTryOn() {
         let (slow, quick) = (Rate(perSecond: 1, burst: 100), Rate(perSecond: 10, burst: 10))
         let kept = Kept()
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    /// The four bytes and the eight say the same at the same rate, at times of whole ticks.
+    /// Both types agree at equal rates, at whole ticks.
     @Test func theSmallOneSaysTheSame() {
         var random = SeededRandom()
         for _ in 0..<200 {

@@ -37,7 +37,7 @@ import Testing
         #expect(count == 13, "what was refused has taken nothing")
     }
 
-    /// However much something costs, whoever was quiet for long enough can afford it.
+    /// Whatever the cost, it is available after a long enough silence.
     @Test(arguments: [30, 31, 1_000_000, Int(UInt32.max)]) func nothingCostsMoreThanThereIs(_ cost: Int) {
         let rate = SmallAllowance.rate(perSecond: 10, burst: 30)
         var allowance = SmallAllowance()
@@ -71,7 +71,7 @@ import Testing
         #expect(Double(count) < Double(perSecond) * 16)
     }
 
-    /// Whoever has taken nothing yet has all of it, also while the machine's clock is about to wrap.
+    /// A new allowance is full, also when the machine's clock is about to wrap.
     @Test func aNewOneIsWhole() {
         let rate = SmallAllowance.rate(perSecond: 10, burst: 100)
         let wrap = Instant(nanoseconds: 1 << 48)
@@ -83,25 +83,25 @@ import Testing
         }
     }
 
-    /// Nor is anybody who was quiet for as long as it takes the clock to come round.
+    /// And so is one unused until the ticks come round.
     @Test func whatWasMadeUpForIsSettled() {
         let rate = SmallAllowance.rate(perSecond: 10, burst: 100)
         var allowance = SmallAllowance()
         let start = Instant(nanoseconds: 1 << 50)
         _ = taken(&allowance, rate, at: start)
-        // 1 << 48 nanoseconds later the ticks are the same again.
+        // 1 << 48 nanoseconds later the ticks repeat.
         for hour in 1...77 as ClosedRange<Int64> {
             allowance.settle(rate, at: start.advanced(by: .seconds(hour * 3_600)))
         }
         let count = taken(&allowance, rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
         #expect(count == 100)
-        // What is not made up for yet is not forgotten.
+        // A debt that remains is not forgotten.
         allowance.settle(rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
         let more = taken(&allowance, rate, at: Instant(nanoseconds: start.nanoseconds + (1 << 48)))
         #expect(more == 0)
     }
 
-    /// The ticks wrap after 78 hours, and nobody who is quiet for long is held up for it.
+    /// The ticks wrap after 78 hours: a long silence must not block anyone.
     @Test func aLongSilenceHoldsNobodyUp() {
         let rate = SmallAllowance.rate(perSecond: 100, burst: 1_000)
         var random = SeededRandom()

@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    /// Around the ends of blocks, the two ways to a code are one.
+    /// Around block boundaries, both ways give the same code.
     @Test func shortMessagesFillTheirBlocks() {
         let hmac = HMACSHA256(key: "key")
         for count in 0...200 {
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// By `openssl sha1` of so many letters a: around the ends of blocks.
+    /// From `openssl sha1` of this many letters a: around block boundaries.
     @Test(arguments: [
         (0, "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
         (55, "c1c8bbdc22796e28c0e15163d20899b65621d65a"),

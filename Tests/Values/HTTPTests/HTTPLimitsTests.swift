@@ -56,7 +56,7 @@ import Testing
         #expect(failure(start + String(repeating: "1\r\na\r\n", count: 350) + "0\r\n\r\n", limits: limits) == nil)
         #expect(
             failure(start + String(repeating: "1\r\na\r\n", count: 351) + "0\r\n\r\n", limits: limits) == .bodyTooLarge)
-        // What would not fit is refused before it comes: with the size line, and not behind the chunk.
+        // Refused before it arrives: at the size line, not after the chunk.
         let chunks = String(repeating: "1\r\na\r\n", count: 349)
         #expect(failure(start + chunks + "1\r\n", limits: limits) == nil)
         #expect(failure(start + chunks + "2\r\n", limits: limits) == .bodyTooLarge)

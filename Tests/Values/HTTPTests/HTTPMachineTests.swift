@@ -4,11 +4,11 @@ import HTTP
 import TestSupport
 import Testing
 
-/// A machine as a connection drives it, without a socket: what goes in, and in words what comes out.
+/// Drives a machine like a connection, without a socket: input, and the actions in words.
 private struct Transcript {
     var machine: HTTPMachine
     var rules = HTTPRules()
-    /// Bytes of answers unsent.
+    /// Bytes of unsent answers.
     var unsent = 0
     var answersAtOnce = true
     private(set) var now = Instant(nanoseconds: 1_000_000_000_000)
@@ -62,7 +62,7 @@ private struct Transcript {
         }
     }
 
-    /// What was said since the last call.
+    /// The words since the last call.
     mutating func heard() -> [String] {
         defer { said = [] }
         return said
@@ -105,7 +105,7 @@ private struct Transcript {
         #expect(bytewise.heard().filter(saysNothingOfTime) == expected)
     }
 
-    /// The word to go on is said once, and not where the body is there already.
+    /// `continue` is sent once, and not when the body is already there.
     @Test func continueIsSaidWhereItIsAwaited() {
         let head = "POST /b HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
         var peer = Transcript()
@@ -154,7 +154,7 @@ private struct Transcript {
         }
     }
 
-    /// An answer that comes after the deadline has given one goes nowhere.
+    /// An answer after the deadline's own is dropped.
     @Test func nobodyAwaitsASecondAnswer() {
         var peer = Transcript()
         peer.answersAtOnce = false
@@ -167,7 +167,7 @@ private struct Transcript {
         #expect(peer.heard() == [] && peer.machine.state == .over)
     }
 
-    /// What cannot be read is answered, and what follows is not looked at.
+    /// Unreadable input is answered, and what follows is ignored.
     @Test func nothingFollowsARefusal() {
         var peer = Transcript()
         peer.hear("\u{1}\r\n\r\n")
@@ -176,7 +176,7 @@ private struct Transcript {
         #expect(peer.machine.state == .over && peer.machine.heldCount == 0)
     }
 
-    /// What comes behind an upgrade is the WebSocket's.
+    /// Bytes after an upgrade belong to the WebSocket.
     @Test func anUpgradeKeepsWhatIsBehindIt() {
         for split in 0...Self.get.utf8.count {
             var peer = Transcript()
@@ -204,7 +204,7 @@ private struct Transcript {
         #expect(peer.machine.state == .over, "there is no way back")
     }
 
-    // MARK: Requests sent ahead
+    // MARK: Pipelining
 
     @Test(arguments: [(3, []), (4, ["rest"])] as [(Int, [String])])
     func soManyRequestsAreAnsweredInATurn(_ count: Int, _ end: [String]) {
@@ -223,7 +223,7 @@ private struct Transcript {
         #expect(peer.heard() == ["get /a "])
     }
 
-    /// No request is begun while too much of answers is unsent, and one that has been is read to its end.
+    /// No request begins while too many answer bytes are unsent; one that has begun is read to its end.
     @Test func answersUnsentHoldUpTheNext() {
         for past in 0...1 {
             var peer = Transcript()
@@ -260,7 +260,7 @@ private struct Transcript {
         #expect(peer.answer() == HTTPMachine.Answering())
     }
 
-    /// After the TLS handshake it begins anew.
+    /// Its time starts again after the TLS handshake.
     @Test func itBeginsAfterTheHandshake() {
         var peer = Transcript()
         peer.wait(4_000)
@@ -283,7 +283,7 @@ private struct Transcript {
         #expect(peer.heard() == ["look at 60000 ms", "late"])
     }
 
-    /// After half of the time, the rest has to be earned: so many bytes for each second.
+    /// After half of the time, each further second needs a number of bytes.
     @Test(arguments: [(4, "too slow"), (5, "look at 5500 ms"), (50, "look at 10000 ms")])
     func aRequestHasToComeFastEnough(_ count: Int, _ end: String) {
         var peer = Transcript { $0.bytesPerSecondMin = 10 }
@@ -303,7 +303,7 @@ private struct Transcript {
 
     // MARK: Histories
 
-    /// However the bytes come, and the answers, each request is told of once, in order.
+    /// However bytes and answers arrive, each request is reported once, in order.
     @Test(arguments: 1...60 as ClosedRange<UInt64>) func everyHistorySaysTheSame(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var bytes: [UInt8] = []

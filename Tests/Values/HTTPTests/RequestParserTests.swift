@@ -3,7 +3,7 @@ import HTTP
 import TestSupport
 import Testing
 
-/// What a test wants to know of a request, copied out of its buffer.
+/// What tests check of a request, copied from its buffer.
 struct Summary: Equatable {
     var method: Method
     var path: String
@@ -31,7 +31,7 @@ struct Summary: Equatable {
     }
 }
 
-/// Hands `text` to a parser piece by piece, as a connection would, and returns all requests.
+/// Gives `text` to a parser in pieces, as a connection would, and returns all requests.
 func parse(_ text: [UInt8], splits: [Int] = [], limits: HTTPLimits = HTTPLimits()) throws(HTTPError) -> [Summary] {
     var parser = RequestParser(limits: limits)
     var requests: [Summary] = []
@@ -80,7 +80,7 @@ func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPError? {
                 name[place] = byte
                 var bytes = Array("GET / HTTP/1.1\r\nHost: h\r\n".utf8) + name + Array(": v\r\n\r\n".utf8)
                 let isToken = byte.isASCIIDigit || byte.isASCIILetter || others.contains(byte)
-                // A colon ends the name, unless it is its first character.
+                // A colon ends the name, unless it comes first.
                 let isFine = isToken || byte == UInt8(ascii: ":") && place > 0
                 bytes.withUnsafeMutableBytes { buffer in
                     var parser = RequestParser()

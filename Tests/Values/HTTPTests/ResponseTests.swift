@@ -85,7 +85,7 @@ import Testing
         #expect(withBytes("a+b%2B") { Percent.decodeString($0) } == "a+b+")
     }
 
-    /// Mutated requests and responses: an answer or an error, never a trap, and the same however the bytes are cut.
+    /// Mutated requests and responses: an answer or an error, never a trap, and the same however the bytes are split.
     @Test func survivesMutation() throws {
         let requests = try Corpus.load("http-request").map(\.bytes)
         let responses = try Corpus.load("http-response").map(\.bytes)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15))) struct JSONReaderTests {
-    /// The error of reading `text` as one value, nil when it is valid.
+    /// The error of reading `text` as one value; nil when it is valid.
     private func failure(_ text: [UInt8], maxDepth: Int = JSONLimits.defaultDepth) -> JSONError? {
         withBytes(text) { bytes in
             do throws(JSONError) {

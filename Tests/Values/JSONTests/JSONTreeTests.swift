@@ -1,7 +1,7 @@
 import JSON
 import Testing
 
-/// Trees as `jsonb` has them. (The differential test holds them against PostgreSQL itself.)
+/// Trees with the semantics of `jsonb`. (The differential test compares with PostgreSQL itself.)
 @Suite(.timeLimit(.minutes(15)))
 struct JSONTreeTests {
     @Test(arguments: [

@@ -3,7 +3,7 @@ import JSON
 import Pusher
 import Testing
 
-/// What a backend says of a member of a presence channel, and how the others are told.
+/// A backend's data about a member of a presence channel, and how other members get it.
 @Suite struct ChannelDataTests {
     @Test(
         arguments: [

@@ -3,7 +3,7 @@ import Pusher
 import TestSupport
 import Testing
 
-/// The quick reading of common messages says what the general one says, or nothing.
+/// The quick reader agrees with the general one, or returns nil.
 @Suite(.timeLimit(.minutes(15))) struct CommonEventTests {
     private static let messages = [
         #"{"event":"pusher:ping","data":{}}"#, #"{"event":"pusher:pong","data":{}}"#,
@@ -12,7 +12,7 @@ import Testing
         #"{"event":"pusher:signin","data":{"auth":"key:abcdef","user_data":"{\"id\":\"u1\",\"user_info\":{}}"}}"#,
     ]
 
-    /// What the quick reading found, as the general one would have it.
+    /// The quick reader's result, as the general reader would return it.
     private func quick(_ text: [UInt8], _ limits: PusherLimits = PusherLimits()) -> ClientEvent? {
         withBytes(text) { bytes in
             switch CommonEvent(bytes, limits: limits) {
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// Where the end overlaps the beginning.
+    /// Messages cut so that the ending overlaps the beginning.
     @Test func takesWhatIsCutOff() {
         for message in Self.messages {
             for count in 0..<message.utf8.count {

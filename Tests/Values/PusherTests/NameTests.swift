@@ -64,7 +64,7 @@ import Testing
         for bits in [0, .max] as [UInt64] {
             #expect(SocketID(random: bits).withText { $0.string } == SocketID(random: bits).string)
         }
-        // Of others' making.
+        // Ids of other servers.
         let longest = "9007199254740991.9007199254740991"
         let id = try #require(withBytes(longest) { SocketID($0) })
         #expect(id.string == longest)

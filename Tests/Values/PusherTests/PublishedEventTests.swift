@@ -101,7 +101,7 @@ import Testing
                 "The data content of this event exceeds the allowed maximum (10240 bytes)."))
     }
 
-    /// A client takes such for the hub's own word. Others that look alike are the backend's.
+    /// Clients take these for the hub's own events. Similar names are the backend's.
     @Test(arguments: [
         ("pusher:e", false), ("pusher:", false), ("pusher_internal:subscription_succeeded", false),
         ("pusher_internal:", false), (#"\u0070usher:e"#, false), ("pusher", true), ("pusher-e", true),
@@ -138,7 +138,7 @@ import Testing
             PublishError(.largeData(max: 8), place: 1)
         ),
         (#"{"batch":[GOOD,GOOD,GOOD,GOOD]}"#, PublishError(.manyEvents(max: 3))),
-        // Too many is what is told, whatever is wrong with one of them.
+        // Too many events is reported first, whatever else is wrong.
         (#"{"batch":[GOOD,7,GOOD,{}]}"#, PublishError(.manyEvents(max: 3))),
         (#"{"batch":[GOOD,7,{}]}"#, PublishError(.eventNotObject, place: 1)),
         (

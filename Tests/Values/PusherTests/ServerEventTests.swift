@@ -56,7 +56,7 @@ import Testing
                 == #"{"event":"sync:auth_ok","data":"{\"userId\":\"1\"}"}"#)
     }
 
-    /// What a client reads: JSON whose `data` is a string of the very JSON that went in.
+    /// Clients read JSON whose `data` is a string with exactly the JSON that went in.
     @Test func eventsSurviveDoubleEncoding() throws {
         var random = SeededRandom()
         for _ in 0..<300 {

@@ -8,7 +8,7 @@ import Testing
 
     private func socket() throws -> SocketID { try #require(withBytes("1234.1234") { SocketID($0) }) }
 
-    /// Pusher's documented vectors; the presence one recomputed, since the page's belongs to another name.
+    /// Pusher's documented vectors; the presence vector is recomputed, because the page's is for another name.
     @Test func signsTheVectors() throws {
         let socket = try socket()
         let presenceData = #"{"user_id":10,"user_info":{"name":"Mr. Channels"}}"#
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    // MARK: A secret replaced by another
+    // MARK: Replaced secrets
 
     @Test func whatEitherSecretHasSignedIsGoodAndTheNewOneSigns() throws {
         let socket = try socket()
@@ -78,12 +78,12 @@ import Testing
         #expect(both.sign(subject, socketID: socket) == new.sign(subject, socketID: socket))
         #expect(both.sign(channel, grant: times, socketID: socket) == new.sign(channel, grant: times, socketID: socket))
         #expect(withBytes("x") { both.code(ofText: $0) } == withBytes("x") { new.code(ofText: $0) })
-        // Receivers of webhooks learn the new secret later than the hub does.
+        // Receivers of webhooks learn the new secret later than the hub.
         #expect(withBytes("x") { both.code(ofWebhook: $0) } == withBytes("x") { old.code(ofText: $0) })
         #expect(withBytes("x") { new.code(ofWebhook: $0) } == withBytes("x") { new.code(ofText: $0) })
     }
 
-    /// RFC 4231 §4.3, test case 2; a code of other length is none.
+    /// RFC 4231 §4.3, test case 2. A code of another length is refused.
     @Test func textsAreSignedAsTheyAre() {
         let app = AppCredentials(key: "k", secret: "Jefe")
         let code = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
@@ -95,7 +95,7 @@ import Testing
         #expect(!withBytes(code) { code in withBytes(text + " ") { app.verify(code, ofText: $0) } })
     }
 
-    // MARK: The hub's own, with times
+    // MARK: The hub's own signatures
 
     private func grant(_ auth: String, _ channel: String, _ socket: SocketID) throws -> GrantTimes? {
         app.verifyGrant(auth, of: try #require(ChannelName(channel)), socketID: socket)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// Whatever text the times stand in, they are read in one spelling, and only as they were signed.
+    /// Times are valid in one spelling only, and only as signed.
     @Test(arguments: [
         "", ":", "1700000000", "1700000000:", ":1800000000", "1700000000:1800000001", "1700000001:1800000000",
         "01700000000:1800000000", "1700000000:+1800000000", "-1700000000:1800000000", "1700000000: 1800000000",
@@ -223,7 +223,7 @@ import Testing
         #expect(throws: Never.self) { try UserData(text, times: .both) }
     }
 
-    /// A backend may have members of these names of its own, which it has always had.
+    /// A backend may already use members with these names.
     @Test(arguments: [#""7""#, #""2026-01-01T00:00:00Z""#, "true", "{}", "[7]", "null"])
     func whatIsNoNumberSaysNoTime(value: String) throws {
         let data = try UserData(#"{"id":"u","expiresAt":\#(value),"issuedAt":\#(value)}"#, times: .each)

@@ -28,7 +28,7 @@ import Testing
         if case .failure(let refusal) = result { refusal } else { nil }
     }
 
-    /// What a library sends: parameters that are signed as they stand, and the signature.
+    /// A library's query: the parameters and their signature.
     private func signed(
         _ path: String, _ parameters: String, method: StaticString = "GET", as signedPath: String? = nil,
         by app: AppCredentials = Self.app
@@ -80,7 +80,7 @@ import Testing
         #expect(refusal(call("/apps/3/events", query.replacing(part, with: other), body: body)) == expected)
     }
 
-    /// Of who has the secret: for anybody else it is not looked at.
+    /// Checked only for callers with the secret.
     @Test func theBodyIsTheOneThatWasSigned() {
         let bare = signed("/apps/3/events", Self.auth, method: "POST")
         #expect(refusal(call("/apps/3/events", bare, body: "{}")) == .noBodyDigest)
@@ -114,9 +114,9 @@ import Testing
         #expect(refusal(call("/apps/3/channels", query, method: "GET", now: .min)) == .untimely)
     }
 
-    // MARK: What libraries do to what they sign
+    // MARK: Encodings of libraries
 
-    /// pusher-http-python sends the MD5 of nothing on calls without a body (pusher.md §2, trap a).
+    /// pusher-http-python sends the MD5 of an empty body (pusher.md §2, trap a).
     @Test func theDigestOfNothingIsChecked() {
         let nothing = signed("/apps/3/channels", Self.auth + "&body_md5=d41d8cd98f00b204e9800998ecf8427e")
         #expect(refusal(call("/apps/3/channels", nothing, method: "GET")) == nil)
@@ -124,7 +124,7 @@ import Testing
         #expect(refusal(call("/apps/3/channels", wrong, method: "GET")) == .wrongBodyDigest)
     }
 
-    /// Values are signed as they are and sent escaped, or not; a space is a plus sign to some (trap c).
+    /// Values are signed unescaped and sent escaped, or not; some libraries send a space as a plus sign (trap c).
     @Test(arguments: [
         ("info=user_count,subscription_count", "info=user_count%2Csubscription_count"),
         ("info=user_count,subscription_count", "info=user_count,subscription_count"),
@@ -139,7 +139,7 @@ import Testing
         #expect(refusal(call("/apps/3/channels", query, method: "GET")) == nil)
     }
 
-    /// Names are signed in lower case, and sorted; of one name the values in their order (trap d).
+    /// Names are signed in lower case and sorted; values of one name stay in order (trap d).
     @Test func namesAreSorted() throws {
         let parameters = Self.auth + "&channels[]=b&channels[]=a&name=n"
         let code = Self.app.sign(call: "POST", path: "/apps/3/events", parameters: parameters)
@@ -153,7 +153,7 @@ import Testing
         #expect(refusal(self.call("/apps/3/events", other)) == .wrongSignature)
     }
 
-    /// Paths are signed as they are sent, or as they were before they were escaped.
+    /// Paths are signed as sent, or as they were before escaping.
     @Test func pathsAreTriedInBothSpellings() {
         let raw = "/apps/3/channels/presence-a%40b%2C%3B/users"
         let decoded = "/apps/3/channels/presence-a@b,;/users"

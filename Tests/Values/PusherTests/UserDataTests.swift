@@ -4,7 +4,7 @@ import Pusher
 import TestSupport
 import Testing
 
-/// What a backend says of a user beside the id.
+/// A backend's data about a user, besides the id.
 @Suite(.timeLimit(.minutes(15))) struct UserDataTests {
     private func read(_ more: String, watchlistMax: Int? = 100) throws -> UserData {
         try UserData(#"{"id":"u"\#(more)}"#, times: .both, watchlistMax: watchlistMax)
@@ -19,7 +19,7 @@ import Testing
         #expect(try read(text).info == info.map { Array($0.utf8) })
     }
 
-    /// With a blank, which sends it the long way, the text says the same.
+    /// A leading blank forces the general reader, which must give the same result.
     @Test(arguments: [
         "u", "load-1-2", #"\""#, #"a\u0041"#, "é", "\u{7F}", "\t", "", "\\", #"u","id":"v"#, #"u","user_info":"v"#,
         String(repeating: "u", count: 128), String(repeating: "u", count: 129), String(repeating: "é", count: 64),
@@ -84,7 +84,7 @@ import Testing
         #expect(try read(#","watchlist":null"#).watchlist?.hasOthers == false)
     }
 
-    // MARK: What is told
+    // MARK: Watchlist events
 
     private func events(_ online: [String], _ offline: [String]) -> String {
         var writer = ByteWriter()

@@ -10,7 +10,7 @@ import Testing
         try ActionEnvelope.decode(Array(text.utf8), plain: plain, keyField: keyField)
     }
 
-    /// What is said of a field that is wrong.
+    /// The message about a wrong field.
     private func message(_ text: String, plain: ActionShape = .envelope) -> String? {
         do throws(ActionError) {
             _ = try read(text, plain: plain)
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// The failure in words: `keyless: …`, or `key path`, the path as its client knows it.
+    /// The failure in words: `keyless: …`, or the key and the path in the client's terms.
     private func failure(_ text: String, plain: ActionShape = .envelope, keyField: String? = nil) -> String? {
         do throws(ActionError) {
             _ = try read(text, plain: plain, keyField: keyField)
@@ -62,7 +62,7 @@ import Testing
         #expect(envelope.clientTime == nil && envelope.timeZone == nil)
     }
 
-    /// What the database judges passes as it is.
+    /// Fields that the database checks pass unchanged.
     @Test(arguments: [#"{"rev":-1}"#, #"{"rev":"x"}"#, "{}", #"{"d1":{"rev":1},"d2":{"rev":2}}"#])
     func basesAreTheDatabasesToJudge(_ base: String) throws {
         let envelope = try read(#"{"key":"k","type":"nonsense","payload":{},"base":\#(base),"clientTime":[1]}"#)
@@ -123,7 +123,7 @@ import Testing
         #expect(message(#"{"key":"k","type":7,"payload":{}}"#) == tooLong)
     }
 
-    /// Each shape's key by its own name.
+    /// Each shape has its own name for the key.
     @Test func theKeyIsCalledWhatTheClientCallsIt() {
         let plain = "keyless: An action needs a key: idempotencyKey, or the header Idempotency-Key"
         #expect(failure(#"{"actionType":"skip","payload":{}}"#, plain: .plain) == plain)
@@ -197,11 +197,11 @@ import Testing
             #"{"idempotencyKey":"k","actionType":"bulkMarkAll","payload":{"occurrenceIds":["a"]}}"#, plain: .plainBulk)
         #expect(queued.envelope.type == "bulkMarkAll")
         #expect(text(queued.envelope.payload) == #"{"occurrenceIds":["a"]}"#)
-        // Neither is the database's to reject.
+        // The database may reject neither.
         #expect(text(try read(#"{"idempotencyKey":"k"}"#, plain: .plainBulk).envelope.payload) == "{}")
     }
 
-    /// What the database finds wrong is told by the name that the client wrote.
+    /// Faults found by the database are reported with the client's field names.
     @Test(arguments: [
         ("payload.takenAt", "payload.takenAt", "takenAt"),
         ("payload.criteria.date", "payload.criteria.date", "criteria.date"),
@@ -218,7 +218,7 @@ import Testing
         for shape in [.envelope, .plain, .plainBulk] as [ActionShape] {
             #expect(try read(envelope, plain: shape).wording.path(ofField: field) == field)
         }
-        // What such a client wrote as an envelope has it keeps that name.
+        // Fields that such a client wrote as in an envelope keep their names.
         let queued = #"{"idempotencyKey":"k","base":{},"clientTime":1,"payload":{},"rev":1,"timestamp":2}"#
         #expect(try read(queued, plain: .plainBulk).wording.path(ofField: field) == field)
     }
@@ -255,7 +255,7 @@ import Testing
     @Test(arguments: [
         ("", "{}"), ("{}", "{}"), (#"{"a":1}"#, #"{"a":1}"#),
         (#" { "a" : [1, 2] , "b":"\u0041" } "#, #"{"a":[1, 2],"b":"\u0041"}"#),
-        // What an envelope would have is a member like any other.
+        // An envelope's members are ordinary members here.
         (#"{"key":"x","type":"y","payload":{"v":1},"v":2}"#, #"{"key":"x","type":"y","payload":{"v":1},"v":2}"#),
         (#"{"type":1,"type":2,"takenAt":3}"#, #"{"type":1,"type":2,"takenAt":3}"#),
         (
@@ -284,7 +284,7 @@ import Testing
         #expect(failure("{}", plain: .whole(type: "t"))?.hasPrefix("keyless") == true, "a key is the route's to make")
     }
 
-    /// Whatever bytes come: an action within its limits, whose parts are JSON of the right kinds, or an error.
+    /// Any bytes give an error or an action within its limits, whose parts are JSON of the right kinds.
     @Test func survivesMutation() throws {
         let corpus = try Corpus.load("action").map(\.bytes)
         for seed in 0..<8000 as Range<UInt64> {

@@ -53,7 +53,7 @@ import Testing
         #expect(RevocationTable().countMax == 100_000)
     }
 
-    /// An operator may revoke a whole table of users as of one moment.
+    /// An operator may revoke a whole table of users at one moment.
     @Test func manyOfOneMomentAreLetGoToTheBoundAndNotAll() {
         var table = RevocationTable(countMax: 16)
         let many = (0..<40).map { Revocation(userID: "\($0)", before: 9) }
@@ -62,7 +62,7 @@ import Testing
         #expect(table.refuses("last", issuedAt: nil))
     }
 
-    // MARK: Points of time
+    // MARK: Times
 
     @Test func timesAddUpAndClamp() {
         let time = UnixTime(seconds: 1_000)

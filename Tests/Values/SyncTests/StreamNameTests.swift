@@ -68,7 +68,7 @@ import Testing
                 == nil)
     }
 
-    /// One that was read is written without a second look at it: in either form it comes out as one that was made.
+    /// A stream that was read from a name is written without a check, with the same result as a new stream.
     @Test(arguments: ["1", "a.b-c_D", "a@b,c;d", "é", "=", "a b", String(repeating: "a", count: 193)])
     func whatWasReadIsWrittenTheSameWay(user: String) throws {
         let made = StreamID(user: user, topic: "dose_log".prefix(user.utf8.count > 100 ? 1 : 8).description)
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    /// Users that Unicode calls the same text are not the same user.
+    /// Users whose ids are canonically equivalent are still different users.
     @Test func usersAreComparedByBytes() throws {
         let composed = StreamID(user: "\u{E9}", topic: "a")
         let decomposed = StreamID(user: "e\u{301}", topic: "a")
@@ -101,7 +101,7 @@ import Testing
             StreamName(form: .user, stream: composed).format() != StreamName(form: .user, stream: decomposed).format())
     }
 
-    /// Whether the name, as it lies in a message, is one of that user's.
+    /// Whether the name, in a message's buffer, is one of that user's.
     private func isOf(_ user: String, _ name: String) -> Bool {
         withBytes(Array(name.utf8)) { name in
             let text = (try? StreamName.Text(name)) ?? nil
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    /// Whatever bytes come: an ordinary channel, an error, or a name that is written exactly as it was read.
+    /// Any bytes give an ordinary channel, an error, or a name that is written exactly as it was read.
     @Test func acceptsOnlyWhatItWrites() throws {
         let corpus = try Corpus.load("stream-name").map(\.bytes)
         for seed in 0..<20_000 as Range<UInt64> {

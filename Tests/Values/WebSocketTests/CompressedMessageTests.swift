@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-/// Compressed messages as they come (RFC 7692 §6.2, §7.2.2).
+/// Received compressed messages (RFC 7692 §6.2, §7.2.2).
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct CompressedMessageTests {
     /// A compressed message's first frame.
     private static func compressed(_ payload: [UInt8], _ opcode: UInt8 = 1, fin: Bool = true) -> [UInt8] {
@@ -13,10 +13,10 @@ import WebSocket
     /// "Hello", compressed with fixed codes.
     private static let hello: [UInt8] = [0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]
 
-    /// A message of zeros, and what it is compressed to: one byte for some two hundred.
+    /// A message of one repeated letter, and its compressed form: one byte for about two hundred.
     private func bomb(_ count: Int) throws -> (plain: [UInt8], payload: [UInt8]) {
         let plain = [UInt8](repeating: 0x61, count: count)
-        // What is too short to get smaller is a block without compression.
+        // Too short to compress: an uncompressed block.
         let low = UInt8(truncatingIfNeeded: count)
         return (plain, count < 10 ? [0, low, 0, ~low, 0xFF] + plain + [0] : try #require(deflated(plain)))
     }
@@ -26,28 +26,28 @@ import WebSocket
             // RFC 7692 §7.2.3.1: one block, whole and in two frames.
             (compressed(hello), [.text("Hello")]),
             (compressed([0xF2, 0x48, 0xCD], fin: false) + frame(0, [0xC9, 0xC9, 0x07, 0x00]), [.text("Hello")]),
-            // §7.2.3.3: a block without compression.
+            // §7.2.3.3: an uncompressed block.
             (compressed([0, 5, 0, 0xFA, 0xFF] + Array("Hello".utf8) + [0]), [.text("Hello")]),
-            // §7.2.3.4: a final block, with the byte that belongs behind it and without.
+            // §7.2.3.4: a final block, with and without the byte that should follow it.
             (compressed([0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x00]), [.text("Hello")]),
             (compressed([0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]), [.text("Hello")]),
-            // Blocks behind a final one.
+            // Blocks after a final one.
             (
                 compressed([0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00] + hello), [.text("HelloHello")]
             ),
-            // §7.2.3.5: two blocks, the tail of the first left in.
+            // §7.2.3.5: two blocks, with the tail of the first left in.
             (compressed([0xF2, 0x48, 0x05, 0, 0, 0, 0xFF, 0xFF, 0xCA, 0xC9, 0xC9, 0x07, 0x00]), [.text("Hello")]),
-            // §7.2.3.6: the empty message, and one that is less than that.
+            // §7.2.3.6: the empty message, and one without its byte.
             (compressed([0]), [.text("")]), (compressed([]), [.text("")]),
             (compressed([], fin: false) + frame(0, [], fin: false) + frame(0, [0]), [.text("")]),
             (compressed([0, 3, 0, 0xFC, 0xFF, 0xFF, 0, 0xC3, 0], 2), [.binary([0xFF, 0, 0xC3])]),
-            // Control frames and plain messages between; a plain one in the middle of no other.
+            // Control frames and plain messages in between, but no plain message inside another.
             (
                 compressed([0xF2, 0x48], fin: false) + frame(9, "mid") + frame(0, [0xCD, 0xC9], fin: false)
                     + frame(10, "") + frame(0, [0xC9, 0x07, 0x00]) + frame(1, "plain") + compressed(hello),
                 [.ping("mid"), .pong(""), .text("Hello"), .text("plain"), .text("Hello")]
             ),
-            // A character cut by the blocks, which is none of the frames' business.
+            // A character split by blocks; frames do not matter for this.
             (
                 compressed([0, 1, 0, 0xFE, 0xFF, 0xC3], fin: false) + frame(0, [0, 1, 0, 0xFE, 0xFF, 0xA9, 0]),
                 [.text("é")]
@@ -64,21 +64,21 @@ import WebSocket
 
     @Test(
         arguments: [
-            // §7.2.3.2: what refers to the message before, whose window nobody keeps.
+            // §7.2.3.2: a reference to the previous message, whose window is not kept.
             (compressed(hello) + compressed([0xF2, 0x00, 0x11, 0x00, 0x00]), .malformedDeflate),
-            // Behind a final block, references to what was before it.
+            // After a final block, a reference to data before it.
             (compressed([0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0xF2, 0x00, 0x11, 0x00, 0x00]), .malformedDeflate),
-            // A block type that is none, a length that is not its own complement, codes that are none.
+            // An invalid block type, a length that is not its complement, invalid codes.
             (compressed([0x06]), .malformedDeflate), (compressed([0xFF, 0xFF]), .malformedDeflate),
             (compressed([0, 5, 0, 0xFA, 0xFE] + Array("Hello".utf8) + [0]), .malformedDeflate),
             (compressed([0x04, 0xFF, 0xFF, 0xFF, 0xFF]), .malformedDeflate),
-            // Cut in the middle: of a stored block, of codes.
+            // Cut in the middle of a stored block, and of codes.
             (compressed([0, 50, 0, 205, 0xFF, 1, 2]), .malformedDeflate),
             (compressed([0xF2, 0x48, 0xCD]), .malformedDeflate),
-            // Fine DEFLATE, and no text.
+            // Valid DEFLATE, but not text.
             (compressed([0, 1, 0, 0xFE, 0xFF, 0xC3, 0]), .invalidUTF8),
             (compressed([0, 1, 0, 0xFE, 0xFF, 0xFF, 0]), .invalidUTF8),
-            // RSV1 where it may not be (§6.1); RSV2 and RSV3 anywhere.
+            // RSV1 where it is not allowed (§6.1); RSV2 and RSV3 anywhere.
             (compressed([0xF2, 0x48, 0xCD], fin: false) + frame(0, [0xC9], rsv: 4), .reservedBits),
             (frame(1, "a", fin: false) + frame(0, [0x62], rsv: 4), .reservedBits),
             (frame(9, [], rsv: 4), .reservedBits), (frame(10, [], rsv: 4), .reservedBits),
@@ -91,7 +91,7 @@ import WebSocket
         for split in 0...bytes.count {
             #expect(read(bytes, splits: [split], inflater: inflater).last == .failed(error), "split \(split)")
         }
-        // What one message left behind is not there for the next.
+        // Nothing of one message remains for the next.
         #expect(read(Self.compressed(Self.hello), inflater: inflater) == [.text("Hello")])
     }
 
@@ -116,7 +116,7 @@ import WebSocket
         #expect(inflater.tally.messages == 1 && inflater.tally.tooBig == 2 && inflater.tally.malformed == 0)
     }
 
-    /// However much more there would be, no more is written than the limit and one byte.
+    /// However large the message, at most the limit and one byte are written.
     @Test func aLargeBombCostsTheLimit() throws {
         let (_, payload) = try bomb(64 << 20)
         var limits = MessageLimits()
@@ -132,7 +132,7 @@ import WebSocket
         #expect(inflater.roomBytes <= payload.count + 1)
     }
 
-    /// What comes is bounded too, before it is decompressed: final blocks without a byte in them, for ever.
+    /// The compressed length is bounded, too, before decompression: empty final blocks could go on for ever.
     @Test func compressedBytesAtTheBoundAndOnePast() {
         var limits = MessageLimits()
         limits.messageBytes = 80
@@ -145,12 +145,12 @@ import WebSocket
         let pieces = Self.compressed(empty(100), fin: false)
         #expect(read(pieces + frame(0, empty(54)), limits: limits, inflater: inflater) == [.text("")])
         #expect(read(pieces + frame(0, empty(56)), limits: limits, inflater: inflater) == [.failed(.messageTooBig)])
-        // The limit of plain messages is what it was.
+        // The limit of plain messages is unchanged.
         let plain = frame(1, String(repeating: "a", count: 81))
         #expect(read(plain, limits: limits, inflater: inflater) == [.failed(.messageTooBig)])
     }
 
-    /// A message that cannot be compressed, of the very limit, gets through though it comes larger.
+    /// An incompressible message at the limit is accepted, although its compressed form is larger.
     @Test func incompressibleAtTheLimit() {
         var random = SeededRandom()
         let plain = random.bytes(65_535)
@@ -181,7 +181,7 @@ import WebSocket
         #expect(inflater.tally == Inflater.Tally())
     }
 
-    /// Mutated streams: however they are cut, the same; never a trap, and never more than the limit.
+    /// Mutated streams: the same result however they are split; never a trap, never more than the limit.
     @Test func survivesMutation() throws {
         var corpus: [[UInt8]] = [
             Self.compressed(Self.hello) + frame(9, "x"),

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-/// What is offered, and what is agreed to (RFC 7692 §5, §7.1; RFC 6455 §9.1).
+/// Offers and answers (RFC 7692 §5, §7.1; RFC 6455 §9.1).
 @Suite(.timeLimit(.minutes(15))) struct DeflateAgreementTests {
     private static let agreed = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 
@@ -13,7 +13,7 @@ import WebSocket
         case agreed(String, DeflateWindow)
     }
 
-    /// The answer to a handshake with these fields `Sec-WebSocket-Extensions`.
+    /// The answer to a handshake with these `Sec-WebSocket-Extensions` fields.
     private func answer(_ fields: [String], compresses: Bool = true) throws -> Answer {
         var text = "GET /app/key HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         text += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
@@ -40,22 +40,22 @@ import WebSocket
     @Test(
         arguments: [
             ("permessage-deflate", "", .wide),
-            // Chrome, Firefox; Safari.
+            // Chrome and Firefox; Safari.
             ("permessage-deflate; client_max_window_bits", "", .wide),
             ("permessage-deflate; client_max_window_bits=15; server_max_window_bits=15", "15", .wide),
-            // The package websockets.
+            // The Python package websockets.
             ("permessage-deflate; server_max_window_bits=12; client_max_window_bits=12", "12", .wide),
             ("permessage-deflate; server_no_context_takeover; client_no_context_takeover", "", .wide),
             ("permessage-deflate; client_max_window_bits=8", "", .wide),
             ("permessage-deflate; server_max_window_bits=11", "11", .narrow),
             ("permessage-deflate; server_max_window_bits=10", "10", .narrow),
             ("permessage-deflate; server_max_window_bits=9", "9", .narrow),
-            // Quoted values are as good (RFC 6455 §9.1), backslashes and all.
+            // Quoted values are allowed (RFC 6455 §9.1), also with backslashes.
             (#"permessage-deflate; server_max_window_bits="10""#, "10", .narrow),
             (#"permessage-deflate;client_max_window_bits="\1\0""#, "", .wide),
             ("permessage-deflate;server_max_window_bits=9;client_max_window_bits", "9", .narrow),
             ("permessage-deflate ; server_max_window_bits = 13 ", "13", .wide),
-            // The first that can be taken; what cannot does no harm.
+            // The first acceptable offer; others do no harm.
             ("permessage-deflate; server_max_window_bits=10, permessage-deflate", "10", .narrow),
             ("permessage-deflate; server_max_window_bits=8, permessage-deflate", "", .wide),
             ("x-webkit-deflate-frame, permessage-deflate; client_max_window_bits", "", .wide),
@@ -75,7 +75,7 @@ import WebSocket
         "", ",", "x", "permessage-bzip2", "perframe-deflate", "permessage-deflate2", "Permessage-Deflate",
         // zlib has no such window.
         "permessage-deflate; server_max_window_bits=8",
-        // Values that are none.
+        // Invalid values.
         "permessage-deflate; server_max_window_bits", "permessage-deflate; server_max_window_bits=7",
         "permessage-deflate; server_max_window_bits=16", "permessage-deflate; server_max_window_bits=010",
         "permessage-deflate; server_max_window_bits=09", "permessage-deflate; server_max_window_bits=0",
@@ -86,7 +86,7 @@ import WebSocket
         "permessage-deflate; client_max_window_bits=x", #"permessage-deflate; client_max_window_bits="008""#,
         "permessage-deflate; server_no_context_takeover=1", "permessage-deflate; client_no_context_takeover=true",
         #"permessage-deflate; client_no_context_takeover="x""#,
-        // Repeated, unknown.
+        // Repeated or unknown parameters.
         "permessage-deflate; server_no_context_takeover; server_no_context_takeover",
         "permessage-deflate; client_max_window_bits; client_max_window_bits=10",
         "permessage-deflate; server_max_window_bits=10; server_max_window_bits=10",
@@ -107,7 +107,7 @@ import WebSocket
         "permessage-deflate; a==b", "(x)", "permessage-deflate, x;", "permessage-deflate\t\tx",
     ]) func isMalformed(offer: String) throws {
         #expect(try answer([offer]) == .refused(.extensions))
-        // Whatever else is offered, and whether or not anything would be compressed.
+        // Whatever else is offered, and whether or not compression is on.
         #expect(try answer(["permessage-deflate", offer]) == .refused(.extensions))
         #expect(try answer([offer, "permessage-deflate"], compresses: false) == .refused(.extensions))
         #expect(HandshakeError.extensions.status == .badRequest)
@@ -117,7 +117,7 @@ import WebSocket
         #expect(try answer([]) == .plain)
     }
 
-    /// Whatever is offered, the answer is one of few; never a trap.
+    /// Any offer has one of a few answers; never a trap.
     @Test func survivesMutation() throws {
         let corpus = [
             "permessage-deflate; client_max_window_bits, permessage-deflate; server_max_window_bits=\"1\\0\", x; y=z",

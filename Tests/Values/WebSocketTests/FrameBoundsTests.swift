@@ -4,12 +4,12 @@ import Testing
 import WebSocket
 
 @Suite struct FrameBoundsTests {
-    /// A block of text frames with payloads of these lengths, and where each begins and the last ends.
+    /// A block of text frames with payloads of these lengths, and the frames' bounds.
     private func block(_ lengths: [Int]) -> (bytes: [UInt8], bounds: [Int]) {
         var writer = ByteWriter()
         var bounds = [0]
         for length in lengths {
-            // Payloads that look like headers themselves.
+            // Payloads that look like headers.
             FrameWriter.appendText(to: &writer) { $0.append(utf8: String(repeating: "\u{1}", count: length)) }
             bounds.append(writer.count)
         }
@@ -37,7 +37,7 @@ import WebSocket
         #expect(frame(at: 2, in: writer.array) == 2..<9)
     }
 
-    /// Also bytes that no server of ours makes.
+    /// Also bytes that our server never makes.
     @Test func whatIsNoFrameHasNoBounds() {
         #expect(frame(at: 0, in: Array("HTTP/1.1 101 Switching Protocols\r\n\r\n".utf8)) == nil)
         let lengths: [[UInt8]] = [
@@ -48,7 +48,7 @@ import WebSocket
         ]
         for bytes in lengths {
             #expect(frame(at: 0, in: bytes) == nil, "\(bytes)")
-            // Behind a sound one.
+            // After a valid frame.
             #expect(frame(at: 2, in: [0x81, 0x00] + bytes) == nil, "\(bytes)")
         }
     }

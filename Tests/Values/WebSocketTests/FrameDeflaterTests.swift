@@ -4,7 +4,7 @@ import Testing
 
 @testable import WebSocket
 
-/// The compressed payload of a message; nil where it would not get smaller.
+/// The compressed payload of a message; nil when it would not get smaller.
 func deflated(_ plain: [UInt8], _ window: DeflateWindow = .wide, level: Int = 6) -> [UInt8]? {
     let frame = plain.withUnsafeBytes { FrameWriter.frame(Opcode.text, $0) }
     guard let compressed = FrameDeflater(threshold: 0, level: level).compress(frame, window).frames else { return nil }
@@ -13,7 +13,7 @@ func deflated(_ plain: [UInt8], _ window: DeflateWindow = .wide, level: Int = 6)
     }
 }
 
-/// Text as events are: words that come again.
+/// Text like that of events, with repeated words.
 func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
     let words = ["{\"event\":\"", "occurrence.updated", "\\\"", "user.", "é€𝄞", "\n", "0", "7", "taken", "Magnesium"]
     var bytes: [UInt8] = []
@@ -21,7 +21,7 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
     return bytes
 }
 
-/// Frames as they leave compressed (RFC 7692 §6.1).
+/// Compressed frames as sent (RFC 7692 §6.1).
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct FrameDeflaterTests {
     private func frames(_ messages: [[UInt8]]) -> SharedBytes {
         var writer = ByteWriter()
@@ -29,7 +29,7 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         return writer.finish()
     }
 
-    /// What a client reads of the frames.
+    /// What a client reads from the frames.
     private func seen(_ frames: SharedBytes) -> [Seen] {
         var limits = MessageLimits()
         limits.messageBytes = 1 << 20
@@ -78,7 +78,7 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         let message = { [UInt8](repeating: 0x61, count: $0) }
         #expect(deflater.compress(frames([message(99)]), .wide).compressed == 0)
         #expect(deflater.compress(frames([message(100)]), .wide).compressed == 1)
-        // Short ones in one block are not one long one.
+        // Short messages in one block are not one long message.
         let short = deflater.compress(frames([message(60), message(60)]), .wide)
         #expect(short.frames == nil && short.compressed == 0 && short.incompressible == 0)
         let mixed = deflater.compress(frames([message(99), message(100), message(3)]), .wide)
@@ -96,7 +96,7 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         #expect(deflater.compress(frames([[0x61]]), .wide).frames == nil)
     }
 
-    /// Control frames and what is compressed already pass as they are.
+    /// Control frames and compressed frames pass unchanged.
     @Test func onlyPlainMessagesAreCompressed() {
         var writer = ByteWriter()
         FrameWriter.append(control: Opcode.ping, UnsafeRawBufferPointer(start: nil, count: 0), to: &writer)
@@ -108,11 +108,11 @@ func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
         #expect(once.frames.map(seen) == [.ping(""), .text([UInt8](repeating: 0x61, count: 500)), .close(1000)])
         guard let compressed = once.frames else { return }
         #expect(deflater.compress(compressed, .wide).frames == nil)
-        // A response of HTTP is no frame.
+        // An HTTP response is no frame.
         #expect(deflater.compress(SharedBytes.copy("HTTP/1.1 101 Switching Protocols\r\n\r\n"), .wide).frames == nil)
     }
 
-    /// The block cut at its frames, as a queue does that forgets what it has not sent.
+    /// Splits a block at its frames, as a queue does that drops unsent frames.
     @Test func boundsOfCompressedFrames() throws {
         let block = frames([[UInt8](repeating: 0x61, count: 700), [0x62], [UInt8](repeating: 0x63, count: 700)])
         let compressed = try #require(FrameDeflater(threshold: 10, level: 2).compress(block, .wide).frames)

@@ -83,7 +83,7 @@ import WebSocket
         #expect(seen == sizes, "and what is held stays what it was")
     }
 
-    /// The way of every message that one session gets, and of every broadcast.
+    /// The common case: a message for one session, or a broadcast.
     @Test(arguments: [1, 125, 126, 65_535]) func messagesAreFramedWhereTheyLie(size: Int) {
         let message = messages([size])
         var place: UnsafeRawPointer?

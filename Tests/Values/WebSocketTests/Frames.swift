@@ -2,7 +2,7 @@ import Bytes
 import TestSupport
 import WebSocket
 
-/// What a test wants to know of a message, copied out of its buffer.
+/// What tests check of a message, copied from its buffer.
 enum Seen: Equatable {
     case text(String), binary([UInt8]), ping(String), pong(String), close(UInt16?), failed(WebSocketError)
 
@@ -17,7 +17,7 @@ enum Seen: Equatable {
     }
 }
 
-/// Frames made by hand, byte for byte, so that the reader is not tested with the writer's mistakes.
+/// Frames made by hand, so that the reader is not tested with the writer's mistakes.
 func frame(
     _ opcode: UInt8, _ payload: [UInt8], fin: Bool = true, mask: [UInt8]? = [0x37, 0xFA, 0x21, 0x3D], rsv: UInt8 = 0,
     lengthBytes: Int? = nil, length: UInt64? = nil
@@ -36,7 +36,7 @@ func frame(
 
 func frame(_ opcode: UInt8, _ text: String, fin: Bool = true) -> [UInt8] { frame(opcode, Array(text.utf8), fin: fin) }
 
-/// Hands `bytes` to a reader in the pieces that end at `splits`; ends with the error, if there is one.
+/// Gives `bytes` to a reader in pieces that end at `splits`; the last result is the error, if any.
 func read(
     _ bytes: [UInt8], splits: [Int] = [], role: MessageReader.Role = .server, limits: MessageLimits = MessageLimits(),
     inflater: Inflater? = nil, leftover: (Int, Int) -> Void = { _, _ in }

@@ -4,7 +4,7 @@ import Testing
 import WebSocket
 
 @Suite(.timeLimit(.minutes(15))) struct MessageReaderTests {
-    /// A hub holds one reader per connection: its size is part of the memory of an idle socket.
+    /// Its size is part of the memory of a connection with an unfinished message.
     @Test func staysSmall() { #expect(MemoryLayout<MessageReader>.size <= 48) }
 
     /// RFC 6455 §5.7.
@@ -148,8 +148,7 @@ import WebSocket
         }
     }
 
-    /// The usual ones are taken, from where they begin, and all else is left as it is. (The properties hold what is taken
-    /// against what is read.)
+    /// Whole texts are taken; everything else stays unchanged. (The properties compare this with `read`.)
     @Test func takesWholeTextsWithoutAReader() throws {
         var limits = MessageLimits()
         limits.messageBytes = 300
@@ -194,7 +193,7 @@ import WebSocket
                 }
                 #expect(masked == expected, "seed \(random.seed)")
             }
-            // Each byte counts, wherever it lies.
+            // Every byte counts, at any index.
             for place in -1..<count {
                 let masked = (0..<count).map { ($0 == place ? 0x80 : 0x7F) ^ key[$0 % 4] }
                 let isASCII = withMutableBytes(masked) { Masking.makesASCII(applying: mask, to: $0) }
@@ -203,7 +202,7 @@ import WebSocket
         }
     }
 
-    /// Mutated streams: the same messages and the same failure, however they are cut, and never a trap.
+    /// Mutated streams: the same messages and failure however they are split, and never a trap.
     @Test func survivesMutation() throws {
         let corpus = try Corpus.load("websocket").map(\.bytes)
         for seed in 0..<4000 as Range<UInt64> {
@@ -213,7 +212,7 @@ import WebSocket
             let splits = (0..<3).map { _ in Int.random(in: 0...bytes.count, using: &random) }.sorted()
             let whole = read(bytes)
             let pieces = read(bytes, splits: splits)
-            // A failure inside an incomplete frame is told earlier in pieces; what was read before it is the same.
+            // A failure inside an incomplete frame is reported earlier in pieces; the events before it are equal.
             #expect(whole == pieces, "seed \(seed), splits \(splits)")
         }
     }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-/// Compressed messages that are longer than they have reason to be: blocks of nothing cost time and no byte of a limit.
+/// Compressed messages padded with empty blocks: these cost time but no byte of the limit.
 @Suite(.ownThread, .timeLimit(.minutes(15))) struct PaddedMessageTests {
     enum Padding: CaseIterable {
         case stored, fixed, final, dynamic, tables
@@ -18,7 +18,7 @@ import WebSocket
             }
         }
 
-        /// So many blocks of nothing behind the bytes.
+        /// `count` empty blocks after the plain bytes.
         func payload(_ count: Int, behind plain: [UInt8] = []) -> [UInt8] {
             var blocks = DeflateBlocks()
             if !plain.isEmpty { blocks.stored(plain) }
@@ -33,7 +33,7 @@ import WebSocket
 
     private func letters(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(ascii: "a") + UInt8($0 % 26) } }
 
-    /// Each kind is read, or what is refused would be refused for another reason.
+    /// Each kind is readable: otherwise a refusal could have another reason.
     @Test(arguments: Padding.allCases) func blocksOfNothingAreNothing(_ padding: Padding) {
         for count in [1, 2, 3, 8, 16] {
             let bytes = Self.compressed(padding.payload(count, behind: letters(100)))
@@ -41,7 +41,7 @@ import WebSocket
         }
     }
 
-    /// An eighth of what it is, and 1 KiB.
+    /// An eighth of the plain length, and 1 KiB.
     @Test(arguments: [0, 7, 8, 800, 60_000], [Padding.stored, .fixed, .final])
     func paddingAtTheBoundAndOnePast(_ plain: Int, _ padding: Padding) throws {
         let letters = letters(plain)
@@ -70,7 +70,7 @@ import WebSocket
                 == [.failed(.messagePadded)])
     }
 
-    /// Not at the end: what is behind the padding is never looked at, in whatever pieces it comes.
+    /// Not only at the end: bytes after the padding are never read, however the message is split.
     @Test(arguments: Padding.allCases) func itIsFoundOutOnTheWay(_ padding: Padding) {
         var blocks = DeflateBlocks()
         while blocks.count < 3_000 { padding.append(to: &blocks) }
@@ -78,7 +78,7 @@ import WebSocket
         #expect(read(Self.compressed([0xFF, 0xFF]), inflater: Inflater()) == [.failed(.malformedDeflate)])
         let inflater = Inflater()
         #expect(read(Self.compressed(payload), inflater: inflater) == [.failed(.messagePadded)])
-        // Tiny fragments, a ping between any two.
+        // Tiny fragments, with a ping between any two.
         var frames = Self.compressed([], fin: false)
         for start in stride(from: 0, to: payload.count, by: 5) {
             let end = min(start + 5, payload.count)
@@ -90,7 +90,7 @@ import WebSocket
         #expect(inflater.tally.padded == 2)
     }
 
-    /// What is refused is so whatever came before: the room that an earlier message has left moves no place of judgement.
+    /// A refusal does not depend on the room that an earlier message left.
     @Test func itDependsOnNothingThatCameBefore() {
         var random = SeededRandom()
         let used = Inflater()
@@ -127,7 +127,7 @@ import WebSocket
         }
     }
 
-    /// Nine bits for each byte, as the fixed codes have for half of them, up to the limit; and some in each block.
+    /// Fixed codes need nine bits for half of all byte values; up to the limit, and in many blocks.
     @Test(arguments: [(65_536, 1), (100, 300), (10, 100)])
     func whatFixedCodesMakeLongerPasses(_ blockBytes: Int, _ count: Int) {
         let plain = [UInt8](repeating: 0xC3, count: count * blockBytes)
@@ -137,7 +137,7 @@ import WebSocket
         #expect(read(Self.compressed(blocks.message), inflater: Inflater()) == [.binary(plain)])
     }
 
-    // MARK: What it costs
+    // MARK: Cost
 
     @Test func theLargerCountsAndTablesCountMore() throws {
         func cost(_ payload: [UInt8]) throws -> Int {
@@ -146,7 +146,7 @@ import WebSocket
             return inflater.cost
         }
         let bomb = try #require(deflated([UInt8](repeating: 0x61, count: 60_000)))
-        // One block, and the empty one whose end senders leave off, if its beginning takes a byte of its own.
+        // One block, and the empty one whose end senders leave off, if its start needs a byte of its own.
         let rest = try cost(bomb) - 60_000 - Inflater.tableCost
         #expect([1, 2].map { $0 * Inflater.blockCost }.contains(rest), "plain is more")
         let stored = Padding.stored.payload(200, behind: letters(10))

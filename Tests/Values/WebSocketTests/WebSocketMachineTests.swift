@@ -4,13 +4,13 @@ import TestSupport
 import Testing
 import WebSocket
 
-/// A machine as a connection drives it, without a socket: what goes in, and in words what comes out.
+/// Drives a machine like a connection, without a socket: input, and the actions in words.
 private struct Transcript {
     var machine: WebSocketMachine
     var rules = WebSocketRules()
-    /// What one turn has room for.
+    /// The room of one turn.
     var room = 1 << 20
-    /// Texts after which the connection pauses, closes or drains.
+    /// Texts after which the connection pauses, or closes.
     var pauses: Set<String> = []
     var closes: Set<String> = []
     private(set) var now = Instant(nanoseconds: 1_000_000_000_000)
@@ -28,13 +28,13 @@ private struct Transcript {
 
     mutating func wait(_ milliseconds: Int) { now = now.advanced(by: .milliseconds(milliseconds)) }
 
-    /// Bytes have come.
+    /// Bytes have arrived.
     mutating func hear(_ bytes: [UInt8]) {
         if machine.heard(at: now) { said.append("alive, look at \(time(machine.nextLook(rules)))") }
         look(bytes)
     }
 
-    /// A pause or a turn is over.
+    /// A pause or turn has ended.
     mutating func goOn() {
         if machine.resume() || machine.turnCame(at: now) { look([]) } else { said.append("nobody waits") }
     }
@@ -91,7 +91,7 @@ private struct Transcript {
         }
     }
 
-    /// What was said since the last call.
+    /// The words since the last call.
     mutating func heard() -> [String] {
         defer { said = [] }
         return said
@@ -101,7 +101,7 @@ private struct Transcript {
 @Suite(.timeLimit(.minutes(15))) struct WebSocketMachineTests {
     private static let hello = frame(1, "hello")
 
-    /// With its allowances and states it is part of every connection.
+    /// Part of every connection, with its allowances and states.
     @Test func staysSmall() { #expect(MemoryLayout<WebSocketMachine?>.size <= 26) }
 
     // MARK: Bytes in, actions out
@@ -136,7 +136,7 @@ private struct Transcript {
         #expect(bytewise.heard().filter { !$0.hasPrefix("look") } == expected)
     }
 
-    /// What has come behind the request for the upgrade stands first.
+    /// Bytes received after the upgrade request come first.
     @Test func whatCameEarlyStandsFirst() {
         for split in 0...Self.hello.count {
             var peer = Transcript(early: Array(Self.hello[..<split]))
@@ -166,7 +166,7 @@ private struct Transcript {
         }
     }
 
-    /// An unfinished message goes on after a pause, and its time with it.
+    /// An unfinished message continues after a pause, and its deadline keeps running.
     @Test func aMessageOutlastsAPause() {
         var peer = Transcript()
         peer.pauses = ["auth"]
@@ -183,7 +183,7 @@ private struct Transcript {
         #expect(peer.machine.unfinished == nil)
     }
 
-    /// A turn has room for so many messages, and one more.
+    /// A turn has room for this many messages; the last may exceed it.
     @Test(arguments: [(2, [String]()), (3, ["turn"])]) func aTurnHasRoomForSoMany(_ count: Int, _ end: [String]) {
         for kind in [1, 9] as [UInt8] {
             var peer = Transcript()
@@ -200,7 +200,7 @@ private struct Transcript {
         }
     }
 
-    /// What waits for its turn is a sign of life, and may be the rest of a message.
+    /// Waiting input is a sign of life, and may be the rest of a message.
     @Test func nobodyIsJudgedBeforeItsTurn() {
         var peer = Transcript()
         peer.room = 1
@@ -213,7 +213,7 @@ private struct Transcript {
         #expect(peer.heard() == ["pong ", "look at 230000 ms"])
     }
 
-    /// A turn may be asked for from outside, where the socket is to be read once more.
+    /// A turn may be ended from outside, when the socket must be read once more.
     @Test func aTurnMayBeYielded() {
         var peer = Transcript()
         #expect(peer.machine.yields() && peer.machine.awaitsTurn)
@@ -234,7 +234,7 @@ private struct Transcript {
         }
     }
 
-    /// It is read in turns too, also where it waited for one when we closed.
+    /// Input is also read in turns after our close, even if it waited for its turn then.
     @Test func theClosingTakesTurns() {
         var peer = Transcript()
         peer.room = 1
@@ -352,7 +352,7 @@ private struct Transcript {
         #expect(peer.machine.close() == true, "with a code of its own")
     }
 
-    /// Any byte is a sign of life, also while a token is verified, and none of ours.
+    /// Any received byte is a sign of life, also while a token is verified; bytes that we send are not.
     @Test func whoIsPausedIsPingedToo() {
         var peer = Transcript()
         peer.machine.pause()
@@ -379,7 +379,7 @@ private struct Transcript {
         #expect(peer.machine.state == .over)
     }
 
-    /// The next one has its own.
+    /// The next message has its own deadline.
     @Test func theNextMessageHasItsOwnTime() {
         var peer = Transcript()
         peer.hear(frame(1, "a", fin: false))
@@ -388,7 +388,7 @@ private struct Transcript {
         #expect(peer.heard() == ["look at 30000 ms", "text ab", "look at 50000 ms"])
     }
 
-    /// A look at a pinged peer stands: what it sends in pieces moves no deadline twice.
+    /// The deadline of a ping stands: a message that then begins does not move it.
     @Test func aPingStandsOverABeginning() {
         var peer = Transcript()
         peer.machine.isPinged = true
@@ -417,7 +417,7 @@ private struct Transcript {
         }
     }
 
-    /// However the bytes come, in whatever turns and pauses, what is said is the same, in order, and once.
+    /// However the bytes arrive, in any turns and pauses, the actions are the same, in order, each once.
     @Test(arguments: 1...60 as ClosedRange<UInt64>) func everyHistorySaysTheSame(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var bytes: [UInt8] = []
