@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(15))) struct ActionTests {
     let engine = EngineFixture()
 
-    /// The result that the frame carries, with its escapes taken off.
+    /// The result in the frame, unescaped.
     private func result(_ heard: [Heard]) -> String? {
         let prefix = #"{"event":"sync:result","data":""#
         guard heard.count == 1, case .text(let text) = heard[0], text.hasPrefix(prefix) else { return nil }

@@ -32,7 +32,7 @@ import Testing
         let second = try first.replaced(by: [app("1", 0), app("3", 2)])
         #expect(second.version > first.version)
         #expect(second.app(index: 1) == nil)
-        // One that has gone keeps its index, and takes it up again.
+        // A removed app keeps its index, and gets it again.
         #expect(second.indices(of: ["2", "4"]) == [1, 3])
         #expect(throws: AppTableError.wrongIndex("4")) { try second.replaced(by: [app("4", 1)]) }
         #expect(throws: AppTableError.wrongIndex("1")) { try second.replaced(by: [app("1", 4)]) }

@@ -3,7 +3,7 @@ import Pusher
 import TestSupport
 import Testing
 
-/// How many ordinary channels a hub holds, and for whom.
+/// How many ordinary channels a hub holds, and for which apps and connections.
 @Suite struct ChannelBoundTests: ChannelTexts {
     private func world(_ loops: Int, _ most: Int, ofApp: Int? = nil) -> ChannelWorld {
         var limits = HomeLimits()
@@ -19,7 +19,7 @@ import Testing
             && wire.heard.last?.contains(#"\"status\":503"#) == true
     }
 
-    /// Exactly, whichever homes they have: of the hub, and of an app.
+    /// The bounds of a hub and of an app hold exactly, on whichever loops the channels' homes are.
     @Test(arguments: [1, 3], [true, false]) func soManyChannelsAndNoMore(_ loops: Int, ofApp: Bool) throws {
         let world = ofApp ? world(loops, 1_000, ofApp: 7) : world(loops, 7)
         let wire = world.connect(0)
@@ -34,14 +34,14 @@ import Testing
             #expect(isRefused(wire, "c7"))
         }
         #expect(world.heldCount == 7 && world.metrics.channels.count == 7 && world.app.counts.channels.count == 7)
-        // What exists is joined, by whom and how often they like.
+        // Existing channels can be joined, by anyone and any number of times.
         let other = world.connect(loops - 1)
         for name in ["c0", "c6"] {
             try world.subscribe(name, other)
             world.settle()
             #expect(other.heard.last == succeeded(name))
         }
-        // One that is left keeps its place until its end has been told: who comes back finds it.
+        // A channel that was left keeps its slot until its end is reported: a returning client finds it.
         try world.unsubscribe("c3", wire)
         world.settle()
         try world.subscribe("c7", wire)
@@ -65,7 +65,7 @@ import Testing
         #expect(world.channelCount == 0 && world.metrics.channels.count == 0 && world.app.counts.channels.count == 0)
     }
 
-    /// A presence channel that a member does not get into for another reason takes no place.
+    /// A presence channel that refuses its first member takes no slot.
     @Test func whatIsRefusedTakesNoPlace() throws {
         var limits = HomeLimits()
         limits.channelsMax = 1
@@ -97,12 +97,12 @@ import Testing
         #expect(wire.heard.last == succeeded("c"))
     }
 
-    /// Whatever happens, in whatever order, what is counted is what is held.
+    /// In any history, the count equals what is held.
     @Test(arguments: 0..<20) func theCountIsTrue(_ seed: Int) throws {
         var random = SeededRandom(seed: UInt64(seed))
         var limits = HomeLimits()
         limits.channelsMax = 12
-        // So few that what was entered just now may be what gives way.
+        // So small that even the newest entry may be evicted.
         if seed % 3 == 0 { (limits.departuresMax, limits.silencesMax) = (1, 1) }
         var appLimits = AppLimits()
         appLimits.channelsMax = seed % 2 == 0 ? 9 : nil
@@ -129,7 +129,7 @@ import Testing
         }
         for wire in wires { world.disconnect(wire) }
         world.settle()
-        // The last count is told at the end of a silence, and another follows it.
+        // The last count is sent at the end of a throttle interval, which starts another.
         for _ in 0..<2 { world.advance(.seconds(1_801)) }
         #expect(world.metrics.channels.count == 0 && world.channelCount == 0)
     }
@@ -146,7 +146,7 @@ import Testing
         return app
     }
 
-    /// How many channels the connection of the app gets that asks for all there are.
+    /// How many channels the app's connection gets when it asks for all.
     private func flood(_ census: ChannelCensus, _ app: App, by subscriptions: Int? = 0, most: Int, few: Int = 0) -> Int
     {
         var count = 0
@@ -158,7 +158,7 @@ import Testing
         return count
     }
 
-    /// An app takes what nobody wants of the first half, and beyond it no more than its share: one is left to each app.
+    /// The first half is free for any app; beyond it an app gets only its share, so that every app gets some.
     @Test func appsHaveEvenShares() {
         let (first, second, third) = (app(0, connections: 1), app(1, connections: 1), app(2, connections: 1))
         let alone = ChannelCensus()
@@ -179,8 +179,7 @@ import Testing
         #expect(shares == [60, 20, 20, 20], "the last has one, too")
     }
 
-    /// However many channels some connections ask for, one more that comes behind them gets some: also where they come one
-    /// after the other.
+    /// However many channels others ask for, the next connection gets some, also when many come in turn.
     @Test(arguments: [nil, 500]) func connectionsHaveEvenShares(_ ofApp: Int?) throws {
         let most = ofApp ?? 10_000
         let app = app(0, connections: 0, most: ofApp)
@@ -193,7 +192,7 @@ import Testing
         #expect(taken[0] == most, "alone, it has all")
         for _ in 0..<most { census.leave(app) }
         let refused = ofApp == nil ? SubscriptionRefusal.Bound.hub : .app
-        // The same with others there.
+        // Again, with other connections present.
         let shares = (0..<30).map { _ in flood(census, app, most: 10_000) }
         #expect(shares[0] == most / 2 && shares[1] < shares[0] / 10, "\(shares)")
         #expect(shares.allSatisfy { $0 > 0 }, "\(shares)")
@@ -204,18 +203,18 @@ import Testing
         } catch {
             #expect(error.bound == refused)
         }
-        // What the backend keeps is nobody's share.
+        // Channels kept by the backend count for no connection's share.
         #expect(flood(census, app, by: nil, most: 10_000) > 0 && census.count == most)
     }
 
-    /// A few channels are never too many of one connection, or a hub that all use alike would be full at half of its bound.
+    /// A few channels are never too many for one connection: otherwise a hub used evenly would be full at half of its bound.
     @Test func fewChannelsAreNotTooMany() {
         let app = app(0, connections: 10)
         let census = ChannelCensus()
         let shares = (0..<12).map { _ in flood(census, app, most: 100, few: 5) }
         #expect(shares == [50] + Array(repeating: 5, count: 10) + [0])
         for _ in 0..<100 { census.leave(app) }
-        // All alike, whose share of the whole is ten.
+        // All alike; each one's share of the total is ten.
         var subscriptions = Array(repeating: 0, count: 10)
         for turn in 0..<10 {
             for place in subscriptions.indices {

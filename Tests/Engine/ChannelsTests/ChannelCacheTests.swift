@@ -3,7 +3,7 @@ import Clock
 import Pusher
 import Testing
 
-/// What cache channels keep, for how long, and what an app's events leave to another's.
+/// What cache channels keep, how long, and how apps share the room.
 @Suite struct ChannelCacheTests: ChannelTexts {
     @Test(arguments: ["cache-", "private-cache-", "presence-cache-", "private-encrypted-cache-"])
     func aNewcomerGetsTheLastEvent(_ prefix: String) throws {
@@ -66,7 +66,7 @@ import Testing
         #expect(full.channelCount == 1 && full.facts("cache-4").cached != nil, "the only one of an app is kept")
     }
 
-    /// A home with the events of several apps, each of the same size.
+    /// A home with events of several apps, all of one size.
     private struct SharedCache {
         var home: ChannelHome
         let apps: [App]
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    /// Nobody loses what is within an equal share of the apps that have some; what others leave anybody may have.
+    /// An app loses nothing within an equal share of the apps that have events; unused room is free for all.
     @Test func anAppsEventsPushOutItsOwn() throws {
         let world = ChannelWorld(loops: 1)
         var one = SharedCache(world, apps: 1, limits: HomeLimits())
@@ -113,7 +113,7 @@ import Testing
         #expect(cache.home.cachedBytes == limits.cacheBytesMax)
     }
 
-    /// However small its share, an app has its last event.
+    /// However small its share, an app keeps its last event.
     @Test func anAppKeepsItsLastEvent() throws {
         let world = ChannelWorld(loops: 1)
         var one = SharedCache(world, apps: 1, limits: HomeLimits())
@@ -132,7 +132,7 @@ import Testing
         #expect(cache.home.cachedBytes == 0 && cache.home.channelCount == 0 && cache.home.nextDue == nil)
     }
 
-    /// What nobody keeps any more takes no room in the order either.
+    /// Dropped events leave no entries in the eviction order.
     @Test func theOrderOfCachedEventsIsSwept() throws {
         var cache = SharedCache(ChannelWorld(loops: 1), apps: 2, limits: HomeLimits())
         try cache.publish(1, of: 1)

@@ -2,7 +2,7 @@ import Channels
 import Pusher
 import Testing
 
-/// How often the numbers of subscribers and what is missed are told.
+/// How often subscriber counts and cache misses are reported.
 @Suite struct ChannelCountTests: ChannelTexts {
     private static func counting(_ limits: HomeLimits = HomeLimits()) -> ChannelWorld {
         ChannelWorld(loops: 2, limits: limits) { $0.subscriptionCounts = true }
@@ -30,8 +30,8 @@ import Testing
         #expect(one.heard.last?.contains("subscription_succeeded") == true, "not on presence channels")
     }
 
-    /// Anybody can come and go as fast as he can send. The first change is told at once, then one in a tenth of a second,
-    /// and the last one always; the one who comes is told at once.
+    /// Clients may come and go as fast as they can send. The first change is reported at once, then one each 100 ms, and
+    /// always the last. A newcomer gets the count at once.
     @Test func whoComesAndGoesQuicklyIsToldOfNowAndThen() throws {
         let world = Self.counting()
         let name = world.name("news", homedAt: 0)
@@ -69,7 +69,7 @@ import Testing
         #expect(world.webhooks.last == .subscriptionCount(try #require(ChannelName(name)), 1))
     }
 
-    /// A channel that nobody else is in is not forgotten so quickly that all of it begins anew.
+    /// A channel without other subscribers is not forgotten so soon that its throttling starts again.
     @Test func whoIsAloneIsToldOfNowAndThen() throws {
         let world = ChannelWorld(loops: 1) {
             $0.webhooks = [.subscriptionCount, .cacheChannels]
@@ -91,7 +91,7 @@ import Testing
         world.advance(.milliseconds(1))
         try world.subscribe("cache-x", wire)
         #expect(world.webhooks.count { $0.kind == .cacheChannels } == 2)
-        // A miss after a publish is no old news.
+        // A miss after a publish is new.
         world.publish("cache-x", "e", "1")
         world.advance(.seconds(1_800))
         try world.unsubscribe("cache-x", wire)
@@ -122,7 +122,7 @@ import Testing
         #expect(world.channelCount == 0 && world.nextDue == nil)
     }
 
-    /// Around the bound between few and many, too, no more is told than among few.
+    /// Near the bound between few and many, reports are no more frequent than among few.
     @Test func noMoreIsToldAroundTheBound() throws {
         var limits = HomeLimits()
         limits.promptCountsMax = 2
@@ -140,7 +140,7 @@ import Testing
         #expect(wires[0].heard == [count("news", 3), count("news", 2)])
     }
 
-    /// Above the bound, once in five seconds while it changes; the newcomer alone is told, and the last count always is.
+    /// Above the bound, one report each 5 s while the count changes, and always the last. A newcomer gets it at once.
     @Test func manyAreToldNowAndThen() throws {
         var limits = HomeLimits()
         limits.promptCountsMax = 3
@@ -149,7 +149,7 @@ import Testing
         let wires = (0..<7).map { world.connect($0 % 2) }
         for wire in wires.prefix(3) { try world.subscribe(name, wire) }
         world.settle()
-        // What was owed is told, and that is no news any more.
+        // The pending count is sent and is then no longer new.
         for _ in 0..<2 { world.advance(.seconds(1)) }
         world.settle()
         let first = wires[0]

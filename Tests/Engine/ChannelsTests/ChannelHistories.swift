@@ -3,13 +3,13 @@ import Pusher
 import TestSupport
 import Testing
 
-/// Random histories of ordinary channels over several loops, whose mailboxes are looked at in any order, against what
-/// each client should have heard: every event of a channel from the home's answer on, once and in the home's order; who
-/// is in it, at every quiet point; and webhooks that alternate.
+/// Random histories of ordinary channels over several loops whose mailboxes are read in any order, compared with what each
+/// client should have received: every event of a channel after the home's answer, once and in the home's order; the members
+/// at every quiet point; and webhooks that alternate.
 @Suite struct ChannelHistories {
-    /// What one subscription, from an answer on, has heard.
+    /// What one subscription has received since an answer.
     private struct Place {
-        /// By answer: how many events of the channel its home had handed on before it, and those heard from then on.
+        /// By answer: how many of the channel's events its home had sent before, and the events received after.
         var runs: [(after: Int, events: [Int])] = []
         var members: Set<String> = []
         var count: Int?
@@ -20,11 +20,11 @@ import Testing
         let world: ChannelWorld
         var names: [String] = []
         var wires: [ChannelWorld.Wire] = []
-        /// Who each wire would be in presence channels.
+        /// The user of each wire in presence channels.
         var users: [ObjectIdentifier: String] = [:]
-        /// What each wire wants to be in.
+        /// The channels that each wire wants.
         var wanted: [ObjectIdentifier: Set<String>] = [:]
-        /// By channel, in the home's order: the event's number, whether a backend's, and whom it does not go to.
+        /// By channel, in the home's order: the event's number, whether it is a backend's, and the excluded connection.
         var published: [String: [(number: Int, isServers: Bool, except: SocketID?)]] = [:]
         var lastNumber = 0
 
@@ -56,7 +56,7 @@ import Testing
             }
         }
 
-        /// Does one thing.
+        /// Performs one random step.
         func step(loops: Int) throws {
             let wire = wires.randomElement(using: &random)
             let name = names[Int.random(in: names.indices, using: &random)]
@@ -79,7 +79,7 @@ import Testing
             case 7, 8:
                 guard let wire else { return }
                 try world.unsubscribe(name, wire)
-                // Clients forget what they were told of a channel that they left.
+                // Clients forget what they received for a channel that they leave.
                 wire.heard.append("left \(name)")
                 wanted[ObjectIdentifier(wire), default: []].remove(name)
             case 9..<12:
@@ -108,7 +108,7 @@ import Testing
         for _ in 0..<8 {
             for _ in 0..<120 { try history.step(loops: world.loopCount) }
             world.settle()
-            // Beyond all graces and windows, twice: what is told at the end of one may open another.
+            // Beyond all graces and windows, twice: a report at the end of one may start another.
             for _ in 0..<2 {
                 world.advance(.seconds(6))
                 world.settle()
@@ -125,7 +125,7 @@ import Testing
         for name in history.names { try checkWebhooks(name, world, "seed \(seed) \(name)") }
     }
 
-    /// A quiet point: nothing is under way, and nobody's grace runs.
+    /// A quiet point: nothing is in flight, and no grace period runs.
     private func check(_ name: String, _ history: History, _ note: String) throws {
         let world = history.world
         let inside = history.wires.filter { history.wanted[ObjectIdentifier($0)]?.contains(name) == true }
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    /// What the client makes of what it heard of the channel: nil where it is not in it.
+    /// What the client knows about the channel from its messages; nil when it is not subscribed.
     private func replay(
         _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
     ) throws -> Place? {
@@ -163,7 +163,7 @@ import Testing
                 continue
             }
             if text.hasSuffix(" before \(name)"), let after = Int(text.prefix { $0.isNumber }) {
-                // Answered again, it stays where it was.
+                // A repeated answer changes nothing.
                 place = place ?? Place()
                 place?.runs.append((after, []))
                 continue
@@ -193,8 +193,8 @@ import Testing
         return place
     }
 
-    /// Behind each answer exactly what the home handed on after it, up to the next one, but what is not for it; and first, of
-    /// a cache channel, the last that a backend had published before.
+    /// After each answer come exactly the events that the home sent until the next answer, except excluded ones. In a cache
+    /// channel, the last earlier event of a backend comes first.
     private func hold(
         _ place: Place, _ wire: ChannelWorld.Wire, _ name: String, _ history: History, _ note: String
     ) throws {

@@ -4,9 +4,9 @@ import Clock
 import Pusher
 import Testing
 
-/// Ordinary channels over several loops: entering and leaving, what is published and told.
+/// Ordinary channels over several loops: entering and leaving, events and answers.
 @Suite struct ChannelHomeTests: ChannelTexts {
-    // MARK: Coming and going
+    // MARK: Entering and leaving
 
     @Test(arguments: [0, 1, 2]) func whatIsPublishedReachesEveryLoopOnce(_ home: Int) throws {
         let world = ChannelWorld(loops: 3)
@@ -26,7 +26,7 @@ import Testing
         #expect(world.channelCount == 0)
     }
 
-    /// What is published behind the home's answer comes behind it, and what was before does not come.
+    /// Events after the home's answer arrive after it; earlier ones do not arrive.
     @Test func aPublishBesideASubscribe() throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("news", homedAt: 0)
@@ -56,7 +56,7 @@ import Testing
         #expect(world.channelCount == 0)
     }
 
-    /// pusher-js does so where a component is mounted, unmounted and mounted again.
+    /// pusher-js does this when a component is mounted, unmounted and mounted again.
     @Test(arguments: [0, 1]) func subscribeUnsubscribeSubscribe(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -81,7 +81,7 @@ import Testing
         #expect(world.facts(name).subscriptionCount == 1 && world.users(name) == ["w"])
     }
 
-    /// Two loops, a connection on each: both in a presence channel, the second in a cache channel too, answers under way.
+    /// Two loops with a connection each: both in a presence channel, the second also in a cache channel; answers in flight.
     private func twoMembers() throws -> (
         ChannelWorld, presence: String, cache: String, ChannelWorld.Wire, ChannelWorld.Wire
     ) {
@@ -106,7 +106,7 @@ import Testing
         #expect(two.heard.count == 3 && two.heard[0].contains(#"\"count\":2"#))
         #expect(two.heard.dropFirst() == [succeeded(cache), event("e", cache, "x")])
         #expect(world.facts(presence).subscriptionCount == 2 && world.facts(cache).subscriptionCount == 1)
-        // The answer to a repeated one comes when the session has left.
+        // The answer to a repeated subscribe comes after the session has left.
         two.heard = []
         try world.subscribe(presence, user: "b", two)
         try world.unsubscribe(presence, two)
@@ -118,8 +118,8 @@ import Testing
         #expect(world.facts(cache).subscriptionCount == 0)
     }
 
-    /// Asking again needs no signature, and a list of members is long: it is written once, and sent once for all that is
-    /// asked meanwhile, and not at all where the connection has much to read.
+    /// A repeated subscribe needs no signature, and the member list is long: it is written once, sent once for all requests
+    /// meanwhile, and not sent while much is queued to the connection.
     @Test func repeatedSubscribesAreCheap() throws {
         let (world, presence, cache, one, two) = try twoMembers()
         world.settle()
@@ -163,7 +163,7 @@ import Testing
         _ = try ask("a", false)
         let first = try ask("a", true)
         #expect(try first != nil && ask("a", true) === first)
-        // Another connection of a user who is in changes nothing.
+        // Another connection of a user who is already a member changes nothing.
         #expect(try ask("a", false) === first)
         _ = try ask("b", false)
         #expect(try ask("a", true) !== first)
@@ -196,7 +196,7 @@ import Testing
         #expect(found("", 10, other) == 1 && home.channelCount == 7)
     }
 
-    /// Who comes and goes is nobody's to hold back: only what is published and what clients say counts as events.
+    /// Membership messages are never throttled: only published events and client events count as events.
     @Test func onlyEventsAreEvents() throws {
         let world = ChannelWorld(loops: 1)
         var home = ChannelHome(loops: 2)

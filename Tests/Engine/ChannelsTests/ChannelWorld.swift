@@ -84,7 +84,7 @@ final class ChannelWorld {
         loops = (0..<count).map { _ in Loop(loops: count, limits: limits, metrics: metrics, now: { clock.now }) }
     }
 
-    // MARK: What is where
+    // MARK: State
 
     func key(_ name: String) -> ChannelKey {
         guard let name = ChannelName(name) else { preconditionFailure("no channel's name: \(name)") }

@@ -4,13 +4,13 @@ import Clock
 import Pusher
 import Sync
 
-/// A hub with one app that owns the database and one that does not, and a way to talk to it in text.
+/// An engine with an app that owns the database and one that does not, driven by text messages.
 struct EngineFixture {
     let app = App(
         id: "1", credentials: AppCredentials(key: "key", secret: "secret"), index: 0, ownsDatabase: true)
     let otherApp = App(
         id: "2", credentials: AppCredentials(key: "other", secret: "else"), index: 1, ownsDatabase: false)
-    /// One with watchlists of three users at most.
+    /// An app with watchlists of at most three users.
     let watchfulApp: App = {
         var features = AppFeatures()
         features.watchlists = true
@@ -21,10 +21,10 @@ struct EngineFixture {
             features: features, limits: limits)
     }()
     let hub: Hub
-    /// Of its ordinary channels: answers at once, and nobody hears what it broadcasts.
+    /// The home of its ordinary channels: answers at once; its broadcasts go nowhere.
     private let home = HomeOfOne()
     private let time: () -> Instant
-    /// Whether messages that are common are read as such, as by the gateway.
+    /// Whether common messages are read the quick way, as by the gateway.
     var readsCommonMessages = true
 
     init(
@@ -35,7 +35,7 @@ struct EngineFixture {
         hub = Hub(limits: limits, now: now)
     }
 
-    /// What is heard of an input about that session, and of all that comes of it.
+    /// All effects of an input about this session, including later ones.
     private func heard(_ effects: Hub.Effects, _ session: Session) -> [Heard] {
         effects.flatMap { effect in
             guard case .request(let request) = effect else { return Heard.all(effect) }
@@ -85,7 +85,7 @@ struct EngineFixture {
         try send(#"{"event":"pusher:unsubscribe","data":{"channel":"\#(channel)"}}"#, from: session)
     }
 
-    /// Signs in by the app's own signature; `more` stands in `user_data` behind the id.
+    /// Signs in with the app's signature; `more` follows the id in `user_data`.
     func signin(_ user: String, more: String = "", from session: Session) throws -> [Heard] {
         let data = #"{"id":"\#(user)"\#(more)}"#
         let auth = session.app.credentials.sign(.user(userData: data), socketID: session.socketID)
@@ -94,7 +94,7 @@ struct EngineFixture {
             #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"\#(escaped)"}}"#, from: session)
     }
 
-    /// Says where the client stands.
+    /// Sends the client's positions.
     func resume(
         _ channels: [String: (epoch: String, offset: Int64)], from session: Session, hasRoom: Bool = true
     ) throws -> [Heard] {
@@ -118,14 +118,14 @@ struct EngineFixture {
         return heard(effects, session)
     }
 
-    /// The connection has sent what was queued.
+    /// The connection has sent its queue.
     func drained(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
         hub.drained(session, now: time(), &effects)
         return heard(effects, session)
     }
 
-    /// An action as clients send it.
+    /// Sends an action.
     func act(_ key: String, more: String = "", from session: Session) throws -> [Heard] {
         try send(
             #"{"event":"sync:action","data":{"key":"\#(key)","type":"skip","payload":{}\#(more)}}"#, from: session)
@@ -163,7 +163,7 @@ private final class HomeOfOne {
     }
 }
 
-/// An effect, in words that tests compare.
+/// An effect, in a form that tests can compare.
 enum Heard: Equatable, CustomStringConvertible {
     case pong
     case text(String)
@@ -176,7 +176,7 @@ enum Heard: Equatable, CustomStringConvertible {
     case leave(String)
     case users([String])
 
-    /// A page is heard as its events.
+    /// A page counts as its events.
     static func all(_ effect: Effect) -> [Heard] {
         switch effect {
         case .pong: [.pong]
@@ -230,7 +230,7 @@ extension Messages {
 }
 
 extension SharedMessages {
-    /// What a sink of tests makes of messages.
+    /// The form of messages for the test sink.
     private final class Texts: Sendable {
         let texts: [String]
 

@@ -4,10 +4,10 @@ import Clock
 import Pusher
 import Sync
 
-/// A sink of another kind than the gateway's: sessions are told what there is as `text/event-stream` (WHATWG HTML, "Server-sent
-/// events"), and say what they have to say by requests of their own. One loop, which owns all that there is.
+/// A sink of another kind than the gateway: sessions receive `text/event-stream` (WHATWG HTML, "Server-sent events") and
+/// send each message as a request. One loop owns everything.
 final class EventStreamSink {
-    /// Messages as they stand in an event stream: no JSON text of ours has a line break.
+    /// Messages in the event stream format: our JSON texts have no line breaks.
     private final class Lines: Sendable {
         let text: String
 
@@ -23,14 +23,14 @@ final class EventStreamSink {
     private var channels = ChannelHome(loops: 1)
     private var streams = StreamHome()
     private var users = UserHome()
-    /// What has been said by owners and to them, and is not carried out.
+    /// Messages to and from the owners, not yet processed.
     private var line: [() -> Void] = []
-    /// What each session has been sent since it was asked for last.
+    /// What each session has been sent since the last `takeSent`.
     private var sent: [SessionID: String] = [:]
     private var sessions: [SessionID: Session] = [:]
-    /// How often lines were made of messages that many get.
+    /// How often lines were made for a shared message.
     private(set) var linesMade = 0
-    /// Where every stream stands when it is first watched, and what its log has.
+    /// The position of every stream when it is first watched, and the events in its log.
     private let position: StreamPosition
     private var log: [StreamEvent]
 

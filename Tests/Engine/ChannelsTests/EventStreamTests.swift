@@ -4,7 +4,7 @@ import Pusher
 import Sync
 import Testing
 
-/// The engine knows nothing of the way in which its sessions are told: here it is `text/event-stream`.
+/// The engine does not depend on the transport: here it is `text/event-stream`.
 @Suite struct EventStreamTests {
     private let sink: EventStreamSink
 

@@ -3,8 +3,7 @@ import Pusher
 import Sync
 import Testing
 
-/// Places that are named before the sign-in, which turns out to be another user's: each is answered, so that a client which
-/// follows README's page stops.
+/// Positions sent before the sign-in, for another user's channels: each is answered, so that clients stop asking (README).
 @Suite struct ForbiddenPlaceTests {
     private let engine = EngineFixture()
     private let own = "user.u1.x"
@@ -27,7 +26,7 @@ import Testing
         let heard = try engine.signin("u1", from: session)
         #expect(heard.dropFirst() == [forbidden(others, 2)])
         #expect(try engine.signin("u1", from: session).count == 1, "told once")
-        // One's own waits for its subscribe.
+        // Its own position waits for the subscribe.
         #expect(try engine.subscribe(own, from: session) == [.join(own, serial: 1)])
         let join = StreamJoin(
             name: try #require(try StreamName.parse(own)), session: session.id, serial: 1)
@@ -59,7 +58,7 @@ import Testing
         }
     }
 
-    /// The hub's own signature of a private channel makes the session its user's.
+    /// The hub's own signature of a private channel identifies the session's user.
     @Test func aGrantAnswersThem() throws {
         let session = engine.session(0)
         let name = "private-user.u1.x"
@@ -72,7 +71,7 @@ import Testing
         #expect(!heard.contains(forbidden(own, 1)))
     }
 
-    /// The app's backend admits to one channel, and says nothing of who the user is.
+    /// The app's backend admits to one channel, but does not say who the user is.
     @Test func aBackendsSignatureLeavesThemWaiting() throws {
         let session = engine.session(0)
         let channel = try #require(ChannelName(privately))
@@ -82,7 +81,7 @@ import Testing
         #expect(try engine.signin("u1", from: session).dropFirst() == [forbidden(others, 2)])
     }
 
-    /// A place in another's private channel waits for a backend's signature; one that does not fit ends that.
+    /// A position in another user's private channel waits for a backend's signature; an invalid signature ends the wait.
     @Test func aPrivatePlaceWaitsForItsSubscribe() throws {
         let session = engine.session(0)
         _ = try engine.resume([privately: ("e", 2)], from: session)
@@ -111,7 +110,7 @@ import Testing
         #expect(try engine.subscribe(others, from: session) == [.join(others, serial: 1)])
     }
 
-    /// At the bound of places before the sign-in, and one past it.
+    /// At the bound of positions before the sign-in, and one past it.
     @Test func theirNumberIsBounded() throws {
         let session = engine.session(0)
         let names = (0..<20).map { "user.u2.\(String(UnicodeScalar(UInt8(97 + $0))))" }

@@ -4,12 +4,12 @@ import Sync
 import TestSupport
 import Testing
 
-/// Random histories of one hub: whatever clients do, in whatever order homes answer, a session stands in a channel once
-/// or not at all, and a closed one nowhere.
+/// Random histories of one engine: whatever clients do and in whatever order homes answer, a session is in a channel at most
+/// once, and a closed session in none.
 @Suite struct HubHistories {
     private static let names = ["news", "user.a.x", "private-user.a.x", "user.b.x", "private-user.b.x"]
 
-    /// What is read the quick way is answered as what is read the general way.
+    /// The quick and the general reader lead to the same answers.
     @Test(arguments: 0..<40 as Range<UInt64>) func commonMessagesAreAnsweredAsAll(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var limits = ChannelLimits()
@@ -18,7 +18,7 @@ import Testing
         let quick = EngineFixture(limits: limits)
         var general = EngineFixture(limits: limits)
         general.readsCommonMessages = false
-        // The last ones are no names, but what may stand where the quick way looks for one.
+        // The last are not names, but texts that the quick reader may find in place of one.
         let odd = [
             #"user.a.x","channel":"user.a.x"#, #"user.a","user.a.x"#, #"user.\u0061.x"#, "user.a b.x", "user.é.x",
         ]

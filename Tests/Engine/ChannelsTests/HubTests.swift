@@ -134,7 +134,7 @@ import Testing
         #expect(try engine.unsubscribe("user.u1.adherence", from: two) == [.leave("user.u1.adherence")])
     }
 
-    /// It was handed everything up to there, and what comes next is the event behind.
+    /// It was sent all events up to this position; the next event follows.
     @Test func aRepeatedStreamSubscribeIsToldWhereItStands() throws {
         let session = engine.session(0)
         _ = try engine.signin("u1", from: session)
@@ -167,7 +167,7 @@ import Testing
         #expect(isRefused(try engine.subscribe(name, from: other), name, status: 403))
     }
 
-    /// Entered twice, a session would leave a place behind it in the channel, for whoever takes its slot next.
+    /// A double entry would remain in the channel for the next session in the slot.
     @Test func aParkedSubscribeThatIsVouchedForEntersOnce() throws {
         let name = "private-user.u1.adherence"
         let session = engine.session(0)

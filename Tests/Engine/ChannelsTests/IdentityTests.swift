@@ -4,7 +4,7 @@ import Pusher
 import Sync
 import Testing
 
-/// Identities over time, by a wall clock of the test's.
+/// Identities over time, with the test's own wall clock.
 @Suite struct IdentityTests {
     private let clock = TestWallClock()
     private let engine: EngineFixture
@@ -22,7 +22,7 @@ import Testing
         return effects.flatMap(Heard.all)
     }
 
-    /// What comes of a look, and the seconds until the next.
+    /// The effects of a check, and the time to the next one.
     private func look() -> (heard: [Heard], next: Duration?) {
         var effects = Hub.Effects()
         let next = engine.hub.identities.due(session, &effects)
@@ -124,7 +124,7 @@ import Testing
         #expect(
             authenticated(Identity(userID: "u1", expiresAt: 1_960)) == [.watchIdentity(.zero), authOK(2_000)])
         #expect(look() == ([], .seconds(75)), "announced already")
-        // A backend that sets no end.
+        // A backend that sets no expiry.
         #expect(try engine.signin("u1", from: session).count == 1)
         clock.seconds = 9_000
         #expect(look() == ([], nil))
@@ -194,7 +194,7 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 600) == [1, 3, 5])
     }
 
-    /// A signature for a channel says no time, so whoever signed is asked again.
+    /// A channel signature has no time, so its sessions are closed as well.
     @Test func whoWasAdmittedByASignatureIsClosedToo() throws {
         let name = "private-user.u1.adherence"
         let channel = try #require(ChannelName(name))
@@ -240,7 +240,7 @@ import Testing
         #expect(session.identity?.userID == "u1" && session.identity?.issuedAt == 500)
         clock.seconds = 940
         #expect(look() == ([expiring(1_000)], .seconds(85)))
-        // As with any identity, a second credential takes nothing away and a token renews it.
+        // As with any identity: a second credential removes nothing, and a token renews it.
         _ = try engine.unsubscribe(Self.name, from: session)
         #expect(
             try engine.subscribe(Self.name, auth: grant(session, expiresAt: 950), from: session)
@@ -265,7 +265,7 @@ import Testing
         #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused), from: unused), 401))
         #expect(isRefused(try engine.subscribe(Self.name, auth: grant(unused, issuedAt: 0), from: unused), 401))
         #expect(unused.identity == nil && unused.subscriptionCount == 0)
-        // Nor may its first two parts pass for a backend's signature, which has no times.
+        // Its first two parts must not pass for a backend's signature, which never expires.
         let bare = try grant(unused).split(separator: ":").prefix(2).joined(separator: ":")
         let data = #"{"event":"pusher:subscribe","data":{"channel":"\#(Self.name)","auth":"\#(bare)""#
         for more in ["", #","channel_data":":token::500:1000""#, #","channel_data":"500:1000""#] {
@@ -287,12 +287,12 @@ import Testing
         let data = #"{"channel":"\#(Self.name)","auth":"\#(try grant(session))","channel_data":"{}"}"#
         #expect(isRefused(try engine.send(#"{"event":"pusher:subscribe","data":\#(data)}"#, from: session), 401))
         #expect(session.identity == nil && other.identity == nil)
-        // What another user's token would admit to has no end on a connection that has one identity.
+        // An admission by another user's token could not expire on a connection that has its own identity.
         _ = authenticated(Identity(userID: "u2", expiresAt: 2_000))
         #expect(isRefused(try engine.subscribe(Self.name, auth: grant(session), from: session), 403))
     }
 
-    /// The feed tells all that stands on every connect; a backend may have let the user back in meanwhile.
+    /// The feed repeats all revocations on every connect; meanwhile a backend may have let the user back in.
     @Test func whatIsKnownClosesNobodyAgain() throws {
         #expect(revoke("u1", beforeSeconds: 600) == [])
         _ = try engine.signin("u1", from: session)
@@ -301,7 +301,7 @@ import Testing
         #expect(revoke("u1", beforeSeconds: 601) == [0])
     }
 
-    /// By the clock of a backend that counts milliseconds, all that it signs is issued after any revocation.
+    /// To a backend whose clock counts milliseconds, all that it signs would be issued after any revocation.
     @Test func whatIsIssuedInTheFutureSaysNoTime() throws {
         clock.seconds = 1_000
         for (number, issuedAt) in ([1_060, 1_061, 1_000_000, .max] as [Int64]).enumerated() {
@@ -342,7 +342,7 @@ import Testing
     }
 }
 
-/// A wall clock that stands where it is put. Used by one test at a time.
+/// A wall clock set by the test. Used by one test at a time.
 final class TestWallClock {
     var now = UnixTime(seconds: 0)
 

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Channels
 
-/// What is kept for each idle connection, its session, its streams and its user: these are most of what it weighs. The
-/// numbers are those up to which the allocator gives a block of 16 bytes less.
+/// The memory of each idle connection: session, streams and user are most of it. The bounds are the sizes above which the
+/// allocator's block grows by 16 bytes.
 @Suite struct IdleSizeTests {
     @Test func sessionsAndChannelsStaySmall() {
         #expect(instanceBytes(of: Session.self) <= 136)
@@ -22,7 +22,7 @@ import Testing
         #expect(MemoryLayout<Identity?>.stride <= 24)
     }
 
-    /// Stock clients subscribe before they sign in: what waited is of no use afterwards.
+    /// Stock clients subscribe before they sign in: the waiting subscribes are freed afterwards.
     @Test func whatWaitedForTheIdentityIsLetGo() throws {
         let engine = EngineFixture()
         let session = engine.session(1)

@@ -1,6 +1,6 @@
 import Clock
 
-/// Time as tests write it: plain numbers of nanoseconds.
+/// Instants as integer literals, in nanoseconds.
 extension Instant: ExpressibleByIntegerLiteral {
     public init(integerLiteral value: UInt64) {
         self.init(nanoseconds: value)

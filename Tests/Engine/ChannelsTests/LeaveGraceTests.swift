@@ -3,9 +3,9 @@ import Clock
 import Pusher
 import Testing
 
-/// The grace of those who have left: how many may have one, and whose ends first.
+/// The grace period of users who have left: how many may have one, and which ends first.
 @Suite struct LeaveGraceTests {
-    /// A home that several apps share, whose connections come and go.
+    /// A home shared by several apps, whose connections come and go.
     private struct SharedHome {
         var home: ChannelHome
         private let apps: [App]
@@ -29,7 +29,7 @@ import Testing
             ChannelKey(app, try #require(ChannelName(name)))
         }
 
-        /// A connection comes, as that user where there is one, and ends.
+        /// A connection comes, optionally as a user, and ends.
         mutating func passBy(_ name: String, user: String? = nil, of app: Int) throws {
             try come(name, user: user, of: app)
             now += 1
@@ -49,7 +49,7 @@ import Testing
             home.users(in: try key(name, of: app)).sorted()
         }
 
-        /// Channels of the app of which its backend has heard that they are vacated.
+        /// The app's channels that were reported as vacated to its backend.
         func vacated(of app: Int) -> [String] {
             effects.compactMap { effect in
                 guard case .webhook(let of, .channelVacated(let name)) = effect, of.index == app else { return nil }
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    /// Whoever wants comes to a public channel and goes, thousands of times.
+    /// Anyone may come to a public channel and leave, thousands of times.
     @Test func strangersOfOneAppEndNoGraceOfAnothers() throws {
         var shared = SharedHome(apps: 2, departuresMax: 4)
         try shared.come("presence-x", user: "w", of: 0)
@@ -80,7 +80,7 @@ import Testing
         #expect(shared.home.nextDue == nil && shared.home.channelCount == 1)
     }
 
-    /// At the bound all stay, alone or with others; one past it the oldest goes of the app that has most.
+    /// At the bound all stay, of one app or several; one past it, the app with most loses its oldest.
     @Test func theAppWithMostLosesItsOldest() throws {
         var shared = SharedHome(apps: 3, departuresMax: 4)
         for user in ["a", "b", "c"] { try shared.passBy("presence-x", user: user, of: 2) }
@@ -89,14 +89,14 @@ import Testing
         try shared.passBy("presence-x", user: "e", of: 0)
         #expect(try shared.users("presence-x", of: 2) == ["b", "c"])
         #expect(try shared.users("presence-x", of: 1) == ["d"] && shared.users("presence-x", of: 0) == ["e"])
-        // Who comes back takes no place.
+        // A returning user takes no slot.
         try shared.come("presence-x", user: "b", of: 2)
         try shared.passBy("presence-x", user: "f", of: 0)
         #expect(try shared.users("presence-x", of: 2) == ["b", "c"])
         #expect(try shared.users("presence-x", of: 0) == ["e", "f"])
     }
 
-    /// What has come back takes no room in the orders either.
+    /// Users who came back leave no entries in the eviction orders.
     @Test func theOrdersAreSwept() throws {
         var shared = SharedHome(apps: 2, departuresMax: 100)
         try shared.passBy("presence-x", user: "a", of: 0)

@@ -2,7 +2,7 @@ import Channels
 import Pusher
 import Testing
 
-/// Who says that it leaves, and whose connection breaks: what members hear, and what the app's backend does.
+/// Clients that say that they leave, and connections that break: what members and the app's backend are told.
 @Suite struct LeaveTests {
     private func name(_ text: String) throws -> ChannelName { try #require(ChannelName(text)) }
 
@@ -12,7 +12,7 @@ import Testing
         return limits
     }
 
-    /// Those that `watcher` heard of: +u, -u.
+    /// The changes that `watcher` was told: +u, -u.
     private func changes(_ watcher: ChannelWorld.Wire) -> [String] {
         watcher.heard.compactMap { text in
             guard let user = text.firstMatch(of: /user_id\\":\\"(\w+)/)?.output.1 else { return nil }
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// The same, as webhooks tell it: of users and of the channel.
+    /// The changes in webhooks, of users and of the channel.
     private func told(_ world: ChannelWorld) -> [String] {
         world.webhooks.compactMap { event in
             switch event {
@@ -51,7 +51,7 @@ import Testing
         #expect(told(world) == ["occupied", "+w", "+u", "-u"])
     }
 
-    /// The last connection to go says how its user leaves.
+    /// A user's last connection decides how the user leaves.
     @Test func ofSeveralConnectionsTheLastCounts() throws {
         let world = ChannelWorld(loops: 1)
         let watcher = world.connect(0)
@@ -89,7 +89,7 @@ import Testing
         #expect(changes(watcher) == ["+u", "-u"] && told(world) == ["occupied", "+w", "+u", "-u"])
     }
 
-    /// The client asks, and says that it leaves before the answer has come: it is in at the home, and gone at once.
+    /// The client subscribes and says that it leaves before the answer: the home has admitted it, and removes it at once.
     @Test func whoSaysSoBeforeTheAnswerIsGoneAtOnce() throws {
         let world = ChannelWorld(loops: 2)
         let room = world.name("presence-", homedAt: 0)
@@ -108,7 +108,7 @@ import Testing
         #expect(changes(watcher).last == "-utrue")
     }
 
-    /// The client unsubscribes before the answer has come, and is gone as well when it comes.
+    /// The client unsubscribes and leaves before the answer: it is removed when the answer comes.
     @Test func whoTakesItsSubscribeBackAndLeavesIsGoneAtOnce() throws {
         let world = ChannelWorld(loops: 2)
         let room = world.name("presence-", homedAt: 0)
@@ -123,7 +123,7 @@ import Testing
             world.settle()
         }
         #expect(changes(watcher) == ["+u0", "-u0", "+u1", "-u1"])
-        // Nothing of it is left to be taken for what a later client says.
+        // Nothing of it remains to be mistaken for a later client's message.
         let late = world.connect(1)
         try world.subscribe(room, user: "u2", late)
         world.disconnect(late)
@@ -159,9 +159,9 @@ import Testing
         }
     }
 
-    // MARK: One time without the other
+    // MARK: Grace and pause apart
 
-    /// Whose connection breaks is a member for the grace, and gone to the backend when both are over.
+    /// A user whose connection breaks is a member for the grace period; the backend is told when both times are over.
     @Test(arguments: [(0, 0), (0, 5), (5, 0), (2, 5), (5, 2), (3, 3)])
     func eachTimeIsItsOwn(_ grace: Int, _ pause: Int) throws {
         for mayReturn in [true, false] {
@@ -186,8 +186,8 @@ import Testing
         }
     }
 
-    /// With a grace longer than the pause a member who is expected back keeps the channel occupied to the backend, and one
-    /// who is back has never left.
+    /// With a grace longer than the pause, a member who may return keeps the channel occupied for the backend, and one who
+    /// returns never left.
     @Test func aChannelWhoseMembersAreExpectedBackIsNotVacated() throws {
         let world = ChannelWorld(loops: 1, limits: limits(grace: .seconds(5), pause: .seconds(1)))
         var wire = world.connect(0)
@@ -212,7 +212,7 @@ import Testing
         #expect(world.channelCount == 0 && world.nextDue == nil)
     }
 
-    /// Without a pause of webhooks the backend hears of each, and members still only now and then.
+    /// Without a webhook pause the backend is told every change; members are still throttled.
     @Test func withoutAPauseWhoComesAndGoesIsToldOfNowAndThen() throws {
         let world = ChannelWorld(loops: 1, limits: limits(grace: .seconds(3), pause: .zero))
         let watcher = world.connect(0)
@@ -229,7 +229,7 @@ import Testing
         #expect(told(world) == ["+u", "-u", "+u", "-u"])
     }
 
-    /// One past the bound the oldest leave is over at once, in whichever of its two times it is.
+    /// One past the bound, the oldest leave ends at once, in either of its two times.
     @Test(arguments: [(1, 5), (5, 1)]) func theBoundCountsALeaveOnce(_ grace: Int, _ pause: Int) throws {
         var limits = limits(grace: .seconds(grace), pause: .seconds(pause))
         limits.departuresMax = 2

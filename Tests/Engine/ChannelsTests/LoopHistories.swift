@@ -3,16 +3,16 @@ import Sync
 import TestSupport
 import Testing
 
-/// Random histories of several loops, their mailboxes, one home, a feed, a log with retention and resets, and devices that
-/// come and go, read slowly, lose what they had received and ask again: whatever the order, each device applies a stream's
-/// events one after the other, or is told that it cannot, and in the end has them all.
+/// Random histories of several loops with mailboxes, one home, a feed, a log with retention and resets, and devices that
+/// come and go, read slowly, lose received events and ask again. In any order, each device applies a stream's events one
+/// after the other or is told that it cannot, and finally has them all.
 @Suite(.timeLimit(.minutes(15))) struct LoopHistories {
     private static let streams = [
         StreamID(user: "u", topic: "adherence"), StreamID(user: "u", topic: "reminders"),
     ]
     private static let channels = ["user.u.adherence", "private-user.u.adherence", "user.u.reminders"]
 
-    /// Small bounds, so that every history meets them.
+    /// Small bounds, so that every history reaches them.
     private static var limits: StreamLimits {
         var limits = StreamLimits()
         limits.windowEvents = 5
@@ -45,12 +45,12 @@ import Testing
                 #expect(feed?.epoch == log.epoch && feed?.offset == log.top, "seed \(seed): \(channel)")
             }
         }
-        // A page of the log, and the answers to what was sent meanwhile, beyond what makes a connection crowded.
+        // A page of the log, and the answers meanwhile, beyond what makes a connection crowded.
         let most = LoopWorld.crowd + 1 + 4 + 4 * Self.channels.count
         #expect(history.mostQueued <= most, "seed \(seed)")
     }
 
-    /// The same where each loop learns in the middle that the topics are published, after who knows how many events.
+    /// Each loop learns in the middle, after any number of events, that the topics are published. Nothing is missed.
     @Test(arguments: 0..<200 as Range<UInt64>)
     func nothingIsMissedOfATopicThatIsPublishedLater(_ seed: UInt64) throws {
         var history = History(seed: seed, Self.limits, publishes: true)
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    /// The histories meet what they are for.
+    /// The histories reach every case.
     @Test func historiesMeetEveryCase() throws {
         var losses: [String: Int] = [:]
         var behind = 0
@@ -97,7 +97,7 @@ import Testing
         private var random: SeededRandom
         private var lives = 0
         private(set) var mostQueued = 0
-        /// The topics that each loop knows of; nil where all are told when nobody has come yet.
+        /// The topics that each loop knows; nil when all were announced before any device came.
         private var published: [[String]]?
 
         init(seed: UInt64, _ limits: StreamLimits, publishes: Bool = false) {
@@ -181,7 +181,7 @@ import Testing
 
         private mutating func comeOrGo(_ index: Int) throws {
             if let wire = devices[index].wire {
-                // What was sent and not read is lost.
+                // Sent but unread messages are lost.
                 mostQueued = max(mostQueued, wire.mostQueued)
                 world.disconnect(wire)
                 devices[index].wire = nil
@@ -218,7 +218,7 @@ import Testing
             guard let wire = devices[index].wire else { return }
             let channel = LoopHistories.channels[Int.random(in: 0..<3, using: &random)]
             if devices[index].channels.contains(channel), Bool.random(using: &random) {
-                // Also in the middle of a replay. What is under way of it is read by then, as a client would ignore it.
+                // Also in the middle of a replay. Events in flight are read first, as a client would ignore them.
                 read(index, 1_000)
                 try world.unsubscribe(channel, wire)
                 read(index, 1_000)
@@ -229,14 +229,14 @@ import Testing
             }
         }
 
-        /// Asks in the middle: from where it stands, perhaps twice, perhaps having lost what it had received.
+        /// Resumes in the middle: from its position, perhaps twice, or after losing received events.
         private mutating func ask(_ index: Int) throws {
             guard let wire = devices[index].wire, let channel = devices[index].channels.sorted().first,
                 devices[index].feeds[channel] != nil
             else { return }
             switch Int.random(in: 0..<4, using: &random) {
             case 3:
-                // It has fetched a snapshot, which may be newer than what the feed has handed to the home.
+                // It has fetched a snapshot, which may be newer than what the feed has given to the home.
                 read(index, 1_000)
                 let log = log(channel)
                 guard let feed = devices[index].feeds[channel], feed.epoch == log.epoch, !feed.mustAskAgain else {
@@ -246,7 +246,7 @@ import Testing
                 try resume(channel, index)
             case 0:
                 wire.queue.removeAll { $0.hasPrefix(#"{"event":"x""#) && $0.contains("\"\(channel)\"") }
-                // A snapshot may have been due among what was lost; the hub's answer says so again.
+                // A snapshot may have been requested in the lost messages; the answer requests it again.
                 try resume(channel, index)
             case 1:
                 try resume(channel, index)

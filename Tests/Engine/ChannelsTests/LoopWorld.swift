@@ -4,8 +4,8 @@ import Clock
 import Pusher
 import Sync
 
-/// Several loops with their mailboxes, the home of all streams on loop 0, a feed that reads a log, and connections that
-/// take what they are sent slowly: everything between the database and the socket, each step by hand.
+/// Several loops with mailboxes, the home of all streams on loop 0, a feed that reads a log, and connections that read
+/// slowly: everything between database and socket, in manual steps.
 final class LoopWorld {
     enum Message {
         case join(StreamJoin, from: Int), leave(StreamName, from: Int), forget(SessionID, StreamName, from: Int)
@@ -16,7 +16,7 @@ final class LoopWorld {
         case page(StreamRead, [StreamEvent]), unreadable(StreamRead, StreamReadFailure)
     }
 
-    /// One connection: its session and what waits for its socket.
+    /// One connection: its session, and messages waiting for its socket.
     final class Wire {
         let loop: Int
         let session: Session
@@ -29,7 +29,7 @@ final class LoopWorld {
         }
     }
 
-    /// Texts above which a connection is fed by pages.
+    /// Queued texts above which a connection is served in pages.
     static let crowd = 6
     let engines: [EngineFixture]
     var home: StreamHome
@@ -134,7 +134,7 @@ final class LoopWorld {
 
     // MARK: Between the loops
 
-    /// Loop 0, the home's own, posts nothing to itself, as `ClientLoop`.
+    /// Loop 0, the home's own, posts nothing to itself, like `ClientLoop`.
     private func toHome(_ message: Message, from loop: Int) {
         if loop == 0 {
             take(message, at: 0)
@@ -151,7 +151,7 @@ final class LoopWorld {
         }
     }
 
-    /// Loop `loop` looks at its next message.
+    /// Loop `loop` processes its next message.
     func look(at loop: Int) {
         guard !mailboxes[loop].isEmpty else { return }
         take(mailboxes[loop].removeFirst(), at: loop)
@@ -182,7 +182,7 @@ final class LoopWorld {
         atHome { [now] in $0.sweep(now: now, &$1) }
     }
 
-    /// The home's alarm rings, where it is due.
+    /// The home's timer fires if it is due.
     func endPauses() {
         guard let due = home.nextPauseEnd, due <= now else { return }
         atHome { [now] in $0.endPauses(now: now, &$1) }
@@ -258,17 +258,17 @@ final class LoopWorld {
 
     // MARK: The feed's thread
 
-    /// The feed looks at its next request.
+    /// The feed processes its next request.
     func feedAnswers() {
         if let message = feed.answer() { mailboxes[0].append(message) }
     }
 
-    /// The feed hands over the stream's next event, or that there is none to follow.
+    /// The feed delivers the stream's next event, or a reset when none can follow.
     func feedDelivers(_ id: StreamID) {
         if let message = feed.deliver(id) { mailboxes[0].append(message) }
     }
 
-    /// The feed answers the read at that place of its queue.
+    /// The feed answers the read at this index of its queue.
     func feedReads(_ index: Int = 0, failing: Bool = false) {
         feedReads(index, failure: failing ? .busy : nil)
     }
@@ -277,7 +277,7 @@ final class LoopWorld {
         if let message = feed.read(index, failing: failure) { mailboxes[0].append(message) }
     }
 
-    /// The same up to where the home waits for answers, or for time to pass.
+    /// Runs until the home waits only for reads, or for time to pass.
     func settleButForReads() {
         while !feed.requests.isEmpty || !mailboxes.allSatisfy(\.isEmpty) {
             feedAnswers()
@@ -285,7 +285,7 @@ final class LoopWorld {
         }
     }
 
-    /// Everything goes on until nothing is left to do but for clients to read.
+    /// Runs until only clients have something left to read.
     func settle() {
         while true {
             let isIdle =

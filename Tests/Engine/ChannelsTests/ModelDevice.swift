@@ -1,37 +1,37 @@
 import Channels
 import Sync
 
-/// A client that follows the rules of Sources/README.md: it keeps the place of each channel, applies only what comes next, asks for the rest
-/// after a reconnect, and takes a snapshot when it is told to. It complains where the hub does not keep its promises.
+/// A client that follows the rules of Sources/README.md: it keeps a position for each channel, applies only the next event,
+/// asks for missed ones after a reconnect, and takes a snapshot when told to. It complains when the hub breaks its promises.
 struct ModelDevice {
     struct Feed {
         var epoch: String
         var offset: Int64
-        /// A resume was sent that is not answered: its events may come twice, and there may be a hole before it.
+        /// A resume is unanswered: events may come twice, and there may be a gap before them.
         var awaitsResumed = false
-        /// A resume was sent while events came already: some of them may be replayed, here until the connection ends.
+        /// A resume was sent while events arrived: some may be replayed, until the connection ends.
         var mayRepeat = false
-        /// It was told that the store is unavailable: it has to ask again.
+        /// It was told that the store is unavailable, and must ask again.
         var mustAskAgain = false
-        /// Resumes sent on this connection whose answers have not come.
+        /// Unanswered resumes of this connection.
         var unanswered = 0
     }
 
     let loop: Int
     let slot: UInt32
     var wire: LoopWorld.Wire?
-    /// What it has of each channel it wants; kept from one connection to the next.
+    /// Its state of each channel that it wants, kept across connections.
     var feeds: [String: Feed] = [:]
-    /// Subscribed to on this connection.
+    /// Subscribed on this connection.
     var channels: Set<String> = []
     var complaints: [String] = []
     var losses: [String: Int] = [:]
     var applied = 0
 
-    /// Takes in one message.
+    /// Processes one message.
     mutating func take(_ text: String) {
         let words = text.split(whereSeparator: { "\"\\,:{}".contains($0) }).map(String.init)
-        // Words of a message: event, its name, then names and values in turn.
+        // The words of a message: event, its name, then alternating names and values.
         guard words.count > 1 else { return complaints.append("odd: \(text)") }
         switch words[1] {
         case "pusher_internal": succeeded(words)
@@ -50,7 +50,7 @@ struct ModelDevice {
             let offset = value("offset", words).flatMap({ Int64($0) })
         else { return complaints.append("odd: \(words)") }
         guard channels.contains(channel) else { return }
-        // A fresh start: the snapshot is taken here. Who has a place has asked for what follows it.
+        // A fresh start: the snapshot is taken here. A device with a position has asked for what follows it.
         if feeds[channel] == nil { feeds[channel] = Feed(epoch: epoch, offset: offset) }
     }
 
@@ -74,7 +74,7 @@ struct ModelDevice {
             let reason = value("reason", words) ?? ""
             losses[reason, default: 0] += 1
             if reason == "store_unavailable" {
-                // A stock client looks at no `sync:resumed`: one that asked for nothing would have lost events.
+                // A stock client ignores `sync:resumed`: one that asked for nothing would have lost events.
                 if feed.unanswered == 0 { complaints.append("nobody asked for it: \(text)") }
                 feed.unanswered = max(0, feed.unanswered - 1)
                 feed.mustAskAgain = true

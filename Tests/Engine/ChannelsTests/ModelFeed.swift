@@ -2,8 +2,7 @@ import Bytes
 import Channels
 import Sync
 
-/// A log with retention and resets, and a feed that hands it over as `Feed` does: positions, events in order, resets,
-/// pages.
+/// A log with retention and resets, and a feed that delivers it like `Feed`: positions, events in order, resets, pages.
 final class ModelFeed {
     struct Log {
         var epoch = "e"
@@ -26,7 +25,7 @@ final class ModelFeed {
 
     var logs: [StreamID: Log] = [:]
     var requests: [Request] = []
-    /// Reads taken and not answered.
+    /// Reads taken but not answered.
     private(set) var reads: [StreamRead] = []
     private var watches: [StreamID: Watch] = [:]
     /// The most events of one page.
@@ -45,7 +44,7 @@ final class ModelFeed {
         logs[id, default: Log()].top += 1
     }
 
-    /// The database was restored or failed over: another epoch, which may end before the old one.
+    /// The database was restored or failed over: a new epoch, which may end before the old one.
     func lose(_ id: StreamID, epoch: String, top: Int64) {
         var log = logs[id, default: Log()]
         log.epoch = epoch
@@ -54,7 +53,7 @@ final class ModelFeed {
         logs[id] = log
     }
 
-    /// Looks at the next request.
+    /// Processes the next request.
     func answer() -> LoopWorld.Message? {
         guard !requests.isEmpty else { return nil }
         switch requests.removeFirst() {
@@ -75,7 +74,7 @@ final class ModelFeed {
         return watch.epoch != log.epoch || watch.delivered != log.top
     }
 
-    /// Hands over the next event of a watched stream, or a reset where it cannot.
+    /// Delivers the next event of a watched stream, or a reset when it cannot.
     func deliver(_ id: StreamID) -> LoopWorld.Message? {
         guard let watch = watches[id], let log = logs[id], isBehind(id) else { return nil }
         if watch.epoch == log.epoch, watch.delivered >= log.floor, watch.delivered < log.top {
@@ -87,7 +86,6 @@ final class ModelFeed {
         return .feedReset(id, log.position)
     }
 
-    /// Answers a read.
     func read(_ index: Int, failing: StreamReadFailure?) -> LoopWorld.Message? {
         guard reads.indices.contains(index) else { return nil }
         let read = reads.remove(at: index)

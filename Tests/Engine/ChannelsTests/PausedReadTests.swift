@@ -4,7 +4,7 @@ import Clock
 import Sync
 import Testing
 
-/// Pages that no client asked for, when the log is out of reach: what is read late is not lost.
+/// Pages that no client requested, while the log is unavailable: events read late are not lost.
 @Suite(.timeLimit(.minutes(15))) struct PausedReadTests {
     private let stream = StreamID(user: "u", topic: "adherence")
     private let channel = "user.u.adherence"
@@ -28,7 +28,7 @@ import Testing
         return wire
     }
 
-    /// A device that has taken too few of so many events, and whose next page is being read.
+    /// A device that has read too little, while its next page is being read.
     private func slowDevice(_ slot: UInt32 = 0, events: Int = 30) throws -> LoopWorld.Wire {
         let wire = try device(slot)
         try world.subscribe(channel, wire)
@@ -113,9 +113,8 @@ import Testing
         #expect(seconds <= 1.5)
     }
 
-    /// Pauses of streams that failed together end apart: somewhere from half a pause to one and a half, and then at the next of
-    /// the steps of 50 ms that all streams share. So each step within that range is used, none outside of it, and each by
-    /// as many as its part of the range says.
+    /// Pauses of streams that failed together end at different times: after half a pause to one and a half, at a 50 ms step
+    /// that all streams share. Each step in that range is used by its share of the streams, none outside.
     @Test(arguments: [0, 1, 12_345_678, 49_999_999] as [UInt64]) func pausesAreSpread(_ sinceAStep: UInt64) throws {
         let count = 2_000
         let step: UInt64 = 50_000_000
@@ -145,7 +144,7 @@ import Testing
             ended[due.nanoseconds] = effects.count
         }
         #expect(ended.values.reduce(0, +) == count)
-        // Pauses that would end in the 50 ms before a step end at it.
+        // Pauses that would end in the 50 ms before a step end at the step.
         for end in stride(from: range.lowerBound / step * step + step, through: range.upperBound + step, by: Int(step))
         {
             let part = range.clamped(to: end - step...end - 1)
@@ -170,7 +169,7 @@ import Testing
         #expect(!wire.session.isBehind)
     }
 
-    /// Told by the reset, once, and by nothing else before it.
+    /// The reset tells it, once, and nothing before it does.
     @Test(arguments: [true, false]) func anotherLifeInAPauseIsAReset(_ isSeenByTheRead: Bool) throws {
         let wire = try slowDevice()
         if !isSeenByTheRead { fail() }
@@ -195,11 +194,11 @@ import Testing
         if byClosing { world.disconnect(wire) } else { try world.unsubscribe(channel, wire) }
         world.settleButForReads()
         #expect(world.home.readerCount == 0)
-        // The stream lingers, and nobody is read for.
+        // The stream lingers without readers.
         try pass()
         #expect(world.feed.reads.isEmpty)
         #expect(world.home.nextPauseEnd == nil)
-        // Subscribed again it begins at the present.
+        // Subscribed again, it begins at the present.
         let again = byClosing ? try device(0) : wire
         try world.subscribe(channel, again)
         world.settle()
@@ -208,7 +207,7 @@ import Testing
         #expect(offsets(world.read(10, again)) == [31])
     }
 
-    /// It comes back within the pause, and is behind again when the old one's pause ends.
+    /// The device returns within the pause, and is behind again when the old pause ends.
     @Test func subscribedAgainWithinAPause() throws {
         let wire = try slowDevice()
         fail()
@@ -222,8 +221,7 @@ import Testing
         #expect(!texts.contains { $0.contains("store_unavailable") })
     }
 
-    /// A client's own resume is answered at the end of its read's time; the slow device beside it is not, though both wait at
-    /// one place and share the read.
+    /// A client's resume is answered when its read fails; the slow device beside it, at the same position, is not.
     @Test func aResumeIsAnsweredAndAPageAtTheSamePlaceIsNot() throws {
         let slow = try slowDevice()
         let after = try #require(world.feed.reads.first).after
@@ -235,17 +233,17 @@ import Testing
         fail()
         #expect(world.read(10, asking).contains { $0.contains("store_unavailable") })
         #expect(slow.queue.isEmpty)
-        // In the pause it asks again, at once.
+        // It asks again during the pause, and is served at once.
         try world.resume(channel, "e", after, asking)
         world.settleButForReads()
         #expect(world.feed.reads.map(\.after) == [after])
-        // The answer is the slow one's, too: its pause is over.
+        // The answer also serves the slow device and ends its pause.
         let texts = rest(asking)
         #expect(offsets(texts) == Array(after + 1...30))
         #expect(offsets(rest(slow)) == Array(after + 1...30))
     }
 
-    /// More than may resume at a time, all at one place: none is refused, and one read is asked for after each pause.
+    /// More devices than may resume at a time, all at one position: none is refused, and each pause is followed by one read.
     @Test func aThousandSlowOnesCostOneRead() throws {
         var limits = world.limits
         limits.readersPerStreamMax = 100

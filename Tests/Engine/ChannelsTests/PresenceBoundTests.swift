@@ -3,7 +3,7 @@ import Channels
 import Pusher
 import Testing
 
-/// How many users a presence channel may have, how long their list may be, and what many who go at once may cost.
+/// Bounds of a presence channel: its users, the length of their list, and the cost of many leaving at once.
 @Suite struct PresenceBoundTests {
     private func added(_ name: String, _ id: String, _ info: String = #"{\"n\":1}"#) -> String {
         #"{"event":"pusher_internal:member_added","channel":"\#(name)","#
@@ -38,7 +38,7 @@ import Testing
         #expect(late.heard[0].contains("subscription_succeeded"))
     }
 
-    /// Only connected users hold their places. A user who has left goes early when another needs the place, the first to leave first.
+    /// Only connected users keep their slots. Users who have left lose theirs early to others, the first to leave first.
     @Test func whoHasLeftGivesWay() throws {
         var limits = AppLimits()
         limits.presenceMembersMax = 3
@@ -74,7 +74,7 @@ import Testing
         #expect(wire.heard[0].contains("succeeded") && wire.heard[1].contains(#"\"status\":413"#))
     }
 
-    /// The list of members fits into what a connection can take.
+    /// The member list fits into what a connection can take.
     @Test func theListOfMembersIsBoundedInBytes() throws {
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
         let size = MemberList.size("a", info: Array(info.utf8))
@@ -89,11 +89,11 @@ import Testing
             #expect(wires[2].1.heard[0].contains("subscription_succeeded") == isIn)
             #expect(wires[2].1.heard[0].contains(#"\"status\":403"#) != isIn)
             #expect(wires[2].1.heard[0].utf8.count <= bytesMax + 200)
-            // Another connection of who is in needs no room.
+            // Another connection of a member needs no room.
             let further = world.connect(0)
             try world.subscribe("presence-x", user: "a", info: info, further)
             #expect(further.heard.count == 1 && further.heard[0].contains("subscription_succeeded"))
-            // Who has left gives way, one or several.
+            // Users who have left make room, one or several.
             world.disconnect(wires[1].1)
             let late = world.connect(0)
             try world.subscribe("presence-x", user: "d", info: info, late)
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// A longer word of a member's needs room as a newcomer does, and never throws the member itself out.
+    /// A member's longer info needs room like a newcomer's, and never evicts the member itself.
     @Test func aLongerWordIsBoundedToo() throws {
         func info(_ count: Int) -> String { #"{"n":"\#(String(repeating: "x", count: count))"}"# }
         let size = MemberList.size("a", info: Array(info(100).utf8))
@@ -120,7 +120,7 @@ import Testing
             #expect(longer.heard[0].contains(#"\"status\":403"#) == (more == 11))
             #expect(world.users("presence-x") == ["a", "b"] && a.heard.isEmpty)
             #expect(world.facts("presence-x").subscriptionCount == (more == 10 ? 3 : 2))
-            // A shorter one makes room for others.
+            // A shorter info makes room for others.
             let shorter = world.connect(0)
             try world.subscribe("presence-x", user: "b", info: info(0), shorter)
             let room = 2 * size + 10 - size - MemberList.size("b", info: Array(info(0).utf8))
@@ -131,7 +131,7 @@ import Testing
                 #expect(late.heard[0].contains("succeeded") == isIn)
             }
         }
-        // Who has left gives way to it, but not the member itself, who has left first and is back.
+        // Users who have left make room for it, but not the member itself, who left first and is back.
         var limits = HomeLimits()
         limits.membersBytesMax = 3 * size
         let world = ChannelWorld(loops: 1, limits: limits)
@@ -151,7 +151,7 @@ import Testing
         #expect(world.channelCount == 0 && world.nextDue == nil)
     }
 
-    /// Nobody is thrown out for a newcomer who is refused nevertheless.
+    /// No user is evicted for a newcomer who is refused anyway.
     @Test func whoHasLeftStaysWhereThatIsNotEnough() throws {
         let info = #"{"n":"\#(String(repeating: "x", count: 100))"}"#
         var limits = HomeLimits()
@@ -170,7 +170,7 @@ import Testing
         #expect(stays.heard == [removed("presence-x", "b")])
     }
 
-    /// A user who comes and goes again and again leaves no entries behind.
+    /// A user who comes and goes repeatedly leaves no entries.
     @Test func theFirstToLeaveIsFoundAmongManyWhoCameBack() throws {
         var limits = AppLimits()
         limits.presenceMembersMax = 3
@@ -205,14 +205,13 @@ import Testing
         #expect(world.channelCount == 0)
     }
 
-    /// Five thousand users leave in one moment: nobody is told for as long as they may be back, then each is removed once,
-    /// in turns that leave others theirs.
+    /// Five thousand users leave at one moment: no report during the grace, then each is removed once, in bounded turns.
     @Test func aMassDisconnectLeavesNothing() throws {
         var appLimits = AppLimits()
         appLimits.presenceMembersMax = 10_000
         let world = ChannelWorld(loops: 2, appLimits: appLimits)
         let name = world.name("presence-", homedAt: 1)
-        // A few channels each, for a list of five thousand told five thousand times is all that would be measured.
+        // Fifty channels: otherwise a list of five thousand, sent five thousand times, would dominate.
         let names = (0..<50).map { "\(name)-\($0)" }
         let watcher = world.connect(0)
         try world.subscribe(names[0], user: "w", watcher)
@@ -241,7 +240,7 @@ import Testing
         #expect(world.channelCount == 0)
     }
 
-    /// Each of those who have left is told to all who stay: a turn is over when so many have been told.
+    /// Each removed user is reported to all remaining ones: a turn ends after a number of reports.
     @Test func aTurnIsBoundedByWhoIsTold() throws {
         var limits = HomeLimits()
         limits.toldAtOnceMax = 6

@@ -3,7 +3,7 @@ import Channels
 import Pusher
 import Testing
 
-/// Who is in a presence channel, as members, the app's backend and the HTTP API are told.
+/// The users of a presence channel, as reported to members, the app's backend and the HTTP API.
 @Suite struct PresenceTests {
     private func added(_ name: String, _ id: String, _ info: String = #"{\"n\":1}"#) -> String {
         #"{"event":"pusher_internal:member_added","channel":"\#(name)","#
@@ -21,7 +21,7 @@ import Testing
 
     private func name(_ text: String) throws -> ChannelName { try #require(ChannelName(text)) }
 
-    /// The first tells nobody; the others are told of the second, who is not told of itself.
+    /// The first member is reported to no one; the second to the first, but not to itself.
     @Test(arguments: [0, 1]) func membersAreToldOfEachOther(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -70,7 +70,7 @@ import Testing
         #expect(watcher.heard.dropFirst() == [removed(name, "u")])
     }
 
-    /// Who comes is told what the newest subscription has said of a user, as long as the user is a member.
+    /// Newcomers get the info of the user's newest subscription, as long as the user is a member.
     @Test(arguments: [0, 1]) func theNewestWordStands(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -78,7 +78,7 @@ import Testing
         try world.subscribe(name, user: "w", watcher)
         try world.subscribe(name, user: "u", info: #"{"v":0}"#, old)
         world.settle()
-        // Written once and kept from the second on.
+        // Written once, and kept from the second on.
         for _ in 0..<2 {
             try world.subscribe(name, user: "w", watcher)
             world.settle()
@@ -94,7 +94,7 @@ import Testing
             world.settle()
             #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true, "who asks again hears the same")
         }
-        // It stays when the connection goes that brought it, also where the older one stays alone.
+        // The info stays when its connection ends, also when only the older connection remains.
         try world.unsubscribe(name, new)
         world.settle()
         let late = world.connect(1)
@@ -103,7 +103,7 @@ import Testing
         #expect(late.heard[0].contains(#"\"u\":{\"v\":1}"#) && world.users(name) == ["l", "u", "w"])
     }
 
-    /// A client may subscribe again without a word of leaving: signed, and of the same user, it says what is known from then on.
+    /// A client may subscribe again without unsubscribing: if signed, and for the same user, its info counts from then on.
     @Test(arguments: [0, 1]) func aRepeatedSubscribeMayBringANewWord(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -115,7 +115,7 @@ import Testing
         try world.subscribe(name, user: "u", info: #"{"v":1}"#, wire)
         world.settle()
         #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true && watcher.heard.isEmpty)
-        // Without a signature it is asked again, and nothing else.
+        // Without a signature, it only gets the answer again.
         let unsigned = #"{\"user_id\":\"u\",\"user_info\":{\"v\":2}}"#
         for auth in ["", #","auth":"k:0000""#] {
             try world.send(
@@ -124,7 +124,7 @@ import Testing
             world.settle()
             #expect(wire.heard.last?.contains(#"\"u\":{\"v\":1}"#) == true)
         }
-        // Of another user it says nothing.
+        // For another user, it changes nothing.
         try world.subscribe(name, user: "w", info: #"{"v":3}"#, wire)
         world.settle()
         let late = world.connect(0)
@@ -134,7 +134,7 @@ import Testing
         #expect(world.facts(name).subscriptionCount == 3 && world.users(name) == ["l", "u", "w"])
     }
 
-    /// A page is loaded anew, and the user has another name since: nobody is told of a leave, all who come of the name.
+    /// A page is reloaded with a new user name: no leave is reported, and newcomers get the new name.
     @Test(arguments: [0, 1]) func theNewestWordStandsWithinTheGrace(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -150,7 +150,7 @@ import Testing
             world.settle()
             world.advance(.seconds(1))
             let back = world.connect(version % 2)
-            // What is said last has no `user_info` at all.
+            // The last info has no `user_info` at all.
             let data = version == 3 ? #"{"user_id":"u"}"# : #"{"user_id":"u","user_info":{"v":\#(version)}}"#
             try world.subscribe(name, channelData: data, back)
             world.settle()
@@ -159,7 +159,7 @@ import Testing
             world.settle()
         }
         #expect(watcher.heard.isEmpty && world.webhooks.isEmpty)
-        // Who had said so is told of again, with the new word.
+        // After an unsubscribe, the user is reported again, with the new info.
         let again = world.connect(0)
         try world.subscribe(name, user: "u", info: #"{"v":4}"#, again)
         world.settle()
@@ -217,7 +217,7 @@ import Testing
 
     // MARK: The grace
 
-    /// A connection that ends may come back: nobody is told of it, and there is no ghost either.
+    /// A connection that ends may come back: nothing is reported, and no ghost remains.
     @Test(arguments: [0, 1]) func aUserWhoComesBackWasNeverGone(_ home: Int) throws {
         let world = ChannelWorld(loops: 2)
         let name = world.name("presence-", homedAt: home)
@@ -292,8 +292,8 @@ import Testing
         #expect(watcher.heard.count == 1)
     }
 
-    /// Who leaves and comes back is told of, and who does it again and again is so twice in three seconds: the signature that
-    /// lets him in holds for as long as his connection does.
+    /// A user who leaves and comes back is reported. One who does so repeatedly is reported twice in three seconds: the
+    /// signature stays valid as long as the connection.
     @Test func whoComesAndGoesIsToldOfNowAndThen() throws {
         let world = ChannelWorld(loops: 1)
         let (watcher, quick) = (world.connect(0), world.connect(0))
@@ -314,7 +314,7 @@ import Testing
             world.webhooks == [
                 .memberAdded(try name("presence-x"), userID: "u"), .memberRemoved(try name("presence-x"), userID: "u"),
             ])
-        // Settled, he is gone at once again.
+        // After a quiet time, the user is removed at once again.
         try world.subscribe("presence-x", user: "u", quick)
         try world.unsubscribe("presence-x", quick)
         #expect(watcher.heard.count == 6 && world.users("presence-x") == ["w"])
@@ -328,7 +328,7 @@ import Testing
         #expect(world.webhooks.count { $0.kind == .presence } == 5)
     }
 
-    /// The list of a large channel is written once, and goes on with who comes.
+    /// The list of a large channel is written once and then extended by newcomers.
     @Test func theListOfMembersGoesOn() throws {
         var members = PresenceMembers()
         func frame(_ members: inout PresenceMembers) throws -> String {

@@ -4,7 +4,7 @@ import Sync
 import Synchronization
 import Testing
 
-/// What clients can make a hub do by `sync:resume` and by leaving in the middle of one, and what they cannot.
+/// What clients can cause by `sync:resume`, and by leaving in the middle of one, and what they cannot.
 @Suite(.timeLimit(.minutes(15))) struct ResumeLoadTests {
     private let channel = "user.u.adherence"
 
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// A session that is live at 300, and the join that the next answer is to.
+    /// A session that is live at 300, waiting for no answer.
     private func live(_ fixture: EngineFixture) throws -> Session {
         let session = fixture.session(0)
         _ = try fixture.signin("u", from: session)
@@ -38,7 +38,7 @@ import Testing
             asked += resumes(try fixture.resume([channel: ("e", offset % 300)], from: session))
         }
         #expect(asked == [place(1)])
-        // That answer is void: the client has named another place since, the last of which counts.
+        // That answer is void: the client has sent other positions since, of which the last counts.
         let again = fixture.joined(try join(session, 2), at: 300, session, .recovered(replayed: 299, nil))
         #expect(again == [.join(channel, serial: 3, .resume(from: place(100)))])
         #expect(fixture.joined(try join(session, 2), at: 300, session, .recovered(replayed: 299, nil)) == [])
@@ -79,7 +79,7 @@ import Testing
             limits: limits, now: { wall.withLock { $0 } }, time: { clock.withLock { $0 } })
         let session = try live(fixture)
         var serial: UInt32 = 1
-        /// Whether a resume is asked about now.
+        /// Whether a resume is sent to the home now.
         func asks() throws -> Bool {
             let asked = resumes(try fixture.resume([channel: ("e", 300)], from: session) + fixture.drained(session))
             guard !asked.isEmpty else { return false }
@@ -93,7 +93,7 @@ import Testing
         clock.withLock { $0 = 1_001_000_000_000 }
         #expect(try asks())
         #expect(try !asks())
-        // The wall clock is set, and neither gives nor takes anything.
+        // The wall clock is changed, which has no effect.
         wall.withLock { $0 = UnixTime(seconds: 5_000) }
         #expect(try !asks())
         wall.withLock { $0 = UnixTime(seconds: 10) }
@@ -106,7 +106,7 @@ import Testing
         #expect(try !asks())
     }
 
-    /// Two streams of one connection are behind, and the one whose page is being read is unsubscribed.
+    /// Two streams of one connection are behind; the one whose page is being read is unsubscribed.
     @Test func theOtherStreamGoesOnWhenTheOneBeingReadIsUnsubscribed() throws {
         var limits = StreamLimits()
         limits.windowEvents = 4
@@ -139,7 +139,7 @@ import Testing
         #expect(!wire.queue.isEmpty, "the other one's page has come")
     }
 
-    /// Sessions that come and go while the position is awaited, or a page, leave nothing behind at the home.
+    /// Sessions that come and go while a position or page is awaited leave nothing at the home.
     @Test func whoHasLeftIsForgottenAtHome() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stays = world.connect(1, slot: 0)
@@ -158,7 +158,7 @@ import Testing
         world.feedAnswers()
         world.drain(0)
         #expect(world.mailboxes[1].count == 2, "the one that stays, and the last of the others")
-        // The same while a page of the log is awaited.
+        // And while a page of the log is awaited.
         let fresh = LoopWorld(loops: 2, limits: StreamLimits())
         for _ in 0..<40 { fresh.feed.commit(StreamID(user: "u", topic: "adherence")) }
         let witness = fresh.connect(1, slot: 0)
@@ -180,7 +180,7 @@ import Testing
 
     // MARK: Ahead of the home
 
-    /// A device with a snapshot that is newer than what the tail has handed on, or with what another hub told it.
+    /// A device whose snapshot is newer than what the feed has delivered, or whose position is from another hub.
     @Test func aPlaceThatTheHomeHasNotReachedYet() throws {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stream = StreamID(user: "u", topic: "adherence")

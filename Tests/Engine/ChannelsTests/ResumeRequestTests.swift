@@ -3,7 +3,7 @@ import Pusher
 import Sync
 import Testing
 
-/// What clients write into `sync:resume`, and who may.
+/// The contents of `sync:resume`, and who may send it.
 @Suite struct ResumeRequestTests {
     let engine = EngineFixture()
 
@@ -32,7 +32,7 @@ import Testing
         let session = engine.session(0)
         _ = try engine.signin("u1", from: session)
         #expect(isError(try engine.send(#"{"event":"sync:resume","data":\#(data)}"#, from: session)), "\(data)")
-        // Also with something good beside it.
+        // Also beside a valid member.
         let mixed = data.replacing("\"channels\":{\"", with: "\"channels\":{\"user.u1.y\":\(Self.good),\"")
         if mixed != data {
             #expect(isError(try engine.send(#"{"event":"sync:resume","data":\#(mixed)}"#, from: session)), "\(mixed)")
@@ -93,12 +93,12 @@ import Testing
         #expect(
             isError(
                 try engine.resume(["user.a.x": ("e", 1), "user.a.y": ("e", 1), "user.a.z": ("e", 1)], from: session)))
-        // An unsubscribe forgets, also what was never subscribed to.
+        // An unsubscribe frees a position, even when nothing was subscribed.
         #expect(try engine.unsubscribe("user.a.y", from: session).isEmpty)
         #expect(try engine.resume(["user.a.z": ("e", 1)], from: session).isEmpty)
     }
 
-    /// A backend may admit to a private channel of another user's, after an HTTP call: the place waits for that.
+    /// A backend may still admit to another user's private channel, after an HTTP call: the position waits for that.
     @Test func aPrivateChannelOfAnotherUserMayStillCome() throws {
         let name = "private-user.u2.x"
         let session = engine.session(0)
@@ -115,7 +115,7 @@ import Testing
             ])
     }
 
-    /// The wire, byte for byte.
+    /// The wire format, byte for byte.
     @Test func theAnswersOnTheWire() {
         #expect(
             resumed("user.u1.x", at: 7, replayed: 2)

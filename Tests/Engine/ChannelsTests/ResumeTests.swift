@@ -2,7 +2,7 @@ import Channels
 import Sync
 import Testing
 
-/// Worst interleavings of resumes, each by hand (issue 4), over two loops of which the first is the home of the stream.
+/// Worst interleavings of resumes, each by hand (issue 4), over two loops; the first is the stream's home.
 @Suite(.timeLimit(.minutes(15))) struct ResumeTests {
     private let stream = StreamID(user: "u", topic: "adherence")
     private let channel = "user.u.adherence"
@@ -17,8 +17,8 @@ import Testing
         world.feed.pageEvents = 3
     }
 
-    /// What the connection was sent, in short: `at 5` for an acknowledgement, `+2 of 7` and `lost 7 reason` for the
-    /// answers to a resume, `e/6` for an event.
+    /// What the connection was sent, in short: `at 5` for an acknowledgement, `+2 of 7` and `lost 7 reason` for a resume,
+    /// `e/6` for an event.
     private func heard(_ wire: LoopWorld.Wire, _ count: Int = 1_000) -> [String] {
         world.read(count, wire).compactMap { text in
             let words = text.split(whereSeparator: { "\"\\,:{}".contains($0) }).map(String.init)
@@ -66,7 +66,7 @@ import Testing
         try world.subscribe(channel, wire)
         world.drain(0)
         world.feedAnswers()
-        // The position is read and on its way; now somebody commits, and the event is right behind.
+        // The position is read and in flight; now a commit follows, and its event comes right after it.
         commit(1)
         world.feedDelivers(stream)
         world.look(at: 0)
@@ -76,7 +76,7 @@ import Testing
         #expect(heard(wire) == ["e/6"])
     }
 
-    // MARK: When it is asked
+    // MARK: Before and after the acknowledgement
 
     @Test func aResumeBeforeTheAcknowledgement() throws {
         try witness(7)
@@ -128,7 +128,7 @@ import Testing
         #expect(heard(wire) == ["e/8"])
     }
 
-    /// The event is broadcast to the loop while the resume is on its way to the home, which has it in its answer.
+    /// The event is broadcast to the loop while the resume is in flight to the home, whose answer includes it.
     @Test func aLiveEventBeforeTheHomeDecidesComesOnce() throws {
         try witness(7)
         let wire = try device(1)
@@ -138,12 +138,12 @@ import Testing
         try world.resume(channel, "e", 6, wire)
         commit(1)
         world.feedDelivers(stream)
-        // The home looks at the resume, then at the event.
+        // The home processes the resume, then the event.
         world.look(at: 0)
         world.look(at: 0)
         world.settle()
         #expect(heard(wire) == ["+1 of 7", "e/7", "e/8"])
-        // And the other way round.
+        // And in the other order.
         commit(1)
         world.feedDelivers(stream)
         try world.resume(channel, "e", 7, wire)
@@ -163,7 +163,7 @@ import Testing
         world.settle()
         #expect(heard(wire, 3) == ["e/5", "e/6", "e/7"])
         world.settle()
-        // The window holds four, a page three: the log was asked twice in all, 8 is read from it still.
+        // The window holds four events, a page three: the log was read twice in all; 8 still comes from it.
         #expect(heard(wire, 3) == ["e/8", "e/9", "e/10"])
         world.settle()
         #expect(heard(wire) == ["e/11", "e/12"])
@@ -183,7 +183,7 @@ import Testing
         world.drain(0)
         world.feedAnswers()
         #expect(world.feed.reads.count == 1)
-        // While the log is read, two more events are committed and handed to all who are live.
+        // While the log is read, two more events are committed and sent to all live sessions.
         commit(2)
         world.feedDelivers(stream)
         world.feedDelivers(stream)
@@ -217,7 +217,7 @@ import Testing
         world.feedReads()
         world.settle()
         #expect(heard(wire) == ["at 8"])
-        // Subscribed again before the page comes, it is let in as if it had never asked.
+        // Subscribed again before the page comes, it enters as if it had never resumed.
         try world.subscribe(channel, wire)
         try world.resume(channel, "e", 1, wire)
         world.drain(0)
@@ -276,7 +276,7 @@ import Testing
 
     // MARK: Two loops
 
-    /// Both loops have a subscriber; their mailboxes are looked at in every order that there is.
+    /// Both loops have a subscriber; their mailboxes are read in several orders.
     @Test(arguments: [[1, 2, 1, 2, 1, 2], [2, 2, 2, 1, 1, 1], [1, 1, 1, 2, 2, 2], [2, 1, 1, 2, 2, 1]])
     func publishesReachTwoLoopsInOrder(_ order: [Int]) throws {
         let wires = [try device(1), try device(2)]
@@ -290,7 +290,7 @@ import Testing
         for wire in wires { #expect(heard(wire) == ["e/1", "e/2", "e/3"]) }
     }
 
-    /// One loop has seen less than the other; a resume is decided at home all the same.
+    /// One loop has seen less than the other; the home still decides the resume.
     @Test func aResumeOnALoopThatLagsBehind() throws {
         let ahead = try device(1)
         let behind = try device(2)
@@ -346,7 +346,7 @@ import Testing
             world.settle()
         }
         #expect(slow.session.isBehind)
-        // It asks before it has read what it was sent: answer and pages come when there is room.
+        // It resumes before it has read what it was sent: the answer and pages come when there is room.
         try world.resume(channel, "e", 2, slow)
         world.settle()
         #expect(slow.queue.count <= LoopWorld.crowd + 1)
@@ -382,7 +382,7 @@ import Testing
         #expect(wire.mostQueued <= LoopWorld.crowd + 3)
     }
 
-    // MARK: What cannot be had
+    // MARK: Refusals
 
     @Test func everyReason() throws {
         try witness(30)
@@ -439,7 +439,7 @@ import Testing
         #expect(heard(live) == ["f/11"])
     }
 
-    /// The page left for the loop before the reset did, and the next request crosses it.
+    /// The page left for the loop before the reset, and the next request crosses the reset.
     @Test func aRequestForThePageBehindAReset() throws {
         try witness(12)
         let wire = try device(1)
@@ -469,7 +469,7 @@ import Testing
         #expect(heard(wire) == ["at 3", "lost 8 position_expired"])
     }
 
-    /// The request crossed the reset, and its answer comes when the session has fallen behind for another reason.
+    /// The request crossed the reset; its answer comes after the session has fallen behind for another reason.
     @Test func anAnswerFromBeforeAResetIsVoid() throws {
         let engine = EngineFixture()
         let session = engine.session(0)

@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// A home whose streams go with their last taker.
+    /// A home that drops streams with their last taker.
     private func forgetful() -> StreamHome {
         var limits = StreamLimits()
         limits.linger = .zero
@@ -102,7 +102,7 @@ import Testing
         #expect(home.streamCount == 0)
     }
 
-    /// The first watch's answer may be lower than what the second's events start at.
+    /// The first watch's answer may be lower than the start of the second watch's events.
     @Test func staleAnswerIsIgnored() {
         var home = forgetful()
         _ = run(&home) { $0.join(join(1), from: 0, &$1) }

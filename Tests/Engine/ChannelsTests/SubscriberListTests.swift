@@ -4,19 +4,18 @@ import Testing
 @testable import Channels
 
 @Suite(.timeLimit(.minutes(15))) struct SubscriberListTests {
-    /// Whoever comes, falls behind, catches up and goes, the list says what two arrays say, and a copy taken before keeps
-    /// what it was: a fan-out goes through one while sessions leave.
+    /// In any history, the list agrees with two arrays. A copy keeps its content: fan-outs iterate over one.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func agreesWithTwoArrays(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var list = SubscriberList()
         var live: [SessionID] = []
         var behind: [SessionID] = []
-        // One expectation for all: they are slow to make, and a busy machine runs other tests beside these.
+        // One expectation for all: each is slow, and other tests run beside this one.
         var agrees = true
         for step in 1...400 as ClosedRange<UInt32> {
             let id = SessionID(slot: step, generation: 1)
             let (copy, before, behindBefore) = (list, live, behind)
-            // Few at a time, so that it often has one, or none.
+            // Few at a time, so that it often has one or none.
             switch Int.random(in: 0..<10, using: &random) {
             case 0...2:
                 list.append(id)
@@ -40,14 +39,14 @@ import Testing
             }
             agrees = agrees && Array(list) == live && list.count == live.count && Array(list.behind) == behind
             agrees = agrees && Array(copy) == before && Array(copy.behind) == behindBefore
-            // What is alone needs no memory of its own.
+            // A single subscriber needs no array.
             if behind.isEmpty, live.count <= 1 { agrees = agrees && list.many.isEmpty && list.only == live.first }
         }
         #expect(agrees, "seed \(seed)")
         #expect(list.remove(at: 1_000) == nil)
     }
 
-    /// Thousands who come to one channel do not each copy all who came before.
+    /// Thousands of subscribers that join one channel do not each copy the list.
     @Test func growsWhereItLies() {
         var list = SubscriberList()
         var moves = 0

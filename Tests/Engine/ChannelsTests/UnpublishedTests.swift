@@ -78,7 +78,7 @@ import Testing
         let other = engine.session(2)
         _ = try engine.signin("v", from: other)
         #expect(try engine.subscribe("user.v.c", from: other) == [unpublished("user.v.c")], "another user's share")
-        // Nobody is in it any more, or it is watched: there is room for one.
+        // When it is empty, or watched, there is room for another.
         #expect(try engine.unsubscribe("user.u.a", from: sessions[0]).isEmpty)
         #expect(try engine.subscribe("user.u.c", from: sessions[1]) == [unpublished("user.u.c")])
         _ = engine.hub.streams.published(PublishedTopics(epoch: "e", topics: ["z", "b"]))
@@ -103,7 +103,7 @@ import Testing
                 == [unpublished(channel), resumed(channel, at: 0, lost: .streamReset)])
     }
 
-    /// While the database has not been reached, all are watched: that is bounded for each user.
+    /// Until the database has been reached, all streams are watched: their number is bounded for each user.
     @Test func beforeTopicsAreKnownAllAreWatched() throws {
         let session = try member(0)
         #expect(try engine.subscribe(channel, from: session) == [.join(channel, serial: 1)])
@@ -131,7 +131,7 @@ import Testing
         #expect(publish("adherence", "weights").map(\.slot).sorted() == [0, 0, 1])
         let start = StreamPosition(epoch: "e", offset: 0)
         #expect(engine.drained(session) == [.join(channel, serial: 3, .next(after: start))])
-        // The stream has no event yet: nothing more is asked.
+        // The stream has no event yet: nothing more is requested.
         #expect(engine.joined(StreamJoin(channel, session, 3), at: 0, session).isEmpty)
         #expect(engine.subscribers(channel) == [0])
         #expect(engine.drained(session) == [.join("private-\(channel)", serial: 4, .next(after: start))])
@@ -142,7 +142,7 @@ import Testing
         #expect(try engine.unsubscribe(channel, from: session) == [.leave(channel)])
     }
 
-    /// Two devices of different loops, one in a channel since before the first event.
+    /// Two loops, and a device that is in a channel since before the first event.
     private func world() throws -> (LoopWorld, LoopWorld.Wire, StreamID) {
         let world = LoopWorld(loops: 2, limits: StreamLimits())
         let stream = StreamID(user: "u", topic: "weights")
@@ -155,7 +155,7 @@ import Testing
         return (world, wire, stream)
     }
 
-    /// What it reads, as the offsets of events, and the reasons of what is lost.
+    /// What it reads: the offsets of events, and the reasons of losses.
     private func read(_ world: LoopWorld, _ wire: LoopWorld.Wire) -> [String] {
         var read: [String] = []
         while true {
@@ -175,7 +175,7 @@ import Testing
         let (world, wire, stream) = try world()
         for _ in 0..<3 { world.feed.commit(stream) }
         world.publish(["adherence", "weights"], at: 1)
-        // The request is under way when the fourth is committed, and answered when the fifth is.
+        // The request is in flight when the fourth is committed, and answered when the fifth is.
         world.feed.commit(stream)
         world.drain(0)
         world.feed.commit(stream)
@@ -210,7 +210,7 @@ import Testing
         #expect(read(world, wire) == ["3"])
     }
 
-    /// A place that is named after the publishing and before the home has answered is the client's, and gets its answer.
+    /// A position that the client sends after the publishing and before the home's answer is answered.
     @Test func aPlaceNamedMeanwhileIsAnswered() throws {
         let (world, wire, stream) = try world()
         for _ in 0..<3 { world.feed.commit(stream) }
@@ -228,7 +228,7 @@ import Testing
         return effects.flatMap(Heard.all)
     }
 
-    /// pusher-js comes back after 4100, and asks again; after a refusal it never does.
+    /// pusher-js reconnects after 4100 and asks again; after a refusal it never does.
     @Test func whoFindsTheHubFullComesBack() throws {
         let session = try member(0)
         _ = try engine.subscribe(channel, from: session)
@@ -259,7 +259,7 @@ import Testing
         #expect(engine.hub.channels.count(of: engine.app) == 0)
     }
 
-    /// While the home is asked, the client names a place: that is answered, too.
+    /// A position that the client sends while the home is asked is answered, too.
     @Test func whoNamesAPlaceMeanwhileIsAnswered() throws {
         _ = publish("adherence")
         let session = try member(0)

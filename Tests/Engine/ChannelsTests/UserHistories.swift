@@ -3,16 +3,16 @@ import Clock
 import TestSupport
 import Testing
 
-/// Random histories of users over several loops, against a model that counts connections.
+/// Random histories of users over several loops, compared with a model that counts connections.
 @Suite(.timeLimit(.minutes(15))) struct UserHistories {
     private static let names = ["a", "b", "c", "d", "e"]
 
-    /// Whatever happens in whatever order: when all messages have been looked at, every client has been told of each user
-    /// whom it watches how things stand, never the same twice in a row, and of nobody else.
+    /// In any order of messages: once all are processed, every client knows the state of each user that it watches. It was
+    /// never told the same state twice in a row, and nothing about other users.
     @Test(arguments: 0..<150 as Range<UInt64>) func everybodyIsToldHowThingsStand(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = UserWorld(loops: Int.random(in: 1...4, using: &random))
-        /// When each user's last connection ended.
+        /// The end of each user's last connection.
         var ends: [String: Instant] = [:]
         for _ in 0..<300 {
             switch Int.random(in: 0..<10, using: &random) {
@@ -29,10 +29,10 @@ import Testing
             case 3, 4:
                 guard let client = world.clients.randomElement(using: &random) else { continue }
                 world.disconnect(client)
-                // By the homes' clock, which is the only one here.
+                // By the homes' clock, the only one here.
                 ends[client.user] = world.now
             case 5:
-                // The time of a leave runs from when its home has heard of it.
+                // The time of a leave starts when its home is told.
                 world.settle()
                 world.now += UInt64.random(in: 1...UserWorld.grace, using: &random)
                 for loop in world.engines.indices { world.tick(loop) }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// Watching is switched off and on again while users come and go: nobody is left behind anywhere.
+    /// Watchlists are switched off and on while users come and go: no user remains anywhere.
     @Test(arguments: 0..<50 as Range<UInt64>) func nobodyIsLeftBehindWhenAppsChange(_ seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = UserWorld(loops: 3)

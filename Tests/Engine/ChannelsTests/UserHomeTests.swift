@@ -2,7 +2,7 @@ import Channels
 import Clock
 import Testing
 
-/// Who is online, as one home of users sees it. Times are in nanoseconds, and the grace is 10.
+/// Which users are online, as one home of users sees it. Times are in nanoseconds; the grace is 10.
 @Suite(.timeLimit(.minutes(15))) struct UserHomeTests {
     private struct World {
         var home: UserHome
@@ -78,7 +78,7 @@ import Testing
         #expect(world.tick(at: 18) == ["0: -anna"])
     }
 
-    /// Who says that it leaves is offline at once; one that does so again and again is so now and then.
+    /// A user who says so goes offline at once; one who does so repeatedly is throttled.
     @Test func whoSaysSoIsOfflineAtOnce() {
         var world = World()
         _ = world.hear([.watch(anna, serial: 1), .arrived(anna)])
@@ -104,7 +104,7 @@ import Testing
         _ = world.hear([.arrived(anna), .arrived(anna)], at: 10)
         #expect(world.hear([.departed(anna), .departed(anna, mayReturn: false)], at: 10) == ["0: -anna"])
         #expect(world.tick(at: 20) == [])
-        // In the time of a broken one another comes, and says that it leaves.
+        // In the grace of a broken connection another comes, and says that it leaves.
         #expect(world.hear([.arrived(anna), .departed(anna)], at: 30) == ["0: +anna"])
         #expect(world.hear([.arrived(anna), .departed(anna, mayReturn: false)], at: 31) == ["0: -anna"])
     }
@@ -122,7 +122,7 @@ import Testing
         _ = world.hear(users.enumerated().map { .watch($1, serial: UInt32($0)) } + users.map { .arrived($0) })
         #expect(world.hear([.departed(users[0]), .departed(users[1])]) == [])
         #expect(world.hear([.departed(users[2])]) == ["0: -u0"])
-        // One who is back is no longer expected.
+        // A returned user no longer has a grace period.
         #expect(world.hear([.arrived(users[1]), .departed(users[3])]) == [])
         #expect(world.tick(at: 10) == ["0: -u2", "0: -u3"])
     }
@@ -140,7 +140,7 @@ import Testing
 
     @Test func theAnswerKnowsAllOfItsMessage() {
         var world = World()
-        // The loop does not take a change before its answer.
+        // The loop ignores changes before its answer.
         #expect(world.hear([.watch(anna, serial: 1), .arrived(anna)]) == ["0: +anna", "0: +anna#1"])
     }
 
@@ -151,7 +151,7 @@ import Testing
         #expect(world.hear([.arrived(UserKey("anna", of: 1))]) == ["0: +anna"])
     }
 
-    /// Two spellings of one text are two users, as in the database.
+    /// Two encodings of one text are two users, as in the database.
     @Test func usersAreToldApartByTheirBytes() {
         var world = World()
         _ = world.hear([.watch(UserKey("caf\u{E9}", of: 0), serial: 1)])
@@ -167,12 +167,12 @@ import Testing
             _ = world.hear(
                 [.departed(user, mayReturn: number % 2 == 0), .unwatch(bert)], at: Instant(nanoseconds: number))
         }
-        // The order of leaves holds some that count no more, and not all that ever were.
+        // The order of leaves may keep some stale entries, but not all.
         #expect(world.home.leaveEntries <= 2 * 7 + 1_024 + 1)
         while world.home.nextDue != nil { _ = world.tick(at: 5_010) }
         #expect(world.home.userCount == 0)
         #expect(world.home.leaveEntries == 0)
-        // What nobody told is not believed.
+        // Leaves without an arrival are ignored.
         #expect(world.hear([.departed(anna), .unwatch(anna)]) == [])
         #expect(world.home.userCount == 0)
     }

@@ -3,23 +3,23 @@ import Channels
 import Clock
 import Pusher
 
-/// Several loops with their mailboxes, each the home of some users, each step by hand.
+/// Several loops with mailboxes, each the home of some users, in manual steps.
 final class UserWorld {
     enum Message {
         case users([UserRequest], from: Int)
         case told([UserNews])
     }
 
-    /// One connection, and what its client was told of whom.
+    /// One connection, and what its client was told about users.
     final class Client {
         let loop: Int
         let session: Session
         let user: String
-        /// Whom it watches, once it has said so.
+        /// The users that it watches, after it has signed in.
         var watched: [String] = []
-        /// By user: online or offline, as told last.
+        /// By user: the last state told, online or offline.
         var seen: [String: Bool] = [:]
-        /// What was told that was known already, since the client said last whom it watches.
+        /// States told again although known, since the last change of its watchlist.
         var repeats = 0
 
         init(loop: Int, session: Session, user: String) {
@@ -77,7 +77,7 @@ final class UserWorld {
         perform(effects, client)
     }
 
-    /// Has an app with or without watchlists take the place of the one before.
+    /// Replaces the app, with or without watchlists.
     func replace(by app: App) {
         for client in clients {
             var effects = Hub.Effects()
@@ -100,7 +100,7 @@ final class UserWorld {
         }
     }
 
-    /// The same in every run, as `UserKey.home` is not.
+    /// Equal in every run, unlike `UserKey.home`.
     private func home(of user: UserKey) -> Int { user.id.utf8.reduce(0) { $0 + Int($1) } % homes.count }
 
     private func hear(_ messages: Messages, _ client: Client) {
@@ -125,7 +125,7 @@ final class UserWorld {
         }
     }
 
-    /// Loop `loop` looks at its next message.
+    /// Loop `loop` processes its next message.
     func look(at loop: Int) {
         guard !mailboxes[loop].isEmpty else { return }
         take(mailboxes[loop].removeFirst(), at: loop)
@@ -135,14 +135,14 @@ final class UserWorld {
         atHome(loop) { [now] in $0.tick(now: now, &$1) }
     }
 
-    /// Everything goes on until nothing is left to be done.
+    /// Runs until nothing is left to do.
     func settle() {
         while mailboxes.contains(where: { !$0.isEmpty }) {
             for loop in mailboxes.indices { look(at: loop) }
         }
     }
 
-    /// The users whom anybody knows of.
+    /// Users known to any home.
     var userCount: Int { homes.reduce(0) { $0 + $1.userCount } }
 
     private func take(_ message: Message, at loop: Int) {

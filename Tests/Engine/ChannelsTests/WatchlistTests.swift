@@ -4,7 +4,7 @@ import Testing
 
 @testable import Channels
 
-/// Watchlists on one loop: what homes are told, and what they tell handed on.
+/// Watchlists on one loop: the requests to homes, and the news from them.
 @Suite(.timeLimit(.minutes(15))) struct WatchlistTests {
     private let engine = EngineFixture()
 
@@ -42,7 +42,7 @@ import Testing
         #expect(heard.dropFirst() == [.users(["watch a 1", "watch b 2", "arrived u"])])
         #expect(told(news("a", true, 1), news("b", false, 2)) == ["0 " + frame(online: ["a"], offline: ["b"])])
 
-        // The loop knows about b already, and asks about c.
+        // The loop already knows about b, and asks about c.
         let other = engine.session(1, app: engine.watchfulApp)
         let next = try signin("v", ["b", "c"], other)
         #expect(next.dropFirst() == [.text(frame(offline: ["b"])), .users(["watch c 3", "arrived v"])])
@@ -56,7 +56,7 @@ import Testing
         #expect(told(news("b", true)) == [])
     }
 
-    /// Between the watch and its answer nothing is taken: what comes then was decided before.
+    /// Between the watch and its answer, news is ignored: it was decided before.
     @Test func noChangeOvertakesTheAnswer() throws {
         let session = engine.session(0, app: engine.watchfulApp)
         _ = try signin("u", ["a"], session)
@@ -96,7 +96,7 @@ import Testing
         #expect(odd.contains { "\($0)".contains("watchlist names users by strings") })
     }
 
-    /// Sessions that watch many of the same users leave in any order, and change whom they watch: who is left is told.
+    /// Sessions that watch the same users leave in any order and change their watchlists: the remaining ones are told.
     @Test(arguments: 0..<20 as Range<UInt64>) func whoeverLeavesTheOthersAreTold(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let users = ["a", "b", "c", "d", "e"]
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    /// Each signin would otherwise ask the homes of a hundred users.
+    /// Otherwise each signin would ask the homes of up to a hundred users.
     @Test func theSameListOnceMoreIsLeftAsItIs() throws {
         let session = engine.session(0, app: engine.watchfulApp)
         _ = try signin("u", ["a", "b"], session)
@@ -146,7 +146,7 @@ import Testing
         #expect(engine.close(session) == [])
     }
 
-    // MARK: What presence channels tell of the user
+    // MARK: Info in presence channels
 
     private func present(_ channel: String, _ session: Session) throws -> [Heard] {
         let name = try #require(ChannelName(channel))
@@ -158,7 +158,7 @@ import Testing
         let session = engine.session(0, app: engine.otherApp)
         _ = try engine.signin("u", more: #","user_info":{"name":"U"}"#, from: session)
         #expect("\(try present("presence-x", session))".contains(#"{\"u\":{\"name\":\"U\"}}"#))
-        // Said anew, it is told of channels that are joined from then on.
+        // A changed info counts for channels joined from then on.
         _ = try engine.signin("u", from: session)
         #expect("\(try present("presence-y", session))".contains(#"{\"u\":{}}"#))
     }
@@ -171,12 +171,12 @@ import Testing
             _ = try engine.signin("u\(count)", more: #","user_info":\#(info)"#, from: session)
             let heard = "\(try present("presence-x", session))"
             #expect(heard.contains("subscription_succeeded") == isIn && heard.contains(#"\"status\":413"#) != isIn)
-            // What nobody will be told is not kept.
+            // What is never sent is not kept.
             #expect(session.detail?.info?.count == (isIn ? count : nil))
         }
     }
 
-    /// One that is longer than is read at all is refused on its channel too, for its client waits for that.
+    /// A `channel_data` that is too long to be read is also refused on its channel: the client waits for that.
     @Test func aMemberThatIsNotReadIsRefusedOnItsChannel() throws {
         let session = engine.session(0, app: engine.otherApp)
         let data = String(repeating: "a", count: PusherLimits().channelDataBytes + 1)
@@ -243,7 +243,7 @@ import Testing
         #expect(replaced(session, by: engine.watchfulApp) == [])
     }
 
-    // MARK: Authorized in time
+    // MARK: Authorization timeout
 
     private func due(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
@@ -251,7 +251,7 @@ import Testing
         return effects.flatMap(Heard.all)
     }
 
-    /// All that come back after an outage are not closed in one moment.
+    /// Connections that return together after an outage are not closed at one moment.
     @Test func everyConnectionHasItsOwnTime() throws {
         let app = watchful { $0.authorizationDeadline = .seconds(30) }
         var random = SeededRandom()
@@ -281,7 +281,7 @@ import Testing
         let signedIn = engine.session(1, app: app)
         _ = try engine.signin("u", from: signedIn)
         #expect(due(signedIn) == [])
-        // One that was admitted once has shown who it is, though it has left since.
+        // A session that was admitted once stays authorized, even after it has left.
         let admitted = engine.session(2, app: app)
         let channel = try #require(ChannelName("private-a"))
         let auth = app.credentials.sign(.channel(channel, channelData: nil), socketID: admitted.socketID)

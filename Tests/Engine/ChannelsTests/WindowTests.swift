@@ -4,7 +4,7 @@ import Clock
 import Sync
 import Testing
 
-/// The window and the streams that linger, each bound at it and one past.
+/// The window and lingering streams, at each bound and one past it.
 @Suite struct WindowTests {
     private let stream = StreamID(user: "u", topic: "adherence")
     private var name: StreamName { StreamName(form: .user, stream: stream) }
@@ -32,7 +32,7 @@ import Testing
         return home
     }
 
-    /// What a resume from there gets: a page, a read of the log, or a loss.
+    /// The result of a resume from there: a page, a read of the log, or a loss.
     private func resume(_ home: inout StreamHome, from offset: Int64, of stream: StreamID? = nil) -> String {
         var effects = Effects()
         let name = StreamName(form: .user, stream: stream ?? self.stream)
@@ -72,7 +72,7 @@ import Testing
         for offset in 1...3 as ClosedRange<Int64> { home.received(event(offset, bytes: 1_000), &effects) }
         #expect(home.windowByteCount == 2 * cost)
         #expect(resume(&home, from: 1) == "2 to 3")
-        // One that is larger than all of the window is not kept.
+        // An event larger than the whole window is not kept.
         home.received(event(4, bytes: 5_000), &effects)
         #expect(home.windowByteCount == 0)
         #expect(resume(&home, from: 4) == "0 to -")
@@ -92,13 +92,13 @@ import Testing
             for stream in streams { home.received(event(offset, of: stream), &effects) }
             #expect(home.windowByteCount <= 4 * cost)
         }
-        // Six came, in turn; the first events of two streams had to go.
+        // Six came in turn; the first events of two streams were evicted.
         #expect(home.windowByteCount == 4 * cost)
         #expect(resume(&home, from: 0, of: streams[0]) == "read")
         #expect(resume(&home, from: 0, of: streams[1]) == "read")
         #expect(resume(&home, from: 0, of: streams[2]) == "2 to 2")
         #expect(resume(&home, from: 1, of: streams[0]) == "1 to 2")
-        // A reset gives its room back.
+        // A reset frees its room.
         home.reset(streams[2], to: StreamPosition(epoch: "f", offset: 9), &effects)
         #expect(home.windowByteCount == 2 * cost)
     }
@@ -185,7 +185,7 @@ import Testing
         home.sweep(now: 2_000, &effects)
         #expect(home.streamCount == 1, "it is taken")
         _ = leave(&home, stream, now: 3_000)
-        // Taken and left again: counted from then.
+        // Taken and left again: its time starts anew.
         _ = resume(&home, from: 2)
         _ = leave(&home, stream, now: 3_050)
         home.sweep(now: 3_149, &effects)
@@ -212,7 +212,7 @@ import Testing
         #expect(resume(&home, from: 1, of: streams[0]) == "0 to -")
     }
 
-    /// Nothing is lost with it, and whoever makes up names would fill the room of others.
+    /// Nothing is lost with it; invented names would otherwise fill the room of others.
     @Test func aStreamWithoutEventsDoesNotLinger() {
         var home = home([stream]) { _ in }
         #expect(leave(&home, stream, now: 1) == 1)
