@@ -8,6 +8,23 @@ extension FrameWriter {
         return copied(messages)
     }
 
+    /// The messages in a block that `frames(of:)` made.
+    package static func messages(of frames: SharedBytes) -> Messages {
+        frames.withUnsafeBytes { bytes in
+            var writer = ByteWriter(capacity: bytes.count + Messages.lengthBytes)
+            var start = 0
+            while start < bytes.count {
+                var count = Int(bytes[start + 1])
+                let wide = count == 126 ? 2 : count == 127 ? 8 : 0
+                if wide > 0 { count = bytes[start + 2..<start + 2 + wide].reduce(0) { $0 << 8 | Int($1) } }
+                let text = start + 2 + wide..<start + 2 + wide + count
+                Messages.append(to: &writer) { $0.append(bytes.part(text)) }
+                start = text.upperBound
+            }
+            return Messages(writer)
+        }
+    }
+
     /// The longest payload whose header fits where the message's length stood.
     private static let shortPayloadMax = 65_535
 

@@ -229,15 +229,24 @@ extension Messages {
     }
 }
 
-extension SharedMessages {
-    /// The form of messages for the test sink.
-    private final class Texts: Sendable {
-        let texts: [String]
+/// The form of messages for the test sink.
+private final class Texts: SharedForm {
+    let texts: [String]
+    var messages: Messages { Messages(texts) }
 
-        init(_ texts: [String]) { self.texts = texts }
+    init(_ messages: consuming Messages) { texts = messages.texts }
+}
+
+extension Messages {
+    init(_ texts: [String]) {
+        var writer = ByteWriter()
+        for text in texts { Self.append(to: &writer) { $0.append(utf8: text) } }
+        self.init(writer)
     }
+}
 
-    var texts: [String] { unsafeDowncast(form { Texts($0.texts) }, to: Texts.self).texts }
+extension SharedMessages {
+    var texts: [String] { form(Texts.self).texts }
 }
 
 extension Broadcast {

@@ -3,19 +3,19 @@ import Channels
 import Clock
 import Pusher
 import Sync
+import Synchronization
 
 /// A sink of another kind than the gateway: sessions receive `text/event-stream` (WHATWG HTML, "Server-sent events") and
 /// send each message as a request. One loop owns everything.
 final class EventStreamSink {
     /// Messages in the event stream format: our JSON texts have no line breaks.
-    private final class Lines: Sendable {
-        let text: String
+    private final class Lines: SharedForm {
+        let texts: [String]
+        var text: String { texts.map { "data: \($0)\n\n" }.joined() }
+        var messages: Messages { Messages(texts) }
+        let isCounted = Atomic<Bool>(false)
 
-        init(_ messages: Messages) {
-            var text = ""
-            messages.each { text += "data: \(String(decoding: $0, as: UTF8.self))\n\n" }
-            self.text = text
-        }
+        init(_ messages: consuming Messages) { texts = messages.texts }
     }
 
     let app: App
@@ -82,11 +82,9 @@ final class EventStreamSink {
     }
 
     private func lines(_ messages: SharedMessages) -> String {
-        let form = messages.form {
-            linesMade += 1
-            return Lines($0)
-        }
-        return unsafeDowncast(form, to: Lines.self).text
+        let form = messages.form(Lines.self)
+        if !form.isCounted.exchange(true, ordering: .relaxed) { linesMade += 1 }
+        return form.text
     }
 
     private func input(_ session: Session, _ input: (Hub, inout Hub.Effects) -> Void) {

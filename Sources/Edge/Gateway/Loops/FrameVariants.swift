@@ -35,9 +35,13 @@ final class FrameVariants: Sendable {
     }
 }
 
+extension FrameVariants: SharedForm {
+    convenience init(_ messages: consuming Messages) { self.init(FrameWriter.frames(of: messages)) }
+
+    var messages: Messages { FrameWriter.messages(of: plain) }
+}
+
 extension SharedMessages {
-    /// The messages in this target's form. It is the only sink of its hub.
-    var variants: FrameVariants {
-        unsafeDowncast(form { FrameVariants(FrameWriter.frames(of: $0)) }, to: FrameVariants.self)
-    }
+    /// The messages as frames.
+    var variants: FrameVariants { form() }
 }

@@ -1,15 +1,20 @@
 import Bytes
 import Synchronization
 
-/// Messages that go to many sessions. Any thread. A sink's form of them is made once and replaces them: memory once.
-package final class SharedMessages: Sendable {
-    /// What a sink makes of messages: an object of a type of its own.
-    package typealias Form = AnyObject & Sendable
+/// What a kind of sink makes of messages for many sessions, such as frames.
+package protocol SharedForm: AnyObject, Sendable {
+    init(_ messages: consuming Messages)
+    /// The messages again, for a sink of another kind.
+    var messages: Messages { get }
+}
 
+/// Messages that go to many sessions. Any thread. Each kind of sink makes its form once. The first form replaces the
+/// messages, so that a hub with one kind of sink keeps them once.
+package final class SharedMessages: Sendable {
     private enum State {
         case messages(Messages)
-        case formed(any Form)
-        /// While `make` runs, and nobody else looks.
+        case formed(any SharedForm, others: [any SharedForm])
+        /// While a form is made, and nobody else looks.
         case taken
     }
 
@@ -22,17 +27,22 @@ package final class SharedMessages: Sendable {
         state = Mutex(.messages(messages))
     }
 
-    /// The form of the messages. If there is none yet, `make` makes it and gets the only reference to the messages.
-    package func form(_ make: (consuming Messages) -> any Form) -> any Form {
+    /// The messages in the form of one kind of sink.
+    package func form<Form: SharedForm>(_ type: Form.Type = Form.self) -> Form {
         state.withLock { state in
-            let form: any Form
             switch exchange(&state, with: .taken) {
-            case .messages(let messages): form = make(messages)
-            case .formed(let known): form = known
-            case .taken: preconditionFailure("asked for by what makes it")
+            case .messages(let messages):
+                let form = Form(messages)
+                state = .formed(form, others: [])
+                return form
+            case .formed(let first, let others):
+                let known = first as? Form ?? others.lazy.compactMap { $0 as? Form }.first
+                let form = known ?? Form(first.messages)
+                state = .formed(first, others: known == nil ? others + [form] : others)
+                return form
+            case .taken:
+                preconditionFailure("asked for by what makes it")
             }
-            state = .formed(form)
-            return form
         }
     }
 }
