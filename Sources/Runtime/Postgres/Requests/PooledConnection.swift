@@ -44,8 +44,11 @@ final class PooledConnection {
 
     /// Whether a request may be sent that is to be answered soon.
     func isFree(at now: Instant) -> Bool {
-        isUp && !isReserved && load < settings.depth
-            && (load == 0 || now.duration(since: oldestSince) < PostgresLimits.patience)
+        guard isUp, !isReserved, load < settings.depth, let oldest = underWay.first else {
+            return isUp && !isReserved && underWay.isEmpty
+        }
+        // One that was lost before is sent alone.
+        return !oldest.mayBeDone && now.duration(since: oldestSince) < PostgresLimits.patience
     }
 
     func start() { slot?.connect() }

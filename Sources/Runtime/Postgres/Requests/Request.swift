@@ -14,9 +14,9 @@ open class Request {
     package final var parameters: CStringList
     /// When it is told that it has expired.
     package final let deadline: Instant
-    /// Connections that ended while it was being executed on them, as far as can be told: it was the oldest on them.
+    /// Connections that ended while it was under way on them alone.
     package internal(set) final var losses = 0
-    /// Whether it was sent on a connection that was lost: nobody knows whether it was carried out.
+    /// Whether it was sent on a connection that was lost: nobody knows whether it was carried out. It is sent alone then.
     package internal(set) final var mayBeDone = false
     /// Whether it was told its end. It may be under way nevertheless, and its user's later ones wait for that.
     package internal(set) final var isOver = false

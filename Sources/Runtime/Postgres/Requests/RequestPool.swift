@@ -12,8 +12,10 @@ import Reactor
 ///   is sent on, and a user who is locked costs one lock timeout at a time (`FairQueue`).
 /// - What was sent on a connection that was lost may or may not have been carried out: it is sent again before any later request of
 ///   its user, unless its time is over. Who sends what changes something sees to it that twice does no harm.
-/// - Statements are executed in their order, so a connection that ends is held against the oldest on it alone: one request that
-///   ends every connection ends by itself, and not the others beside it.
+/// - What was lost with others in its pipeline is sent alone the next time, and only a loss by itself is held against a request: one
+///   that ends every connection ends by itself, and not the others beside it. The oldest that has no answer may be innocent: libpq
+///   forgets the answers that it has read when it finds the connection lost while it sends, and the network may lose them, too
+///   (`answersThatAreLostAreHeldAgainstNobody`).
 /// - Of all suspects one request is under way at a time, on a connection that has nothing else, where there are several.
 package final class RequestPool {
     /// How often it is looked for requests beyond their time.
@@ -151,14 +153,19 @@ package final class RequestPool {
         guard waiting > 0 || !leases.isEmpty || drained != nil || quarantine != nil else { return }
         if !suspects.isEmpty || quarantine != nil { pumpSuspects() }
         if !leases.isEmpty || drained != nil { pumpLeases() }
-        while let connection = freest(), let request = next() { send(request, connection) }
+        while let connection = freest(), let request = next(for: connection) { send(request, connection) }
     }
 
-    /// The next request: the first kind of which one waits, but for those whose credit is used up while others have some.
-    private func next() -> Request? {
+    /// The next request: the first kind of which one waits, but for those whose credit is used up while others have some. Nil also
+    /// where it must be sent alone, and the connection, which is the least busy, has something under way: it gets nothing until then.
+    private func next(for connection: PooledConnection) -> Request? {
         for _ in 0..<2 {
             for kind in queues.indices where credits[kind] > 0 {
                 while let request = queues[kind].next() {
+                    if request.mayBeDone, connection.load > 0 {
+                        putBack(request)
+                        return nil
+                    }
                     guard request.willBeSent() else {
                         finish(request)
                         continue
@@ -279,8 +286,8 @@ package final class RequestPool {
         if !isUp { outage.begins(at: loop.now) }
         for place in (0..<requests.count).reversed() {
             let request = requests[place]
+            if place == 0, request.mayBeDone || requests.count == 1 { request.losses += 1 }
             request.mayBeDone = true
-            if place == 0 { request.losses += 1 }
             if suspectUnderWay === request { suspectUnderWay = nil }
             if request.losses > settings.lossesMax {
                 finish(request)
