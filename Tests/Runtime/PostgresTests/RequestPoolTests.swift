@@ -260,6 +260,26 @@ import Testing
         try world.run { after.allSatisfy { $0.answers.count == 1 } }
     }
 
+    /// Reads are sent behind one that turns out to be slow, while the other connection is leased: when that is free, they are
+    /// answered on it, once.
+    @Test func whoStandsBehindASlowReadIsTakenBack() throws {
+        let world = try World(connections: 2, leasesMax: 1, isOfReads: true)
+        let holder = try world.admin.query("SELECT pg_advisory_lock(77)")
+        var isGiven = false
+        let lease = world.pool.lease(Lease.Handlers(given: { _ in isGiven = true }, lost: {}))
+        try world.run { isGiven }
+        let slow = try world.send("slow", PreparedStatement("SELECT pg_advisory_lock_shared(77)::text || 'slow'"))
+        let others = try (0..<5).map { try world.send("u\($0 % 4)", Self.echo, "\($0)") }
+        world.tick()
+        lease.end()
+        try world.run { others.allSatisfy { $0.answers.count == 1 } }
+        #expect(slow.answers.isEmpty && others.map(\.answers) == (0..<5).map { ["\($0)"] })
+        _ = try world.admin.query("SELECT pg_advisory_unlock(77)")
+        try world.run { world.pool.count == 0 }
+        #expect(slow.answers == ["slow"] && others.allSatisfy { $0.answers.count == 1 && $0.losses == 0 })
+        #expect(world.pool.isIdle && holder.count == 1)
+    }
+
     @Test func aLostLeaseIsTold() throws {
         let world = try World(connections: 2, leasesMax: 1)
         var (given, losses): (Connection?, Int) = (nil, 0)
@@ -330,7 +350,7 @@ private final class World {
 
     init(
         connections: Int, depth: Int = 8, outages: PoolSettings.Outages = .toldUnlessSent, lossesMax: Int = 5,
-        isSerial: Bool = true, leasesMax: Int = 0, string: String? = nil
+        isSerial: Bool = true, leasesMax: Int = 0, isOfReads: Bool = false, string: String? = nil
     ) throws {
         loop = try EventLoop()
         let database = try Cluster.shared.get().database()
@@ -344,6 +364,7 @@ private final class World {
             kinds: [.init(weight: 7, bounds, isSerial: isSerial), .init(bounds, isSerial: isSerial)], outages: outages,
             lossesMax: lossesMax)
         settings.leasesMax = leasesMax
+        settings.isOfReads = isOfReads
         made = try RequestPool(
             loop, ConnectionParameters(string ?? database.hub), settings,
             Logger(label: "pool") { _ in SwiftLogNoOpLogHandler() }, changed: {})

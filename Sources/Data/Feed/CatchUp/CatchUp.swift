@@ -66,6 +66,7 @@ final class CatchUp {
                 PoolSettings.Kind(bounds, isSerial: false),
             ], outages: .waitedOut, lossesMax: FeedLimits.readLossesMax)
         settings.leasesMax = 1
+        settings.isOfReads = true
         settings.complaint = { $0.boolean(0, 0) == false ? nil : .standby }
         pool = try RequestPool(
             loop, parameters, settings, logger, opened: { [weak self] in self?.isStalled = false },

@@ -24,7 +24,7 @@ final class SnapshotDesk {
         self.faults = faults
         timeout = configuration.actionTimeout
         let count = max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax))
-        let settings = PoolSettings(
+        var settings = PoolSettings(
             connections: (1...count).map { ("reading connection \($0)", meter) }, depth: StoreLimits.snapshotDepth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
             // REPEATABLE READ, so that whatever a statement calls sees one snapshot.
@@ -40,6 +40,7 @@ final class SnapshotDesk {
                 PoolSettings.Kind(
                     .init(count: StoreLimits.snapshotsMax, countOfKey: StoreLimits.snapshotsPerUserMax), isSerial: true)
             ], outages: .told, lossesMax: 1)
+        settings.isOfReads = true
         pool = try RequestPool(loop, parameters, settings, logger, changed: changed)
         pool.start()
     }

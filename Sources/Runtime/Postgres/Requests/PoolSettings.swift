@@ -47,6 +47,8 @@ package struct PoolSettings {
     /// In their order: those of the first go before those of the next.
     package var kinds: [Kind]
     package var outages: Outages
+    /// Whether all requests are reads, which may be executed twice for one answer.
+    package var isOfReads = false
     /// Connections that may be lost under a request; with one more it ends.
     package var lossesMax: Int
     /// How long a user is held the first time.

@@ -48,7 +48,20 @@ final class PooledConnection {
             return isUp && !isReserved && underWay.isEmpty
         }
         // One that was lost before is sent alone.
-        return !oldest.mayBeDone && now.duration(since: oldestSince) < PostgresLimits.patience
+        return !oldest.mayBeDone && !isSlow(at: now)
+    }
+
+    /// Whether the oldest statement takes its time.
+    func isSlow(at now: Instant) -> Bool { now.duration(since: oldestSince) >= PostgresLimits.patience }
+
+    /// What stands behind the oldest. Nobody takes the answers that come here.
+    func takeBackWaiting() -> [Request] {
+        guard let oldest = underWay.popFirst() else { return [] }
+        var taken: [Request] = []
+        while let request = underWay.popFirst() { taken.append(request) }
+        underWay.append(oldest)
+        for request in taken { underWay.append(Request(kind: request.kind, of: request.user, request.statement)) }
+        return taken
     }
 
     func start() { slot?.connect() }

@@ -16,6 +16,9 @@ import Reactor
 ///   that ends every connection ends by itself, and not the others beside it. The oldest that has no answer may be innocent: libpq
 ///   forgets the answers that it has read when it finds the connection lost while it sends, and the network may lose them, too
 ///   (`answersThatAreLostAreHeldAgainstNobody`).
+/// - A read that stands behind a slow statement is taken back, and sent again elsewhere, where a connection is idle: nobody waits
+///   for another's statement longer than for a free connection, and a moment. Worst interleaving: the second connection comes up,
+///   or is given back, just when the read was sent behind the slow one on the first (`whoStandsBehindASlowReadIsTakenBack`).
 /// - Of all suspects one request is under way at a time, on a connection that has nothing else, where there are several.
 package final class RequestPool {
     /// How often it is looked for requests beyond their time.
@@ -357,6 +360,7 @@ package final class RequestPool {
         if outage.isLong(at: now), settings.outages != .waitedOut {
             end(.away) { !$0.mayBeDone || settings.outages == .told }
         }
+        if settings.isOfReads { takeBackWhatStands() }
         for connection in connections {
             for place in 0..<connection.underWay.count where connection.underWay[place].deadline <= now {
                 connection.underWay[place].mayBeDone = true
@@ -367,6 +371,16 @@ package final class RequestPool {
         isSweepSet = !isIdle || !suspects.isEmpty
         if isSweepSet { sweep?.set(after: Self.sweepInterval) }
         changed()
+    }
+
+    /// What stands behind a slow read goes before all others to a connection that is idle. It may be executed twice then, of which
+    /// the first answer is lost.
+    private func takeBackWhatStands() {
+        for connection in connections where connection.load > 1 && connection.isSlow(at: loop.now) {
+            guard let idle = freest(), idle.load == 0 else { return }
+            for request in connection.takeBackWaiting().reversed() { again(request) }
+            pump()
+        }
     }
 
     #if DEBUG
