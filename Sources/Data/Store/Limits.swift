@@ -25,7 +25,7 @@ package enum StoreLimits {
     package static let snapshotBytesMax = 4 << 20
     /// Connections that read snapshots.
     package static let queryConnectionsMax = 16
-    /// Connections that exports are read on.
+    /// Connections that are leased for exports.
     package static let exportConnectionsMax = 4
     /// Bytes that a page of an export is to have, so that it is no burden to who waits for it to be sent.
     static let exportPieceBytes = 32 << 10

@@ -3,7 +3,7 @@ import Postgres
 
 /// Connections beside those that every hub has.
 package struct RouteConnections: Sendable, Equatable {
-    /// On which exports are read. 0...4.
+    /// More that read, of which so many may be leased for exports. 0...4.
     package var exports = 0
     /// On which is written what clients append. 0 or 1.
     package var appends = 0

@@ -12,7 +12,7 @@ enum StoreMessage: Sendable {
     case ask(SnapshotRequest)
     case append(AppendRequest)
     case export(ExportRequest)
-    case pullExport(Int)
+    case pullExport(Int, @Sendable (ExportPiece) -> Void)
     case endExport(Int)
     case stop
 }
@@ -67,9 +67,10 @@ final class StoreLoop: EventSource {
         let changed = { [weak self] in
             if let self { self.loop.markDirty(self) }
         }
-        snapshots = try SnapshotDesk(
+        let snapshots = try SnapshotDesk(
             loop, configuration, parameters, logger, postgres.meter(.query), faults, changed: changed)
-        exports = try ExportDesk(loop, messages, configuration, parameters, logger, postgres.meter(.query), faults)
+        self.snapshots = snapshots
+        exports = ExportDesk(loop, messages, snapshots.pool, faults, readingsMax: snapshots.leasesMax)
         if configuration.routes.appends > 0 {
             appends = try AppendDesk(loop, configuration, parameters, logger, postgres.meter(.write), faults)
         }
@@ -122,7 +123,7 @@ final class StoreLoop: EventSource {
         case .append(let request):
             if let appends { appends.append(request) } else { request.answer(false) }
         case .export(let request): exports?.ask(request)
-        case .pullExport(let number): exports?.pull(number)
+        case .pullExport(let number, let piece): exports?.pull(number, piece)
         case .endExport(let number): exports?.end(number)
         case .stop: stop()
         }
@@ -303,8 +304,8 @@ final class StoreLoop: EventSource {
         guard !isStopping else { return }
         isStopping = true
         retention?.stop()
-        snapshots?.stop()
         exports?.stop()
+        snapshots?.stop()
         pool?.stop()
         stopLimit?.set(after: configuration.statementTimeout)
     }

@@ -1,4 +1,5 @@
 import API
+import Clock
 import Foundation
 import Gateway
 import HTTP
@@ -79,9 +80,11 @@ import Testing
         .batch("/weights/batch", "changes", most: 3, by: .userOfToken),
     ])
 
-    private func fixture() async throws -> GatewayFixture {
-        try await GatewayFixture(
-            ownsDatabase: true, actions: StoreConfiguration(connectionString: database.hub), table: Self.table)
+    private func fixture(statementTimeout: Duration = .seconds(5)) async throws -> GatewayFixture {
+        var configuration = StoreConfiguration(connectionString: database.hub)
+        configuration.statementTimeout = statementTimeout
+        configuration.actionTimeout = max(statementTimeout, configuration.actionTimeout)
+        return try await GatewayFixture(ownsDatabase: true, actions: configuration, table: Self.table)
     }
 
     /// The answer, by asking again while the store is not up yet.
@@ -183,8 +186,8 @@ import Testing
 
     /// The question of a row with little time is answered when that is over, whatever stands before it in the queue.
     @Test func aRowHasItsTime() async throws {
-        let fixture = try await fixture()
-        let token = try await GatewayFixture.token("u1")
+        let fixture = try await fixture(statementTimeout: .seconds(25))
+        let (token, otherToken) = try await (GatewayFixture.token("u1"), GatewayFixture.token("u2"))
         _ = try await answer(try TestClient(port: fixture.port), request("GET", "/weights?unit=g", token: token))
         let holder = try database.owner()
         try holder.execute("SELECT pg_advisory_lock(77)")
@@ -195,7 +198,24 @@ import Testing
         let hasty = try TestClient(port: fixture.port)
         try await hasty.sendRaw(request("GET", "/weights/soon?unit=g", token: token))
         #expect(try await hasty.response().head.hasPrefix("HTTP/1.1 503 "))
+        // Nor does its statement take longer in the database, and the next one has its own time again.
+        try await hasty.sendRaw(request("GET", "/weights/soon?unit=slow", token: otherToken))
+        #expect(try await hasty.response().head.hasPrefix("HTTP/1.1 503 "))
+        let waiting = """
+            SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            """
+        let answered = Instant.read()
+        while try holder.query(waiting) != [["1"]] { await Task.yield() }
+        #expect(Instant.read().duration(since: answered) < .seconds(10))
+        try await hasty.sendRaw(request("GET", "/weights?unit=slow", token: otherToken))
+        while try holder.query(waiting) != [["2"]] { await Task.yield() }
+        let begun = Instant.read()
+        while Instant.read().duration(since: begun) < .milliseconds(600) {
+            #expect(try holder.query(waiting) == [["2"]])
+        }
         try holder.execute("SELECT pg_advisory_unlock(77)")
+        #expect(try await hasty.response().head.hasPrefix("HTTP/1.1 200 "))
         #expect(try await slow.response().head.hasPrefix("HTTP/1.1 200 "))
         #expect(try await patient.response().head.hasPrefix("HTTP/1.1 200 "))
     }

@@ -129,7 +129,7 @@ final class AppendDesk {
     private func opened() {
         slot?.need(
             "SELECT set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)",
-            ["\(max(1, timeout.wholeMilliseconds))ms"], timeout: timeout
+            [timeout.setting], timeout: timeout
         ) { [weak self] _ in
             self?.isUp = true
             self?.slot?.established()

@@ -56,17 +56,18 @@ package enum ExportPiece: Sendable {
     case broken
 }
 
-/// An export under way. It ends with its last piece, or when nobody holds this any more.
+/// An export under way. It ends with its last piece, or when nobody holds this any more. A pull behind its end brings `broken`.
 package final class Export: Sendable {
     private let messages: Mailbox<StoreMessage>
     private let number: Int
+    private let piece: @Sendable (ExportPiece) -> Void
 
-    init(_ number: Int, _ messages: Mailbox<StoreMessage>) {
-        (self.number, self.messages) = (number, messages)
+    init(_ number: Int, _ messages: Mailbox<StoreMessage>, _ piece: @escaping @Sendable (ExportPiece) -> Void) {
+        (self.number, self.messages, self.piece) = (number, messages, piece)
     }
 
     deinit { messages.post(.endExport(number)) }
 
     /// Asks for the next piece. Any thread; not before the one before has come.
-    package func pull() { messages.post(.pullExport(number)) }
+    package func pull() { messages.post(.pullExport(number, piece)) }
 }

@@ -9,8 +9,8 @@ package final class SnapshotFunction: Sendable {
     /// How many arguments it takes beside the user.
     let argumentCount: Int
     let statement: PreparedStatement
-    /// From the question to an answer; that of all questions holds too.
-    let timeout: Duration
+    /// From the question to an answer, and for the database alone; that of all questions holds too.
+    let timeout: Duration?
     /// The SQLSTATEs with which it tells the client something.
     let refusals: Set<String>
 
@@ -24,7 +24,7 @@ package final class SnapshotFunction: Sendable {
         self.name = name
         argumentCount = types.count
         statement = PreparedStatement("SELECT epoch, top, body FROM \(Self.call(function, types))")
-        self.timeout = timeout ?? .seconds(3_600)
+        self.timeout = timeout
         self.refusals = refusals
     }
 

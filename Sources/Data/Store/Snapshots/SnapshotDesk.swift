@@ -9,11 +9,15 @@ import Reactor
 ///
 /// Each question is answered once, at its deadline at the latest. One that was lost with its connection is asked once more,
 /// before the others: it changes nothing. Where it is known that the database is away, nothing waits for long.
+///
+/// Exports lease connections from here: as many as there are more on their account, so that questions have theirs.
 final class SnapshotDesk {
     private let loop: EventLoop
     private let timeout: Duration
     private let faults: FaultLog
-    private let pool: RequestPool
+    let pool: RequestPool
+    /// Connections that may be leased at a time.
+    let leasesMax: Int
 
     /// - Parameter changed: `pump` may have something to do.
     init(
@@ -23,7 +27,8 @@ final class SnapshotDesk {
         self.loop = loop
         self.faults = faults
         timeout = configuration.actionTimeout
-        let count = max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax))
+        leasesMax = max(0, min(configuration.routes.exports, StoreLimits.exportConnectionsMax))
+        let count = leasesMax + max(1, min(configuration.queryConnections, StoreLimits.queryConnectionsMax))
         var settings = PoolSettings(
             connections: (1...count).map { ("reading connection \($0)", meter) }, depth: StoreLimits.snapshotDepth,
             connectTimeout: configuration.connectTimeout, statementTimeout: configuration.statementTimeout,
@@ -41,13 +46,14 @@ final class SnapshotDesk {
                     .init(count: StoreLimits.snapshotsMax, countOfKey: StoreLimits.snapshotsPerUserMax), isSerial: true)
             ], outages: .told, lossesMax: 1)
         settings.isOfReads = true
+        settings.leasesMax = leasesMax
         pool = try RequestPool(loop, parameters, settings, logger, changed: changed)
         pool.start()
     }
 
     /// Takes a question.
     func ask(_ request: SnapshotRequest) {
-        let deadline = loop.now.advanced(by: min(timeout, request.function.timeout))
+        let deadline = loop.now.advanced(by: min(timeout, request.function.timeout ?? timeout))
         guard let read = SnapshotRead(request, deadline: deadline, self) else { return request.answer(.missing) }
         // At once: what is under way is no part of its user's share.
         if pool.append(read) { pool.pump() }
@@ -70,9 +76,4 @@ final class SnapshotDesk {
     var unavailable: SnapshotAnswer {
         .unavailable(after: pool.pause(atLeast: .seconds(1)) * Double.random(in: 1...2))
     }
-}
-
-extension Duration {
-    /// As PostgreSQL's settings have it.
-    var setting: String { "\(max(1, wholeMilliseconds))ms" }
 }

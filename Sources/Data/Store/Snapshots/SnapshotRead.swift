@@ -20,7 +20,8 @@ final class SnapshotRead: Request {
         function = request.function
         answer = request.answer
         super.init(
-            kind: 0, of: TextKey(request.user), request.function.statement, parameters, deadline: deadline)
+            kind: 0, of: TextKey(request.user), request.function.statement, parameters,
+            within: request.function.timeout, deadline: deadline)
     }
 
     override func answered(_ answer: Result<Rows, PostgresError>) -> NextStep {

@@ -1,4 +1,10 @@
 import Bytes
+import Clock
+
+extension Duration {
+    /// As PostgreSQL's settings have it.
+    package var setting: String { "\(max(1, wholeMilliseconds))ms" }
+}
 
 /// What a pool carries, and how.
 package struct PoolSettings {

@@ -5,6 +5,8 @@ import Reactor
 
 /// One connection of a pool: a pipeline of requests, and what is under way on it; or leased to one taker.
 final class PooledConnection {
+    private static let setTimeout = PreparedStatement("SELECT set_config('statement_timeout', $1, false)")
+
     private unowned let pool: RequestPool
     private let loop: EventLoop
     private let settings: PoolSettings
@@ -13,6 +15,8 @@ final class PooledConnection {
     private(set) var underWay = Fifo<Request>()
     /// Since when the oldest of them has been executed, as far as can be told.
     private var oldestSince = Instant(nanoseconds: 0)
+    /// How long the server lets statements take, where that is not the pool's time.
+    private var timeout: Duration?
     /// Why the connection is given up once nothing is under way on it.
     private var reasonToLeave: PostgresError?
     /// Whether requests may be sent.
@@ -71,10 +75,22 @@ final class PooledConnection {
         underWay.append(request)
         // What is not sent is as good as lost, and never left without an answer.
         guard let connection = slot?.connection else { return wasLost() }
+        if request.timeout != timeout { set(request.timeout, connection) }
         isSending = true
         connection.execute(
             request.statement, request.parameters, timeout: settings.statementTimeout + .seconds(1), completion)
         isSending = false
+    }
+
+    /// Statements from here on may take so long, or as long as the pool says.
+    private func set(_ timeout: Duration?, _ connection: Connection) {
+        self.timeout = timeout
+        let setting = min(timeout ?? settings.statementTimeout, settings.statementTimeout).setting
+        connection.execute(
+            Self.setTimeout, CStringList([setting]) ?? CStringList(), timeout: settings.statementTimeout
+        ) { [weak self] answer in
+            if case .failure(let error) = answer { self?.drop(error) }
+        }
     }
 
     /// Ends the connection; another follows. The pool is told what was under way, `request` first where given.
@@ -152,6 +168,7 @@ final class PooledConnection {
         isUp = false
         isReserved = false
         reasonToLeave = nil
+        timeout = nil
         let lost = exchange(&underWay, with: Fifo())
         let lease = exchange(&self.lease, with: nil)
         pool.lost(lost)

@@ -12,6 +12,8 @@ open class Request {
     package final var statement: PreparedStatement
     /// Its parameters, needed from `willBeSent` on; what they take is its cost.
     package final var parameters: CStringList
+    /// How long it may take in the database, where that is less than for all of its pool.
+    package final let timeout: Duration?
     /// When it is told that it has expired.
     package final let deadline: Instant
     /// Connections that ended while it was under way on them alone.
@@ -22,15 +24,18 @@ open class Request {
     package internal(set) final var isOver = false
     final var line: FairQueue<TextKey, Request>.Line?
 
-    /// - Parameter deadline: the last moment for an answer, unless there is none.
+    /// - Parameters:
+    ///   - timeout: how long it may take in the database; that of its pool holds too.
+    ///   - deadline: the last moment for an answer, unless there is none.
     package init(
         kind: Int, of user: TextKey, _ statement: PreparedStatement, _ parameters: CStringList = CStringList(),
-        deadline: Instant = Instant(nanoseconds: .max)
+        within timeout: Duration? = nil, deadline: Instant = Instant(nanoseconds: .max)
     ) {
         self.kind = kind
         self.user = user
         self.statement = statement
         self.parameters = parameters
+        self.timeout = timeout
         self.deadline = deadline
     }
 

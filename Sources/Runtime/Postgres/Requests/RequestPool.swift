@@ -242,7 +242,8 @@ package final class RequestPool {
             }
             let leased = connections.count { $0.lease != nil }
             guard leased < min(settings.leasesMax, connections.count { $0.isUp } - 1) else { break }
-            guard let connection = drained ?? connections.last(where: { $0.isFree(at: loop.now) }) else { return }
+            let free = connections.filter { $0.isFree(at: loop.now) }
+            guard let connection = drained ?? free.last(where: { $0.load == 0 }) ?? free.last else { return }
             drained = connection
             connection.isReserved = true
             guard connection.load == 0 else { return }
