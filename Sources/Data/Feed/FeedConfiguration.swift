@@ -8,8 +8,6 @@ package struct FeedConfiguration: Sendable {
     package var pollInterval = Duration.milliseconds(1_500)
     /// The same while the listening connection is down.
     package var pollIntervalUnheard = Duration.milliseconds(250)
-    /// The shortest time from one read of the tail to the next; notifications between them are answered together.
-    package var tailInterval = Duration.zero
     /// In which time every watched stream is compared with the database once.
     package var positionCheckInterval = Duration.seconds(30)
     /// The shortest time from one look for revocations to the next.

@@ -27,7 +27,7 @@ final class FeedLoop: EventSource {
     private var lastPublished = Instant(nanoseconds: 0)
     private var outputs: [FeedOutput] = []
     private var status = FeedStatus.away
-    private var lastTail = Instant(nanoseconds: 0)
+    private var pace = TailPace()
     private var reader: Reader?
     private var hearing: Hearing?
     private var catchUp: CatchUp?
@@ -170,6 +170,7 @@ final class FeedLoop: EventSource {
                 sawWriters(page.snapshot)
                 try tail.tailOverflowed(snapshot: page.snapshot, epoch: page.epoch)
             case .tail(let page):
+                pace.ended(at: loop.now)
                 sawWriters(page.snapshot)
                 try tail.tailReceived(page.events, snapshot: page.snapshot, epoch: page.epoch, &outputs)
             case .replay(let page): try tail.replayReceived(page, &outputs)
@@ -262,15 +263,12 @@ final class FeedLoop: EventSource {
             permit = []
             resume?.set(within: Self.backlogPause)
         }
-        if permit.contains(.tail), tail.wantsTail, configuration.tailInterval > .zero {
-            let elapsed = loop.now.duration(since: lastTail)
-            if elapsed < configuration.tailInterval {
-                permit.remove(.tail)
-                resume?.set(within: configuration.tailInterval - elapsed)
-            }
+        if permit.contains(.tail), tail.wantsTail, let rest = pace.rest(at: loop.now) {
+            permit.remove(.tail)
+            resume?.set(within: rest)
         }
         guard let query = tail.nextQuery(permit) else { return }
-        if case .tail = query { lastTail = loop.now }
+        if case .tail = query { pace.begins(at: loop.now) }
         reader.send(query) { [weak self] in self?.answered($0) }
     }
 

@@ -18,6 +18,9 @@ package enum FeedLimits {
     /// Messages that the loops may have before them; above it the feed stops reading pages of a bulk until they have caught
     /// up. It is less than `backlogMax`, because live events of others come behind those pages.
     package static let bulkBacklogMax = 1_000
+    /// A read of the tail that takes longer is followed by a rest, which is no longer than this.
+    static let tailQuick = Duration.microseconds(500)
+    static let tailRestMax = Duration.milliseconds(5)
     /// Reads of the log of each kind, pages and confirmations, that may wait; one more is answered `busy`.
     package static let readsMax = 20_000
     /// The same of one user's streams. Each stream has one at a time.

@@ -1,4 +1,5 @@
 import Bytes
+import Clock
 import Foundation
 import Logging
 import Metrics
@@ -70,6 +71,30 @@ import Testing
             ])
         #expect(recorder.stream(bob)?.events.map(\.name) == ["item.created"])
         #expect(recorder.seenStatuses.last == .live)
+    }
+
+    /// Beside writers who keep the server busy a read takes long. Fewer are made then, each for more commits.
+    @Test func aSlowTailRests() throws {
+        try writer.execute(
+            """
+            ALTER FUNCTION sync.news(pg_snapshot, int) RENAME TO quick_news;
+            CREATE FUNCTION sync.news(prev pg_snapshot, page int) RETURNS TABLE(
+                snapshot pg_snapshot, epoch text, user_id text, topic text, o bigint, name text, data text, age bigint)
+            LANGUAGE plpgsql AS $$
+            BEGIN
+                PERFORM pg_sleep(0.01);
+                RETURN QUERY SELECT * FROM sync.quick_news(prev, page);
+            END $$;
+            GRANT EXECUTE ON FUNCTION sync.news(pg_snapshot, int) TO carillon_hub;
+            """)
+        let recorder = try record()
+        let ann = recorder.watch("ann")
+        try recorder.waitForPosition(ann)
+        let (before, begun) = (recorder.metrics.reads["tail"].count, Instant.read())
+        for number in 0..<400 { try insert("\(number)", "ann") }
+        try recorder.waitForLog(ann)
+        let elapsed = Instant.read().duration(since: begun)
+        #expect(Double(recorder.metrics.reads["tail"].count - before) <= elapsed / .milliseconds(15) + 3)
     }
 
     /// Of a session that the hub's role may not look at.
