@@ -15,6 +15,8 @@ final class PooledConnection {
     private(set) var underWay = Fifo<Request>()
     /// Since when the oldest of them has been executed, as far as can be told.
     private var oldestSince = Instant(nanoseconds: 0)
+    /// Whether what is under way was lost before, and is alone.
+    private var isAlone = false
     /// How long the server lets statements take, where that is not the pool's time.
     private var timeout: Duration?
     /// Why the connection is given up once nothing is under way on it.
@@ -48,11 +50,7 @@ final class PooledConnection {
 
     /// Whether a request may be sent that is to be answered soon.
     func isFree(at now: Instant) -> Bool {
-        guard isUp, !isReserved, load < settings.depth, let oldest = underWay.first else {
-            return isUp && !isReserved && underWay.isEmpty
-        }
-        // One that was lost before is sent alone.
-        return !oldest.mayBeDone && !isSlow(at: now)
+        isUp && !isReserved && load < settings.depth && (load == 0 || !isAlone && !isSlow(at: now))
     }
 
     /// Whether the oldest statement takes its time.
@@ -71,7 +69,10 @@ final class PooledConnection {
     func start() { slot?.connect() }
 
     func send(_ request: Request) {
-        if underWay.isEmpty { oldestSince = loop.now }
+        if underWay.isEmpty {
+            oldestSince = loop.now
+            isAlone = request.mayBeDone
+        }
         underWay.append(request)
         // What is not sent is as good as lost, and never left without an answer.
         guard let connection = slot?.connection else { return wasLost() }
