@@ -13,6 +13,4 @@ package enum APILimits {
     package static let seenCalls = 2_000_000
     /// Channels that one answer names.
     package static let channelsNamed = 100_000
-    /// Apps whose rate of publishing is known; of those that have not published lately nothing is.
-    package static let publishRates = 1_024
 }

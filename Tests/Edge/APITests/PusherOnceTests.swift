@@ -393,52 +393,55 @@ import Testing
         #expect(seen.count == 0)
     }
 
-    /// Who may publish faster from today on does not wait for what was owed at yesterday's rate.
-    @Test func aHigherRateCountsAtOnce() {
-        let rates = PublishRates()
-        let now = Instant(nanoseconds: 1_000_000_000)
-        func app(perSecond: Int, burst: Int) -> App {
-            var limits = AppLimits()
-            (limits.publishesPerSecond, limits.publishesBurst) = (perSecond, burst)
-            return App(
-                id: "1", credentials: AppCredentials(key: "k", secret: "s"), index: 0, ownsDatabase: false,
-                limits: limits)
-        }
-        #expect(rates.take(3_600, of: app(perSecond: 1, burst: 3_600), at: now) == nil)
-        #expect(rates.take(1, of: app(perSecond: 1, burst: 3_600), at: now) == .seconds(1))
-        let faster = app(perSecond: 100, burst: 10)
-        #expect(rates.take(1, of: faster, at: now) == .milliseconds(10))
-        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == nil)
-        #expect(rates.take(1, of: faster, at: now.advanced(by: .milliseconds(10))) == .milliseconds(10))
-        #expect(rates.take(10, of: faster, at: now.advanced(by: .milliseconds(110))) == nil)
+    private static func app(_ index: Int = 0, perSecond: Int, burst: Int, counts: AppCounts = AppCounts()) -> App {
+        var limits = AppLimits()
+        (limits.publishesPerSecond, limits.publishesBurst) = (perSecond, burst)
+        return App(
+            id: "\(index)", credentials: AppCredentials(key: "k", secret: "s"), index: index, ownsDatabase: false,
+            limits: limits, counts: counts)
     }
 
-    @Test func ratesAreBoundedAndFair() {
-        let rates = PublishRates()
-        var limits = AppLimits()
-        limits.publishesPerSecond = 10
-        limits.publishesBurst = 5
-        func app(_ index: Int) -> App {
-            App(
-                id: "\(index)", credentials: AppCredentials(key: "k", secret: "s"), index: index, ownsDatabase: false,
-                limits: limits)
-        }
+    /// Who may publish faster from today on does not wait for what was owed at yesterday's rate.
+    @Test func aHigherRateCountsAtOnce() {
+        let now = Instant(nanoseconds: 1_000_000_000)
+        let slow = Self.app(perSecond: 1, burst: 3_600)
+        #expect(slow.takePublishes(3_600, at: now) == nil)
+        #expect(slow.takePublishes(1, at: now) == .seconds(1))
+        let faster = Self.app(perSecond: 100, burst: 10, counts: slow.counts)
+        #expect(faster.takePublishes(1, at: now) == .milliseconds(10))
+        #expect(faster.takePublishes(1, at: now.advanced(by: .milliseconds(10))) == nil)
+        #expect(faster.takePublishes(1, at: now.advanced(by: .milliseconds(10))) == .milliseconds(10))
+        #expect(faster.takePublishes(10, at: now.advanced(by: .milliseconds(110))) == nil)
+    }
+
+    @Test func ratesAreFair() {
+        let apps = (0..<3).map { Self.app($0, perSecond: 10, burst: 5) }
         let start = Instant(nanoseconds: 1_000_000_000)
-        for _ in 0..<5 { #expect(rates.take(1, of: app(0), at: start) == nil) }
-        #expect(rates.take(1, of: app(0), at: start) == .milliseconds(100))
-        #expect(rates.take(1, of: app(1), at: start) == nil, "each app has its own")
-        #expect(rates.take(1, of: app(0), at: start.advanced(by: .milliseconds(100))) == nil)
-        #expect(rates.take(3, of: app(0), at: start.advanced(by: .milliseconds(100))) == .milliseconds(300))
+        for _ in 0..<5 { #expect(apps[0].takePublishes(1, at: start) == nil) }
+        #expect(apps[0].takePublishes(1, at: start) == .milliseconds(100))
+        #expect(apps[1].takePublishes(1, at: start) == nil, "each app has its own")
+        #expect(apps[0].takePublishes(1, at: start.advanced(by: .milliseconds(100))) == nil)
+        #expect(apps[0].takePublishes(3, at: start.advanced(by: .milliseconds(100))) == .milliseconds(300))
         // More than the burst at once takes the whole burst.
-        #expect(rates.take(50, of: app(2), at: start) == nil)
-        #expect(rates.take(1, of: app(2), at: start) == .milliseconds(100))
-        limits.publishesBurst = 0
-        for _ in 0..<10 { #expect(rates.take(1, of: app(3), at: start) == nil) }
-        #expect(rates.take(1, of: app(3), at: start) == .milliseconds(100), "a second's worth, where no burst is set")
-        let later = start.advanced(by: .seconds(60))
-        for index in 0..<APILimits.publishRates + 10 { _ = rates.take(1, of: app(100 + index), at: later) }
-        #expect(rates.count <= APILimits.publishRates + 10)
-        _ = rates.take(1, of: app(9_999), at: later.advanced(by: .seconds(60)))
-        #expect(rates.count == 1, "who has been quiet is forgotten")
+        #expect(apps[2].takePublishes(50, at: start) == nil)
+        #expect(apps[2].takePublishes(1, at: start) == .milliseconds(100))
+        let plain = Self.app(3, perSecond: 10, burst: 0)
+        for _ in 0..<10 { #expect(plain.takePublishes(1, at: start) == nil) }
+        #expect(plain.takePublishes(1, at: start) == .milliseconds(100), "a second's worth, where no burst is set")
+        let free = Self.app(4, perSecond: 0, burst: 1)
+        for _ in 0..<10 { #expect(free.takePublishes(100, at: start) == nil) }
+    }
+
+    /// All loops take from one allowance, and none of them more than there is.
+    @Test func aRateIsOneForAllThreads() async {
+        let app = Self.app(perSecond: 1, burst: 1_000)
+        let start = Instant(nanoseconds: 1_000_000_000)
+        let taken = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 {
+                group.addTask { (0..<1_000).count { _ in app.takePublishes(1, at: start) == nil } }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(taken == 1_000)
     }
 }

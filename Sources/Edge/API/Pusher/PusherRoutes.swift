@@ -27,7 +27,6 @@ package final class PusherRoutes: Sendable {
 
     let keptAnswers: KeptAnswers?
     let seenCalls: SeenCalls?
-    private let rates = PublishRates()
     /// Apps whose channels are being listed.
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
@@ -224,7 +223,7 @@ package final class PusherRoutes: Sendable {
             throw CallProblem(error)
         }
         if channels.isOverloaded(by: app) { throw .overloaded }
-        if let wait = rates.take(order.events.count, of: app, at: .read()) {
+        if let wait = app.takePublishes(order.events.count, at: .read()) {
             app.counts.refused(.publishesPerSecond)
             throw .tooFast(wait)
         }

@@ -1,3 +1,4 @@
+import Clock
 import Pusher
 
 /// One Pusher app that this hub serves: its keys, its secret, and what it may do.
@@ -28,6 +29,14 @@ package final class App: Sendable {
         self.features = features
         self.limits = limits
         self.counts = counts
+    }
+
+    /// Takes that many publishes from the app's rate, or returns how long until there are as many. A batch above the burst is
+    /// let through when the whole burst is there. Any thread.
+    package func takePublishes(_ count: Int, at now: Instant) -> Duration? {
+        guard limits.publishesPerSecond > 0 else { return nil }
+        let burst = limits.publishesBurst > 0 ? limits.publishesBurst : limits.publishesPerSecond
+        return counts.publishes.take(Rate(perSecond: limits.publishesPerSecond, burst: burst), at: now, cost: count)
     }
 
     func counted(in counts: AppCounts) -> App {

@@ -1,3 +1,4 @@
+import Clock
 import Metrics
 
 /// The counts of one app, over all loops. Any thread. All values of the app share one object while the hub runs. So what was
@@ -7,6 +8,8 @@ package final class AppCounts: Sendable {
     package let connections = BoundedCount()
     /// Ordinary channels that shards hold.
     package let channels = BoundedCount()
+    /// What is left of its rate of publishing.
+    let publishes = SharedAllowance()
     /// Channels that its connections are in or have asked for, streams included.
     let subscriptions = Gauge()
     /// Messages of its clients.
