@@ -1,20 +1,32 @@
+import Bytes
 import Clock
 import Metrics
 import Pusher
 
 /// The last events of the cache channels of one shard.
+///
+/// Beyond the bound the app that has most loses its oldest event, but never its last one, however large that is.
 struct ChannelCache {
+    /// A cached event's place; stands for nothing once another took its channel's.
+    struct Entry {
+        let key: ChannelKey
+        let number: UInt64
+        /// When it is forgotten.
+        let due: Instant
+    }
+
     private let channels: HomeChannels
     private let limits: HomeLimits
     private let metrics: EngineMetrics
-    private(set) var order: CacheOrder
+    /// By the app's index.
+    private(set) var order: SharedOrder<Int, Entry>
     private var lastNumber: UInt64 = 0
 
     init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
-        order = CacheOrder(bytesMax: limits.cacheBytesMax)
+        order = SharedOrder(bound: limits.cacheBytesMax, spared: 1)
     }
 
     mutating func keep(
@@ -27,19 +39,21 @@ struct ChannelCache {
             due: now.advanced(by: limits.cacheTime))
         channel.cached = cached
         metrics.cachedBytes.add(cached.size)
-        order.append(CacheOrder.Entry(key: channel.key, number: cached.entry, due: cached.due), size: cached.size)
+        let entry = Entry(key: channel.key, number: cached.entry, due: cached.due)
+        order.append(entry, of: channel.key.app, size: cached.size)
         while let oldest = order.popExcess() { forget(oldest) }
         order.sweep(of: channel.key.app) { [channels] in channels[$0.key]?.cached?.entry == $0.number }
     }
 
     /// Forgets one expired event. False where there is none.
     mutating func forgetNext(now: Instant) -> Bool {
-        guard let entry = order.popFirst(dueBy: now) else { return false }
+        guard let entry = order.first, entry.due <= now else { return false }
+        order.popFirst()
         forget(entry)
         return true
     }
 
-    private mutating func forget(_ entry: CacheOrder.Entry) {
+    private mutating func forget(_ entry: Entry) {
         guard let channel = channels[entry.key], channel.cached?.entry == entry.number else { return }
         drop(channel)
         channels.removeIfUnused(channel)
@@ -48,7 +62,7 @@ struct ChannelCache {
     private mutating func drop(_ channel: HomeChannel) {
         guard let cached = channel.cached else { return }
         channel.cached = nil
-        order.remove(size: cached.size, of: channel.key.app)
+        order.leave(of: channel.key.app, size: cached.size)
         metrics.cachedBytes.add(-cached.size)
     }
 }

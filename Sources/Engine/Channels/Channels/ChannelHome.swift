@@ -55,9 +55,9 @@ package struct ChannelHome {
     /// Channels that somebody is in, or of which something is kept.
     package var channelCount: Int { channels.count }
     /// Bytes of all cached events, including what keeping them costs.
-    package var cachedBytes: Int { cache.order.bytes }
+    package var cachedBytes: Int { cache.order.total }
     /// Entries in the eviction order of cached events.
-    package var cacheEntryCount: Int { cache.order.entryCount }
+    package var cacheEntryCount: Int { cache.order.placeCount }
     /// Entries in the departure queues.
     package var departureEntryCount: Int { attendance.departureEntryCount }
 
@@ -231,7 +231,7 @@ package struct ChannelHome {
     /// The earliest time at which `tick` has work; nil where nothing waits.
     package var nextDue: Instant? {
         // Called at each input, so it allocates no array.
-        let due = min(attendance.nextDue, counts.nextDue, cache.order.nextDue ?? .max)
+        let due = min(attendance.nextDue, counts.nextDue, cache.order.first?.due ?? .max)
         return due == .max ? nil : due
     }
 

@@ -60,6 +60,10 @@ public struct Fifo<Element> {
         return element
     }
 
+    /// Whether a sweep is due, if only `live` elements are not stale. Stale elements are skipped when their turn comes, and swept
+    /// when they are the most. `slack`: elements kept beyond twice as many.
+    @inlinable public func needsSweep(live: Int, slack: Int = 1_024) -> Bool { count > 2 * live + slack }
+
     /// Removes all elements that are not to be kept, in linear time. The order stays.
     @inlinable public mutating func sweep(keeping isKept: (Element) -> Bool) {
         elements.removeFirst(head)
