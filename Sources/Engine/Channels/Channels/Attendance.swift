@@ -11,29 +11,43 @@ struct Attendance {
     private let channels: HomeChannels
     private let limits: HomeLimits
     private let metrics: EngineMetrics
-    /// Departures of users, and of channels.
-    private var userDepartures: DepartureOrder
-    private var channelDepartures: DepartureOrder
+    /// Departures of users, and of channels, by the app's index. An app's clients never end the grace of another app with fewer
+    /// departures. All departures of one kind wait equally long.
+    private var userDepartures: SharedOrder<Int, Departure>
+    private var channelDepartures: SharedOrder<Int, Departure>
+    /// The departures of users that have something to be done before their end, too.
+    private var earlier = Fifo<Departure>()
     private var lastNumber: UInt64 = 0
 
     init(of channels: HomeChannels, _ limits: HomeLimits, _ metrics: EngineMetrics) {
         self.channels = channels
         self.limits = limits
         self.metrics = metrics
-        userDepartures = DepartureOrder(countMax: limits.departuresMax)
-        channelDepartures = DepartureOrder(countMax: limits.departuresMax)
+        userDepartures = SharedOrder(bound: limits.departuresMax)
+        channelDepartures = SharedOrder(bound: limits.departuresMax)
     }
 
-    var departureEntryCount: Int { userDepartures.entryCount + channelDepartures.entryCount }
+    var departureEntryCount: Int { userDepartures.placeCount + channelDepartures.placeCount + earlier.count }
     /// When the next departure is due; in the far future where there is none.
-    var nextDue: Instant { min(userDepartures.nextDue ?? .max, channelDepartures.nextDue ?? .max) }
+    var nextDue: Instant {
+        let user = min(earlier.first?.due ?? .max, userDepartures.first?.due ?? .max)
+        return min(user, channelDepartures.first?.due ?? .max)
+    }
 
-    /// Ends one departure that is due. False where none is.
+    /// Ends one departure that is due, or does what comes before its end. False where nothing is due.
     mutating func endNext(now: Instant, _ effects: inout Effects) -> Bool {
-        guard let departure = userDepartures.popFirst(dueBy: now) ?? channelDepartures.popFirst(dueBy: now) else {
+        let due = userDepartures.first?.due ?? .max
+        if let first = earlier.first, first.due <= now, first.due <= due {
+            earlier.popFirst()
+            shorterIsOver(first, &effects)
+        } else if due <= now, let departure = userDepartures.popFirst() {
+            end(departure, &effects)
+        } else if let first = channelDepartures.first, first.due <= now {
+            channelDepartures.popFirst()
+            end(first, &effects)
+        } else {
             return false
         }
-        end(departure, &effects)
         return true
     }
 
@@ -47,7 +61,7 @@ struct Attendance {
     mutating func occupied(_ channel: HomeChannel, _ app: App, _ effects: inout Effects) {
         if channel.vacating != 0 {
             channel.vacating = 0
-            channelDepartures.end(of: channel.key.app)
+            channelDepartures.leave(of: channel.key.app)
         } else if channel.owesVacated {
             channel.owesVacated = false
         } else if app.features.webhooks.contains(.channelExistence) {
@@ -62,7 +76,7 @@ struct Attendance {
         channelDepartures.append(
             Departure(
                 key: channel.key, user: nil, number: channel.vacating,
-                due: now.advanced(by: limits.webhookPause)))
+                due: now.advanced(by: limits.webhookPause)), of: channel.key.app)
     }
 
     // MARK: Members
@@ -88,7 +102,7 @@ struct Attendance {
             guard let user = channel.members.firstToLeave() else { return false }
             // This is the user itself: it is back, and stays.
             if user.hasSameBytes(as: member.id) { continue }
-            userDepartures.end(of: channel.key.app)
+            userDepartures.leave(of: channel.key.app)
             removed(user, channel, &effects)
             tellRemoved(user, channel, app, &effects)
         }
@@ -103,7 +117,7 @@ struct Attendance {
         case .further(let isNews):
             if isNews { channel.membersChanged() }
         case .back(let isNews):
-            userDepartures.end(of: channel.key.app)
+            userDepartures.leave(of: channel.key.app)
             if isNews { channel.membersChanged() }
         case .first, .again, .anew:
             metrics.members.add(1)
@@ -111,7 +125,7 @@ struct Attendance {
             if !channel.loops.isEmpty {
                 effects.broadcast(.passing(.memberAdded(channel.name, member)), channel)
             }
-            if arrival != .first { userDepartures.end(of: channel.key.app) }
+            if arrival != .first { userDepartures.leave(of: channel.key.app) }
             if arrival != .again, app.features.webhooks.contains(.presence) {
                 effects.append(.webhook(app, .memberAdded(channel.name, userID: member.id)))
             }
@@ -158,50 +172,46 @@ struct Attendance {
         let last = max(limits.leaveGrace, limits.webhookPause)
         guard last > .zero else { return over(user, channel, app, &effects) }
         if first == .zero { shorterIsOver(user, number, channel, app, &effects) }
-        let isLast = first == .zero || first == last
-        let due = now.advanced(by: isLast ? last : first)
-        userDepartures.append(
-            Departure(key: channel.key, user: user, number: number, due: due, isLast: isLast))
+        func departure(after wait: Duration) -> Departure {
+            Departure(key: channel.key, user: user, number: number, due: now.advanced(by: wait))
+        }
+        userDepartures.append(departure(after: last), of: channel.key.app)
+        if first > .zero, first < last { earlier.append(departure(after: first)) }
     }
 
     /// Keeps departures within their bounds. Users have a queue of their own: anybody may enter and leave a public channel.
     mutating func trimDepartures(of app: Int, _ effects: inout Effects) {
-        while var departure = userDepartures.popExcess() {
-            departure.isLast = true
-            end(departure, &effects)
-        }
-        while let departure = channelDepartures.popExcess() { end(departure, &effects) }
-        guard userDepartures.needsSweep(of: app) || channelDepartures.needsSweep(of: app) else { return }
+        while let departure = userDepartures.popExcess() ?? channelDepartures.popExcess() { end(departure, &effects) }
         let stands = { [channels] (departure: Departure) in departure.stands(in: channels[departure.key]) }
-        if userDepartures.needsSweep(of: app) { userDepartures.sweep(of: app, keeping: stands) }
-        if channelDepartures.needsSweep(of: app) { channelDepartures.sweep(of: app, keeping: stands) }
+        userDepartures.sweep(of: app, keeping: stands)
+        channelDepartures.sweep(of: app, keeping: stands)
+        if earlier.needsSweep(live: userDepartures.total) { earlier.sweep(keeping: stands) }
     }
 
     private mutating func end(_ departure: Departure, _ effects: inout Effects) {
         guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel)
-        else {
-            return
-        }
+        else { return }
         if let user = departure.user {
-            if departure.isLast {
-                userDepartures.end(of: departure.key.app)
-                over(user, channel, app, &effects)
-            } else {
-                shorterIsOver(user, departure.number, channel, app, &effects)
-                let longer = max(limits.leaveGrace, limits.webhookPause)
-                let rest = longer - min(limits.leaveGrace, limits.webhookPause)
-                userDepartures.appendAgain(departure.rest(after: rest))
-            }
+            userDepartures.leave(of: departure.key.app)
+            over(user, channel, app, &effects)
         } else {
-            channelDepartures.end(of: departure.key.app)
+            channelDepartures.leave(of: departure.key.app)
             channel.vacating = 0
             tellVacated(channel, app, &effects)
         }
         channels.removeIfUnused(channel)
     }
 
+    private func shorterIsOver(_ departure: Departure, _ effects: inout Effects) {
+        guard let channel = channels[departure.key], departure.stands(in: channel), let app = channels.app(of: channel),
+            let user = departure.user
+        else { return }
+        shorterIsOver(user, departure.number, channel, app, &effects)
+        channels.removeIfUnused(channel)
+    }
+
     /// The shorter of grace and webhook pause is over.
-    private mutating func shorterIsOver(
+    private func shorterIsOver(
         _ user: String, _ number: UInt64, _ channel: HomeChannel, _ app: App, _ effects: inout Effects
     ) {
         let isMember = channel.members.contains(user)
