@@ -336,18 +336,31 @@ import Testing
         #expect(answers.size.keys == 4)
     }
 
-    /// Where there is no room, one call looks for such keys in two of the other apps, and in others the next time.
+    /// Whosever they are: those that were answered first go first, as many with each call.
     @Test func keysOfOthersWhoseTimeIsOverGoLittleByLittle() {
         let answers = KeptAnswers(keysMax: 100, time: .seconds(60))
-        for app in 0..<5 {
-            for number in 0..<20 { #expect(Self.keep(answers, "\(number)", of: app)) }
+        for number in 0..<20 {
+            for app in 0..<5 { #expect(Self.keep(answers, "\(number)", of: app)) }
         }
-        #expect(Self.isNew(Self.kept(answers, "new", of: 9, at: 61)))
-        #expect(answers.size.keys == 100 - 2 * 16 + 1)
-        for number in 0..<31 { #expect(Self.isNew(Self.kept(answers, "\(number)", of: 10 + number, at: 61))) }
-        #expect(answers.size.keys == 100)
-        #expect(Self.isNew(Self.kept(answers, "last", of: 99, at: 61)))
-        #expect(answers.size.keys < 100)
+        for call in 1...6 {
+            #expect(Self.isNew(Self.kept(answers, "\(call)", of: 9, at: 61)))
+            #expect(answers.size.keys == 100 - 16 * call + call)
+        }
+        #expect(Self.isNew(Self.kept(answers, "last", of: 10, at: 61)))
+        #expect(answers.size == (7, 0) && answers.orderCount == 0)
+    }
+
+    /// An app that is full of what is being done takes nothing of what another has within its share.
+    @Test func whatIsUnderWayPushesOutNoOthersShare() {
+        let answers = KeptAnswers(keysMax: 10, time: .seconds(60))
+        for number in 0..<8 { #expect(Self.keep(answers, "\(number)", of: 1)) }
+        for number in 0..<5 { #expect(Self.isNew(Self.kept(answers, "\(number)", of: 0, at: 1))) }
+        guard case .full = Self.kept(answers, "5", of: 0, at: 1) else {
+            _ = Issue.record("more than a share")
+            return
+        }
+        for number in 3..<8 { #expect(Self.isKept(answers, "\(number)", of: 1)) }
+        #expect(answers.size.keys == 10)
     }
 
     @Test func anAppThatCallsWithoutEndLeavesRoomForOthers() throws {

@@ -3,12 +3,11 @@ import Clock
 import Gateway
 import Reactor
 
-/// The answers to publishes that carried an `Idempotency-Key`, for whoever sends the same again because the answer did not
-/// reach him: it is published once. On all loops; any thread.
+/// The answers to publishes that carried an `Idempotency-Key`, for a backend that sends the same again because the
+/// answer did not reach it: it is published once. On all loops; any thread.
 ///
-/// Bounded in number, in bytes and in time: beyond, the oldest goes first. A key is an app's own, and so is its place: where
-/// there is no room an app that has its even share gives up keys of its own, and else the one that has most does. What is
-/// being done is never given up. However many apps there are, one call looks at few.
+/// Bounded in number, in bytes and in time. A key is an app's own, and so is its place: beyond a bound the app that has most
+/// loses its oldest (`SharedOrder`). What is being done is never given up. However many apps there are, one call looks at few.
 final class KeptAnswers: Sendable {
     struct Key: Hashable {
         /// The app's.
@@ -43,33 +42,32 @@ final class KeptAnswers: Sendable {
         var answer: HTTPResponse?
     }
 
-    /// What one app has.
-    private struct Share {
-        var keys = 0
-        var answerBytes = 0
-        /// Its answered keys in the order in which they were, and some that are gone.
-        var order = Fifo<Ticket>()
-    }
-
     private struct State {
         var entries: [Key: Entry] = [:]
-        /// By the app's index; of apps that have keys.
-        var shares: [Int: Share] = [:]
-        /// Apps by their answered keys, and by the bytes of the answers.
-        var byKeys = LargestFirst()
-        var byBytes = LargestFirst()
-        /// Whose turn it is to have keys taken away whose time is over.
-        var turn = 0
+        /// Answered keys in the order in which they were, by the app's index; what is being done holds a place without one.
+        var order: SharedOrder<Int, Ticket>
+        /// Bytes of the answers, by the app's index.
+        var bytes = Shares<Int, Void>()
         var serial: UInt64 = 0
-        var answerBytes = 0
+
+        /// Takes away the key, where the ticket still stands for it.
+        mutating func remove(_ ticket: Ticket) {
+            guard let entry = entries[ticket.key], entry.serial == ticket.serial else { return }
+            let app = ticket.key.index
+            entries[ticket.key] = nil
+            if let answer = entry.answer {
+                order.leave(of: app)
+                bytes.add(-answer.body.count, to: app)
+            } else {
+                order.hold(-1, of: app)
+            }
+        }
     }
 
     /// Keys whose time is over that one call takes away, for the others wait meanwhile.
     private static let forgottenAtOnce = 16
-    /// Apps of others in which it looks for them, where there is no room.
-    private static let appsAtOnce = 2
 
-    private let state = Locked(State())
+    private let state: Locked<State>
     private let keysMax: Int
     private let bytesMax: Int
     private let time: Duration
@@ -81,29 +79,29 @@ final class KeptAnswers: Sendable {
         self.keysMax = keysMax
         self.bytesMax = bytesMax
         self.time = time
+        state = Locked(State(order: SharedOrder(bound: keysMax)))
     }
 
     /// A call with that key has come.
     func begin(_ key: Key, _ call: CallDigest, at now: Instant) -> Verdict {
         state.withLock { state in
-            forgetPast(of: key.index, at: now, &state)
-            if let entry = state.entries[key], entry.answer == nil || entry.endsAt > now {
-                guard entry.call == call else { return .otherCall }
-                return entry.answer.map { .kept($0) } ?? .underWay
-            }
-            remove(key, &state)
-            if state.entries.count >= keysMax { forgetPastOfOthers(at: now, &state) }
-            if state.entries.count >= keysMax {
-                let own = state.shares[key.index]?.keys ?? 0
-                let isOver = own > 0 && own >= keysMax / state.shares.count
-                guard let app = isOver ? key.index : state.byKeys.first, forgetOldest(of: app, &state) else {
-                    return .full
+            forgetPast(at: now, &state)
+            if let entry = state.entries[key] {
+                if entry.answer == nil || entry.endsAt > now {
+                    guard entry.call == call else { return .otherCall }
+                    return entry.answer.map { .kept($0) } ?? .underWay
                 }
+                state.remove(Ticket(key: key, serial: entry.serial))
+            }
+            state.order.hold(1, of: key.index)
+            while let excess = state.order.popExcess() { state.remove(excess) }
+            guard state.order.total <= keysMax else {
+                state.order.hold(-1, of: key.index)
+                return .full
             }
             state.serial += 1
             let ticket = Ticket(key: key, serial: state.serial)
             state.entries[key] = Entry(serial: state.serial, call: call, endsAt: now.advanced(by: time), answer: nil)
-            state.shares[key.index, default: Share()].keys += 1
             return .new(ticket)
         }
     }
@@ -116,78 +114,33 @@ final class KeptAnswers: Sendable {
                 return
             }
             state.entries[ticket.key]?.answer = answer
-            state.byKeys.add(1, to: index)
-            state.byBytes.add(answer.body.count, to: index)
-            state.answerBytes += answer.body.count
-            state.shares[index]?.answerBytes += answer.body.count
-            state.shares[index]?.order.append(ticket)
-            while state.answerBytes > bytesMax {
-                let own = state.shares[index]?.answerBytes ?? 0
-                let isOver = own > bytesMax / max(1, state.shares.count)
-                guard let app = isOver ? index : state.byBytes.first, forgetOldest(of: app, &state) else { return }
+            state.bytes.add(answer.body.count, to: index)
+            state.order.append(ticket, of: index, size: 0)
+            while let excess = state.bytes.excess(beyond: bytesMax), let oldest = state.order.popFirst(of: excess.key) {
+                state.remove(oldest)
             }
+            state.order.sweep(of: index) { [entries = state.entries] in entries[$0.key]?.serial == $0.serial }
         }
     }
 
     /// It was refused, and nothing was done: the key is as good as new.
     func abandon(_ ticket: Ticket) {
-        state.withLock { state in
-            guard state.entries[ticket.key]?.serial == ticket.serial else { return }
-            remove(ticket.key, &state)
-        }
+        state.withLock { $0.remove(ticket) }
     }
 
     /// Keys, and bytes of answers, that are kept.
-    var size: (keys: Int, bytes: Int) { state.withLock { ($0.entries.count, $0.answerBytes) } }
+    var size: (keys: Int, bytes: Int) { state.withLock { ($0.order.total, $0.bytes.total) } }
 
     /// Places of the orders, those of keys that are gone among them.
-    var orderCount: Int { state.withLock { $0.shares.values.reduce(0) { $0 + $1.order.count } } }
+    var orderCount: Int { state.withLock { $0.order.placeCount } }
 
-    private func remove(_ key: Key, _ state: inout State) {
-        guard let entry = state.entries.removeValue(forKey: key) else { return }
-        let bytes = entry.answer?.body.count ?? 0
-        if entry.answer != nil { state.byKeys.add(-1, to: key.index) }
-        state.byBytes.add(-bytes, to: key.index)
-        state.answerBytes -= bytes
-        state.shares[key.index]?.answerBytes -= bytes
-        state.shares[key.index]?.keys -= 1
-        if state.shares[key.index]?.keys == 0 { state.shares[key.index] = nil }
-    }
-
-    /// The app's next answered key in its order; passes those that are gone.
-    private func oldest(of app: Int, _ state: inout State) -> Ticket? {
-        while let ticket = state.shares[app]?.order.first {
-            if state.entries[ticket.key]?.serial == ticket.serial { return ticket }
-            state.shares[app]?.order.popFirst()
-        }
-        return nil
-    }
-
-    /// Takes away some of the app's keys whose time is over.
-    private func forgetPast(of app: Int, at now: Instant, _ state: inout State) {
+    /// Takes away some of the keys whose time is over, whosever they are.
+    private func forgetPast(at now: Instant, _ state: inout State) {
         for _ in 0..<Self.forgottenAtOnce {
-            guard let ticket = oldest(of: app, &state), let entry = state.entries[ticket.key], entry.endsAt <= now
-            else {
-                return
-            }
-            state.shares[app]?.order.popFirst()
-            remove(ticket.key, &state)
+            guard let ticket = state.order.first else { return }
+            if let entry = state.entries[ticket.key], entry.serial == ticket.serial, entry.endsAt > now { return }
+            state.order.popFirst()
+            state.remove(ticket)
         }
-    }
-
-    /// Takes away some of the keys of other apps, two at a time in turn, whose time is over.
-    private func forgetPastOfOthers(at now: Instant, _ state: inout State) {
-        for _ in 0..<Self.appsAtOnce where state.byKeys.count > 0 {
-            state.turn = (state.turn + 1) % state.byKeys.count
-            forgetPast(of: state.byKeys.app(at: state.turn), at: now, &state)
-        }
-    }
-
-    /// False where there is none.
-    private func forgetOldest(of app: Int, _ state: inout State) -> Bool {
-        guard let ticket = oldest(of: app, &state) else { return false }
-        state.shares[app]?.order.popFirst()
-        remove(ticket.key, &state)
-        return true
     }
 }
