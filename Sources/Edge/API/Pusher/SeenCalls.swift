@@ -1,3 +1,4 @@
+import Bytes
 import Pusher
 import Reactor
 
@@ -19,15 +20,8 @@ final class SeenCalls: Sendable {
     private struct Minutes {
         /// By minute and app.
         var marks: [Int64: [Int: Set<SignedCall.Mark>]] = [:]
-        /// By app.
-        var counts: [Int: Int] = [:]
-        var count = 0
-
-        mutating func subtract(_ number: Int, of app: Int) {
-            count -= number
-            let rest = (counts[app] ?? 0) - number
-            counts[app] = rest > 0 ? rest : nil
-        }
+        /// How many, by app.
+        var shares = Shares<Int, Void>()
     }
 
     private static let secondsPerMinute: Int64 = 60
@@ -53,8 +47,7 @@ final class SeenCalls: Sendable {
             }
             guard hasRoom(for: app, minutes) else { return .full }
             minutes.marks[minute, default: [:]][app, default: []].insert(call.mark)
-            minutes.counts[app, default: 0] += 1
-            minutes.count += 1
+            minutes.shares.add(1, to: app)
             return .new
         }
     }
@@ -63,20 +56,22 @@ final class SeenCalls: Sendable {
     func remove(_ call: SignedCall, of app: Int) {
         minutes.withLock { minutes in
             let minute = call.timestamp / Self.secondsPerMinute
-            if minutes.marks[minute]?[app]?.remove(call.mark) != nil { minutes.subtract(1, of: app) }
+            if minutes.marks[minute]?[app]?.remove(call.mark) != nil { minutes.shares.add(-1, to: app) }
         }
     }
 
     private func hasRoom(for app: Int, _ minutes: Minutes) -> Bool {
-        (minutes.counts[app] ?? 0) < Self.share * (callsMax - minutes.count)
+        minutes.shares[app] < Self.share * (callsMax - minutes.shares.total)
     }
 
     private func forget(before minute: Int64, _ minutes: inout Minutes) {
         for old in minutes.marks.keys where old < minute {
-            for (app, marks) in minutes.marks.removeValue(forKey: old) ?? [:] { minutes.subtract(marks.count, of: app) }
+            for (app, marks) in minutes.marks.removeValue(forKey: old) ?? [:] {
+                minutes.shares.add(-marks.count, to: app)
+            }
         }
     }
 
     /// Calls remembered.
-    var count: Int { minutes.withLock { $0.count } }
+    var count: Int { minutes.withLock { $0.shares.total } }
 }

@@ -10,7 +10,8 @@ import Reactor
 struct LingeringResolves {
     private let limits: CourierLimits
     private var ends = Fifo<(end: Instant, appID: String)>()
-    private var counts: [String: Int] = [:]
+    /// By the app's id.
+    private var shares = Shares<String, Void>()
 
     init(_ limits: CourierLimits) {
         self.limits = limits
@@ -19,7 +20,7 @@ struct LingeringResolves {
     /// One of the app's was given up.
     mutating func add(_ appID: String, at now: Instant) {
         ends.append((now.advanced(by: limits.lingeringResolve), appID))
-        counts[appID, default: 0] += 1
+        shares.add(1, to: appID)
     }
 
     /// Whether the app may have another name resolved.
@@ -28,9 +29,8 @@ struct LingeringResolves {
     mutating func mayBegin(_ appID: String, of apps: Int, at now: Instant) -> Bool {
         while let first = ends.first, first.end <= now {
             ends.popFirst()
-            let left = (counts[first.appID] ?? 1) - 1
-            counts[first.appID] = left > 0 ? left : nil
+            shares.add(-1, to: first.appID)
         }
-        return counts[appID] ?? 0 < max(1, limits.lingeringResolvesMax / max(1, apps))
+        return shares[appID] < max(1, limits.lingeringResolvesMax / max(1, apps))
     }
 }
