@@ -36,10 +36,13 @@ final class Endpoint {
     /// What it holds of one kind.
     struct Held {
         var events = SortedRow<QueuedEvent>()
-        var bytes = 0
+        /// Those of requests under way.
+        var underWay = 0
 
+        /// Whether there is a spare one.
+        var hasSpare: Bool { events.count > max(1, underWay) }
         /// The event that goes where there are too many: the last, but none that is under way, and never the only one.
-        var spare: QueuedEvent? { events.count > 1 ? events.last { !$0.isUnderWay } : nil }
+        var spare: QueuedEvent? { hasSpare ? events.last { !$0.isUnderWay } : nil }
     }
 
     /// The lines that may send.
@@ -65,7 +68,6 @@ final class Endpoint {
     }
 
     var events: Int { held.reduce(0) { $0 + $1.events.count } }
-    var bytes: Int { held.reduce(0) { $0 + $1.bytes } }
     var underWay: Int { lanes.reduce(0) { $0 + $1.underWay } }
 
     subscript(attempt: Attempt) -> Lane {
@@ -123,7 +125,6 @@ final class Endpoint {
 
     func append(_ event: QueuedEvent) {
         held[event.kind.place].events.insert(event, event.number)
-        held[event.kind.place].bytes += event.bytes
         let line = event.line
         guard line.isReady else { return line.append(event) }
         if line.counts[event.kind.place] == 0 { self[line.attempt].rows[event.kind.place].insert(line, line.rowNumber) }
@@ -131,9 +132,15 @@ final class Endpoint {
         line.append(event)
     }
 
+    func set(_ event: QueuedEvent, isUnderWay: Bool) {
+        guard event.isUnderWay != isUnderWay else { return }
+        event.isUnderWay = isUnderWay
+        held[event.kind.place].underWay += isUnderWay ? 1 : -1
+    }
+
     func remove(_ event: QueuedEvent) {
         held[event.kind.place].events.remove(event.number)
-        held[event.kind.place].bytes -= event.bytes
+        if event.isUnderWay { held[event.kind.place].underWay -= 1 }
         let line = event.line
         let wasReady = line.isReady
         if wasReady { rest(line) }

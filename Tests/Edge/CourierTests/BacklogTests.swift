@@ -194,7 +194,7 @@ struct BacklogTests {
         #expect(
             held[WebhookKinds.channelExistence.place].events.elements.map(\.line.channel.string)
                 == (0..<6).map { "\($0)" })
-        #expect(metrics.droppedCount(.full) == 6 && small.plan.bytesWaiting <= limits.queueBytesMax)
+        #expect(metrics.droppedCount(.full) == 6 && small.plan.shares.total <= limits.queueBytesMax)
     }
 
     // MARK: Pairs

@@ -126,8 +126,8 @@ private struct History {
         let known = Int(metrics.deliveredCount) + dropped + world.plan.waiting
         if known != expected { return "\(expected) expected, \(known) accounted for" }
         // One event of each endpoint may be beyond the bound: of the six, and of those that have gone with one under way.
-        if world.plan.bytesWaiting > limits.queueBytesMax + (6 + limits.requestsMax) * 1_000 {
-            return "\(world.plan.bytesWaiting) bytes wait"
+        if world.plan.shares.total > limits.queueBytesMax + (6 + limits.requestsMax) * 1_000 {
+            return "\(world.plan.shares.total) bytes wait"
         }
         if world.plan.underWay > limits.requestsMax { return "\(world.plan.underWay) under way" }
         let lines = underWay.flatMap(\.lines)

@@ -157,13 +157,13 @@ struct FairnessTests {
             b()
             #expect(metrics.droppedCount(.full) == UInt64(1 + count), "the largest holder loses one")
         }
-        #expect(world.plan.bytesWaiting == limits.queueBytesMax)
+        #expect(world.plan.shares.total == limits.queueBytesMax)
         let departures = world.depart(at: 0)
         #expect(departures.count == 2)
         #expect(departures.map(\.endpoint.events) == [3, 3])
         b()
         #expect(departures.map(\.endpoint.events) == [3, 3], "each has its half, and loses none to the other")
-        #expect(world.plan.bytesWaiting == limits.queueBytesMax)
+        #expect(world.plan.shares.total == limits.queueBytesMax)
     }
 
     @Test func anEventIsTakenWhereTheEndpointHoldsNone() {
@@ -192,7 +192,8 @@ struct FairnessTests {
         _ = world.finish(batch, .delivered, at: 0)
         #expect(metrics.deliveredCount == 3)
         #expect(batch.endpoint.events == 0)
-        #expect(batch.endpoint.bytes == 0)
+        #expect(
+            world.plan.shares[EventHolder(endpoint: batch.endpoint, kind: WebhookKinds.channelExistence.place)] == 0)
     }
 
     // MARK: Changes

@@ -158,7 +158,7 @@ private final class Life {
         if world.plan.waiting > 0 { fault = fault ?? "\(world.plan.waiting) wait for nothing" }
         let dropped = CourierMetrics.Drop.allCases.reduce(0) { $0 + metrics.droppedCount($1) }
         if dropped > 0 { fault = fault ?? "\(dropped) are dropped" }
-        if world.plan.bytesWaiting != 0 || metrics.waiting.level != 0 { fault = fault ?? "bytes are left" }
+        if world.plan.shares.total != 0 || metrics.waiting.level != 0 { fault = fault ?? "bytes are left" }
         for (url, known) in receivers {
             for name in names where known[name] ?? Known() != truth[name] ?? Known() {
                 fault = fault ?? "\(url) knows \(known[name] ?? Known()) of \(name), which is \(truth[name] ?? Known())"

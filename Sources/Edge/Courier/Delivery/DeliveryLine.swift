@@ -112,11 +112,28 @@ final class QueuedEvent {
         self.postedAt = postedAt
     }
 
+    /// Whose share of the bounds it takes.
+    var holder: EventHolder { EventHolder(endpoint: line.endpoint, kind: kind.place) }
     /// What it counts against the bounds.
     var bytes: Int { text.count + CourierLimits.bytesPerEvent }
 
     /// Whether it says something that would make no sense without what came before it.
     var isBarrier: Bool { kind == .clientEvents || kind == .cacheChannels }
+}
+
+/// An endpoint with one kind of its events.
+struct EventHolder: Hashable {
+    let endpoint: Endpoint
+    let kind: Int
+
+    var held: Endpoint.Held { endpoint.held[kind] }
+
+    static func == (left: Self, right: Self) -> Bool { left.endpoint === right.endpoint && left.kind == right.kind }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(ObjectIdentifier(endpoint))
+        hasher.combine(kind)
+    }
 }
 
 /// What an event says has changed, where a later one may say the reverse.

@@ -28,43 +28,16 @@ extension DeliveryPlan {
         lastNumber += 1
         let line = known ?? DeliveryLine(endpoint, event.channel)
         let queued = QueuedEvent(lastNumber, line, text, of: event, postedAt: postedAt)
-        guard endpoint.held[queued.kind.place].events.count < limits.queueEventsMax, makeRoom(for: queued) else {
+        guard endpoint.held[queued.kind.place].events.count < limits.queueEventsMax else {
             if let change = event.change { endpoint.lost.add(change, in: event.channel, number: lastNumber) }
             return metrics.drop(1, .full)
         }
-        // Room may have been made by the line's only event.
         endpoint.lines[line.channel] = line
         endpoint.append(queued)
         account(queued, 1)
         if case .idle = line.state { endpoint.makeReady(line) }
-    }
-
-    /// Sees to it that an event more is within the bound of bytes: the endpoint that holds most of one kind loses its last event
-    /// of it. False where that is what there would be more of. An endpoint that holds nothing of a kind always gets its first.
-    private mutating func makeRoom(for event: QueuedEvent) -> Bool {
-        let (endpoint, kind) = (event.line.endpoint, event.kind.place)
-        while bytesWaiting + event.bytes > limits.queueBytesMax {
-            let isFirst = endpoint.held[kind].events.isEmpty
-            guard let (bytes, spare) = largest,
-                isFirst || endpoint.held[kind].bytes + event.bytes <= bytes
-            else { return isFirst }
-            drop([spare], .full)
-        }
-        return true
-    }
-
-    /// Of what endpoints hold of one kind, the most that can do without an event: its bytes, and that event.
-    private var largest: (bytes: Int, spare: QueuedEvent)? {
-        var largest: (bytes: Int, spare: QueuedEvent)?
-        for app in apps.values {
-            for endpoint in app.endpoints {
-                for held in endpoint.held where held.bytes > largest?.bytes ?? 0 {
-                    // Looked for only where it would be the largest.
-                    if let spare = held.spare { largest = (held.bytes, spare) }
-                }
-            }
-        }
-        return largest
+        // Perhaps this very event. An endpoint that holds no other of its kind keeps it.
+        while shares.total > limits.queueBytesMax, let spare = shares.largest?.key.held.spare { drop([spare], .full) }
     }
 
     /// Drops what has waited longer than any request may take: an endpoint that fails is not asked for each.

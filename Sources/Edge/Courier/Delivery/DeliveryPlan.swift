@@ -48,9 +48,9 @@ struct DeliveryPlan {
         turns = Turns(limits)
     }
 
-    /// Events that wait, once for each endpoint, those of requests under way included; and their bytes.
+    /// Events that wait, once for each endpoint, those of requests under way included; and their bytes, by who holds them.
     private(set) var waiting = 0
-    private(set) var bytesWaiting = 0
+    private(set) var shares = Shares<EventHolder, Void>()
     /// Requests under way.
     var underWay: Int { turns.underWay }
     /// Apps that have endpoints.
@@ -161,7 +161,7 @@ struct DeliveryPlan {
             guard taken < most, taken == 0 || bytes + event.text.count + 1 <= limits.batchBytesMax else { return false }
             taken += 1
             bytes += event.text.count + 1
-            event.isUnderWay = true
+            set(event, isUnderWay: true)
             return true
         }
         while taken < most, let line = endpoint.takeNext(attempt) {
@@ -191,7 +191,7 @@ struct DeliveryPlan {
         turns.end(endpoint, departure.attempt)
         let lines = departure.lines
         for line in lines { line.state = .idle }
-        for event in departure.events { event.isUnderWay = false }
+        for event in departure.events { set(event, isUnderWay: false) }
         var change: Change?
         switch result {
         case .delivered:
@@ -321,10 +321,16 @@ struct DeliveryPlan {
         endpoint.lines[line.channel] = nil
     }
 
+    private mutating func set(_ event: QueuedEvent, isUnderWay: Bool) {
+        event.line.endpoint.set(event, isUnderWay: isUnderWay)
+        shares.set(event.holder, gives: event.holder.held.hasSpare)
+    }
+
     /// - Parameter events: 1 where it comes, -1 where it goes.
     mutating func account(_ event: QueuedEvent, _ events: Int) {
         waiting += events
-        bytesWaiting += events * event.bytes
+        shares.add(events * event.bytes, to: event.holder)
+        shares.set(event.holder, gives: event.holder.held.hasSpare)
         metrics.wait(events, bytes: events * event.bytes)
     }
 }

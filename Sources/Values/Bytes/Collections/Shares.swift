@@ -45,10 +45,13 @@ public struct Shares<Key: Hashable, Own> {
     /// What the key has.
     @inlinable public subscript(key: Key) -> Int { holders[key]?.amount ?? 0 }
 
-    /// Who has most of those that can lose something, where all together have more than the bound; nil where nobody can who has
-    /// more than an even share of it. So no key loses anything for others while it has no more than that.
+    /// Who has most of those that can lose something.
+    @inlinable public var largest: Holder? { rank.first.flatMap { $0.gives ? $0 : nil } }
+
+    /// The largest, where all together have more than the bound; nil where it has no more than an even share of it. So no key
+    /// loses anything for others while it has no more than that.
     @inlinable public func excess(beyond bound: Int) -> Holder? {
-        guard total > bound, let largest = rank.first, largest.gives, largest.amount > bound / count else { return nil }
+        guard total > bound, let largest, largest.amount > bound / count else { return nil }
         return largest
     }
 
@@ -82,6 +85,13 @@ extension Shares where Own == Void {
     /// The key has so much more, or less; not less than nothing.
     @inlinable public mutating func add(_ amount: Int, to key: Key) {
         add(amount, to: holder(of: key, new: (), gives: true))
+    }
+
+    /// Whether the key, where it has something, can lose some of it; it can at first.
+    @inlinable public mutating func set(_ key: Key, gives: Bool) {
+        guard let holder = find(key), holder.gives != gives else { return }
+        holder.gives = gives
+        add(0, to: holder)
     }
 }
 
