@@ -216,7 +216,8 @@ enum SettingsTable {
         Setting(
             "api.refuseReplays", \.api.refusesReplays, .flag,
             """
-            Refuse a call of the HTTP API whose signature has come before, and those signed before the hub was started. \
+            Refuse a signed call, of the HTTP API or of a route of the product, whose signature has come before, and those \
+            signed before the hub was started. \
             Pusher's libraries sign two equal calls of one second alike.
             """),
     ]

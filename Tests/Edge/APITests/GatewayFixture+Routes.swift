@@ -10,7 +10,7 @@ extension GatewayFixture {
     convenience init(
         loops: Int = 2, ownsDatabase: Bool = false, feed: FeedConfiguration? = nil, knowsRevocations: Bool = true,
         actions: StoreConfiguration? = nil, metrics: GatewayMetrics = GatewayMetrics(), routes: (any HTTPRoutes)? = nil,
-        table: RouteTable = .product,
+        table: RouteTable = .product, pusher: PusherRoutes = PusherRoutes(),
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws {
         try await self.init(
@@ -19,7 +19,7 @@ extension GatewayFixture {
             routes: { configuration, verifier in
                 let users = ownsDatabase ? HubRoutes.OfUsers(app: configuration.apps[0], verifier: verifier) : nil
                 return routes
-                    ?? HubRoutes(pusher: PusherRoutes(), users: users, table: table, origins: configuration.origins)
+                    ?? HubRoutes(pusher: pusher, users: users, table: table, origins: configuration.origins)
             }, change)
     }
 }

@@ -335,4 +335,41 @@ import Testing
                 "HTTP/1.1 401 "))
         #expect(try owner.query("SELECT count(*) FROM app.weight") == [["1"]])
     }
+
+    /// A call that was carried out is refused when it comes again, where that is wanted; one by which nothing was done is not.
+    @Test func aReplayIsRefusedWhereThatIsWanted() async throws {
+        let now = try #require(
+            try owner.query("SELECT extract(epoch FROM now())::bigint").first?[0].flatMap { Int64($0) })
+        var settings = PusherRoutes.Settings()
+        settings.refusesReplays = true
+        // Made a minute ago.
+        let pusher = PusherRoutes(settings, now: { UnixTime(seconds: now - 60) })
+        let fixture = try await GatewayFixture(
+            ownsDatabase: true, actions: StoreConfiguration(connectionString: database.hub), table: Self.table,
+            pusher: pusher)
+        let client = try TestClient(port: fixture.port)
+        var caller = PusherCaller()
+        caller.time = now
+        func status(_ request: String) async throws -> String {
+            String(try await answer(client, request).head.dropFirst("HTTP/1.1 ".count).prefix(3))
+        }
+        let read = caller.get("//backend/u7/weights", [("unit", "g")])
+        #expect(try await status(read) == "200")
+        for _ in 0..<2 { #expect(try await status(read) == "401") }
+        let missing = caller.get("//backend/u7/weights")
+        for _ in 0..<2 { #expect(try await status(missing) == "400") }
+        let body = #"{"userId":"u7","grams":9}"#
+        for _ in 0..<2 { #expect(try await status(caller.call("POST", "//backend/weights", body: body)) == "400") }
+        // The key stands where no signature covers it.
+        func act(_ key: String) -> String {
+            caller.call("POST", "//backend/weights", body: body, fields: "Idempotency-Key: \(key)\r\n")
+        }
+        #expect(try await status(act("k")) == "200")
+        #expect(try await status(act("other")) == "401")
+        caller.time = now + 1
+        #expect(try await status(act("k")) == "200", "signed anew, the key is known")
+        #expect(try owner.query("SELECT count(*) FROM app.weight") == [["1"]])
+        caller.time = now - 61
+        #expect(try await status(caller.get("//backend/u8/weights", [("unit", "g")])) == "401")
+    }
 }

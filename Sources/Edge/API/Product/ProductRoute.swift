@@ -27,6 +27,14 @@ package struct ProductRoute: Sendable {
         case action(ActionShape)
         /// Actions are carried out, one behind the other: the elements of a member of the body, at most so many.
         case batch(StaticString, most: Int)
+
+        /// Whether it may have been done though nobody knows.
+        var isAction: Bool {
+            switch self {
+            case .action, .batch: true
+            case .read, .export, .append: false
+            }
+        }
     }
 
     /// For how long a client may show an answer without asking again.

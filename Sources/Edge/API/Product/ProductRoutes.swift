@@ -18,11 +18,13 @@ struct ProductRoutes: Sendable {
     let bearer: BearerUser
 
     /// Answers at once where the request itself is wrong, and else by `answer`.
+    ///
+    /// - Parameter seen: the signed calls that came; nil where they may come again.
     func respond(
         to request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
-        _ answer: @escaping Answer
+        _ seen: SeenCalls?, _ answer: @escaping Answer
     ) -> HTTPResponse? {
-        if match.route.caller == .app { return signed(request, match, exchange, channels, answer) }
+        if match.route.caller == .app { return signed(request, match, exchange, channels, seen, answer) }
         guard let token = request.bearerToken else { return BearerUser.missing }
         if let problem = Self.otherType(request) { return problem }
         bearer.verify(token, refuse: answer) { user in
@@ -34,15 +36,19 @@ struct ProductRoutes: Sendable {
         return nil
     }
 
-    /// A call of the backend's, for the user that it names.
+    /// A call of the backend's, for the user that it names. One by which nothing was done may come again.
     private func signed(
         _ request: HTTPRequest, _ match: RouteTable.Match, _ exchange: HTTPExchange, _ channels: any ChannelDirectory,
-        _ answer: @escaping Answer
+        _ seen: SeenCalls?, _ answer: @escaping Answer
     ) -> HTTPResponse? {
+        let index: Int
+        let call: SignedCall
+        let seconds = UnixTime.read().microseconds / 1_000_000
         do throws(CallProblem) {
             guard let app = channels.app(id: appID) else { throw .unknownApp }
             guard app.features.isEnabled else { throw .disabled }
-            _ = try request.verified(by: app, at: UnixTime.read().microseconds / 1_000_000)
+            index = app.index
+            call = try request.verified(by: app, at: seconds)
         } catch {
             return error.response
         }
@@ -50,7 +56,21 @@ struct ProductRoutes: Sendable {
         guard let user = match.capture(Self.userName) ?? Self.member(Self.userName, request.body), !user.isEmpty else {
             return .problem(.badRequest, "userId must name the user whom this is about.")
         }
-        perform(request, match, user, exchange, answer)
+        guard let seen else {
+            perform(request, match, user, exchange, answer)
+            return nil
+        }
+        do throws(CallProblem) {
+            try seen.take(call, of: index, now: seconds)
+        } catch {
+            return error.response
+        }
+        perform(request, match, user, exchange) { response in
+            if response.status == .badRequest || response.status == .serviceUnavailable && !match.route.kind.isAction {
+                seen.remove(call, of: index)
+            }
+            answer(response)
+        }
         return nil
     }
 

@@ -31,8 +31,6 @@ package final class PusherRoutes: Sendable {
     private let listing = Locked<Set<Int>>([])
     let metrics: APIMetrics
     private let now: @Sendable () -> UnixTime
-    /// When the routes were made: seconds since 1970.
-    private let startedAt: Int64
 
     /// - Parameter now: the clock that timestamps are held against.
     package init(
@@ -42,10 +40,9 @@ package final class PusherRoutes: Sendable {
         keptAnswers =
             settings.idempotencyKeysMax > 0
             ? KeptAnswers(keysMax: settings.idempotencyKeysMax, time: settings.idempotencyTime) : nil
-        seenCalls = settings.refusesReplays ? SeenCalls() : nil
+        seenCalls = settings.refusesReplays ? SeenCalls(startedAt: now().microseconds / 1_000_000) : nil
         self.metrics = metrics
         self.now = now
-        startedAt = now().microseconds / 1_000_000
     }
 
     /// What a route does with its answer, when it comes later.
@@ -131,13 +128,7 @@ package final class PusherRoutes: Sendable {
         _ call: SignedCall, _ seconds: Int64, of app: App, _ body: () throws(CallProblem) -> HTTPResponse?
     ) throws(CallProblem) -> HTTPResponse? {
         guard let seenCalls else { return try body() }
-        // Nobody remembers what came before, and of that second not all.
-        guard call.timestamp > startedAt else { throw .beforeStart }
-        switch seenCalls.insert(call, of: app.index, now: seconds) {
-        case .new: break
-        case .seen: throw .replay
-        case .full: throw .tooManyCalls
-        }
+        try seenCalls.take(call, of: app.index, now: seconds)
         do throws(CallProblem) {
             return try body()
         } catch {

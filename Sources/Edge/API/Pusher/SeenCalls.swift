@@ -31,10 +31,24 @@ final class SeenCalls: Sendable {
     private let minutes = Locked(Minutes())
     private let callsMax: Int
     private let secondsApart: Int64
+    private let startedAt: Int64
 
-    init(callsMax: Int = APILimits.seenCalls, limits: CallLimits = CallLimits()) {
+    /// - Parameter startedAt: when calls began to be remembered, in seconds since 1970.
+    init(callsMax: Int = APILimits.seenCalls, limits: CallLimits = CallLimits(), startedAt: Int64 = .min) {
         self.callsMax = callsMax
+        self.startedAt = startedAt
         secondsApart = limits.secondsApart
+    }
+
+    /// Remembers the call, or tells why it is refused.
+    func take(_ call: SignedCall, of app: Int, now: Int64) throws(CallProblem) {
+        // Nobody remembers what came before, and of that second not all.
+        guard call.timestamp > startedAt else { throw .beforeStart }
+        switch insert(call, of: app, now: now) {
+        case .new: break
+        case .seen: throw .replay
+        case .full: throw .tooManyCalls
+        }
     }
 
     /// Remembers the call. `app`: its index; `now`: seconds since 1970.
