@@ -21,8 +21,13 @@ let hubSettings = settings + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .
 func room(
     _ place: String, _ dependencies: [Target.Dependency] = [], settings: [SwiftSetting] = settings
 ) -> Target {
-    .target(name: name(of: place), dependencies: dependencies, path: "Sources/\(place)", swiftSettings: settings)
+    .target(
+        name: name(of: place), dependencies: dependencies, path: "Sources/\(place)",
+        exclude: pages.contains(place) ? ["README.md"] : [], swiftSettings: settings)
 }
+
+/// Targets that have a page for people beside their code.
+let pages: Set = ["Values/Pusher", "Values/Sync"]
 
 func system(_ name: String, _ library: String, _ package: String) -> Target {
     .systemLibrary(name: name, path: "Sources/System/\(name)", pkgConfig: library, providers: [.apt([package])])

@@ -10,8 +10,12 @@ struct Page {
     let text: String
 
     init(_ path: String) throws {
+        self.init(path: path, text: try String(contentsOf: Self.root.appendingPathComponent(path), encoding: .utf8))
+    }
+
+    init(path: String, text: String) {
         self.path = path
-        text = try String(contentsOf: Self.root.appendingPathComponent(path), encoding: .utf8)
+        self.text = text
     }
 
     /// The lines below a heading, with those of smaller headings where it is one of the page's largest; nil where there is
@@ -22,16 +26,27 @@ struct Page {
     }
 
     /// What GitHub calls the headings: small letters, without punctuation, with hyphens for spaces.
-    var anchors: Set<String> {
+    var anchors: Set<String> { Set(headings(from: 1, to: 6)) }
+
+    /// The anchors of the headings of some levels, in their order.
+    func headings(from first: Int, to last: Int) -> [String] {
         var isCode = false
-        return Set(
-            text.split(separator: "\n").compactMap { line in
-                if line.hasPrefix("```") { isCode.toggle() }
-                let heading = line.drop { $0 == "#" }
-                guard !isCode, heading.count < line.count, heading.first == " " else { return nil }
-                return heading.dropFirst().lowercased().filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
-                    .replacing(" ", with: "-")
-            })
+        return text.split(separator: "\n").compactMap { line in
+            if line.hasPrefix("```") { isCode.toggle() }
+            let heading = line.drop { $0 == "#" }
+            guard !isCode, (first...last).contains(line.count - heading.count), heading.first == " " else { return nil }
+            return heading.dropFirst().lowercased().filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
+                .replacing(" ", with: "-")
+        }
+    }
+
+    /// What stands in backticks or in blocks of code, each piece by itself.
+    var code: [String] {
+        let parts = text.components(separatedBy: "```")
+        let blocks = parts.enumerated().filter { !$0.offset.isMultiple(of: 2) }.map(\.element)
+        let rest = parts.enumerated().filter { $0.offset.isMultiple(of: 2) }.map(\.element).joined(separator: "\n")
+        let lines = rest.split(separator: "\n").filter { $0.hasPrefix("    ") }.map { $0.drop { $0 == " " } }
+        return blocks + lines.map(String.init) + rest.matches(of: /`([^`\n]+)`/).map { String($0.1) }
     }
 
     /// What it links to, without addresses of the web.

@@ -6,8 +6,12 @@ import Testing
 /// The pages of this tree, and what its sources may import.
 @Suite(.timeLimit(.minutes(15)))
 struct PagesTests {
-    private static let folders = ["", "Sources/", "sql/", "deploy/", "loadtest/", "Tests/"]
-    private static let names = folders.map { $0 + "README.md" } + ["CHANGELOG.md"]
+    private static let folders = [
+        "", "Sources/", "Sources/Values/Sync/", "Sources/Values/Pusher/", "sql/", "deploy/", "loadtest/", "Tests/",
+    ]
+    private static let readers = folders.map { $0 + "README.md" }
+    private static let names =
+        readers + ["deploy/settings.md", "deploy/metrics.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 
     @Test(arguments: names) func linksLeadSomewhere(_ name: String) throws {
         let page = try Page(name)
@@ -33,11 +37,20 @@ struct PagesTests {
 
     /// A link to each kind of nowhere is found.
     @Test func anchorsAreWhatGitHubMakes() throws {
-        let page = try Page("deploy/README.md")
-        #expect(
-            page.anchors.isSuperset(of: ["move-from-pusher-soketi-or-reverb", "what-the-hub-may-hold", "settings"]))
-        #expect(!page.anchors.contains("Settings") && !page.anchors.contains("nothing-of-the-kind"))
-        #expect(page.links.contains("#tls") && page.links.contains("../CHANGELOG.md"))
+        let page = try Page("sql/README.md")
+        #expect(page.anchors.isSuperset(of: ["revoke-a-users-access", "synccheck_published", "your-database"]))
+        #expect(!page.anchors.contains("Your database") && !page.anchors.contains("nothing-of-the-kind"))
+        #expect(page.links.contains("#large-jobs") && page.links.contains("../README.md#install"))
+    }
+
+    /// All headings but the page's own stand in its table of contents, which comes before the first of them.
+    @Test(arguments: readers.dropFirst()) func pagesHaveTheirContents(_ name: String) throws {
+        let page = try Page(name)
+        let top = try #require(page.text.components(separatedBy: "\n## ").first)
+        let contents = Set(Page(path: name, text: top).links)
+        for heading in page.headings(from: 2, to: 2) {
+            #expect(contents.contains("#" + heading), "\(name): \(heading)")
+        }
     }
 
     /// A walk that names a file which has moved leads a reader nowhere; one that is too long is one that turns back.

@@ -37,13 +37,11 @@ struct ReadmeTests {
             #expect(tail.line(containing: "\(words[0])  \(words[1])  {") != nil)
         }
 
-        let send = try blocks(of: "## Send an action", in: "README.md")
-        try #require(send.count == 1)
-        // The other page's, which sends the same again.
-        let wire = try #require(Page("Sources/README.md").section("### Actions"))
+        // The page of the wire, which sends it twice.
+        let wire = try #require(Page("Sources/Values/Sync/README.md").section("### Actions by HTTP"))
         let shell = wire.drop { $0 != "```sh" }.dropFirst().prefix { $0 != "```" }
         try #require(!shell.isEmpty)
-        let action = try paste(send[0] + ["echo"] + shell)
+        let action = try paste(Array(shell))
         let answers = action.rest().split(separator: "\n")
         #expect(action.end() == 0)
         try #require(answers.count == 2, "\(action.complaint)")
@@ -59,13 +57,14 @@ struct ReadmeTests {
         #expect(dev.stop(SIGINT) == 0)
     }
 
-    @Test(arguments: ["README.md", "sql/README.md"]) func publishesATableOfItsOwn(_ page: String) throws {
+    @Test(arguments: [("README.md", "## Publish a table of your own"), ("sql/README.md", "## Publish a table")])
+    func publishesATableOfItsOwn(_ page: String, _ heading: String) throws {
         let place = try PrivateCluster()
         let cluster = try place.start()
         let migrator = try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded())
         try migrator.migrate { _ in }
         try cluster.widenOwner()
-        let statements = try statements(of: "## Publish a table of your own", in: page)
+        let statements = try statements(of: heading, in: page)
         try #require(statements.contains { $0.hasPrefix("CREATE TABLE") } && statements.count >= 3)
         for statement in statements {
             try place.query(statement, as: DevelopmentCluster.owner)
@@ -80,7 +79,7 @@ struct ReadmeTests {
         let cluster = try place.start()
         try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
         try cluster.widenOwner()
-        for statement in try statements(of: "## Publish a table of your own", in: "sql/README.md") {
+        for statement in try statements(of: "## Publish a table", in: "sql/README.md") {
             try place.query(statement, as: DevelopmentCluster.owner)
         }
         let code = try #require(blocks(of: "## An action type of your own", in: "sql/README.md").first)
@@ -101,6 +100,36 @@ struct ReadmeTests {
         }
     }
 
+    /// From the roles to a large job, each by the role that the page names.
+    @Test func setsUpADatabaseOfYourOwn() throws {
+        let place = try PrivateCluster()
+        let cluster = try place.start()
+        try Migrator(url: cluster.superuserURL, files: try SQLFileSet.embedded()).migrate { _ in }
+        try cluster.widenOwner()
+        let page = "sql/README.md"
+        func run(_ statements: some Sequence<String>, as role: String = DevelopmentCluster.owner) throws {
+            for statement in statements { try place.query(statement, as: role) }
+        }
+        let roles = try statements(of: "### Roles and grants", in: page)
+        try #require(roles.count == 7 && roles[0].hasPrefix("CREATE ROLE app"))
+        try run(roles[..<5], as: "postgres")
+        try run(roles[5...])
+        try run(statements(of: "## Publish a table", in: page))
+        let snapshot = try blocks(of: "## Snapshots of your own tables", in: page)
+        try #require(snapshot.count == 2)
+        try run([snapshot[0].joined(separator: "\n")] + snapshot[1])
+        let rows = try place.query("SELECT top, body FROM weights('demo', 100)", as: "backend")
+        #expect(rows == [["1", "[71500]"]])
+        let care = try statements(of: "## Carillon's own tables", in: page)
+        try #require(care.count == 5)
+        try run(care)
+        let doses = try place.query("SELECT status, tz FROM care.dose_occurrence", as: "backend")
+        #expect(doses.first?[1] == "Europe/Berlin" && doses.count == 1)
+        try run(["UPDATE app_weight SET grams = 71500000"])
+        try run(blocks(of: "### Large jobs", in: page).map { $0.joined(separator: "\n") })
+        #expect(try place.query("SELECT grams FROM app_weight") == [["71500"]])
+    }
+
     @Test func letsABackendRevoke() throws {
         let place = try PrivateCluster()
         let cluster = try place.start()
@@ -111,7 +140,7 @@ struct ReadmeTests {
         #expect(throws: (any Error).self, "nobody may, but whom it was granted") {
             try place.query(revoke, as: "backend")
         }
-        let statements = try statements(of: "### Expiry and revocation", in: "deploy/README.md")
+        let statements = try statements(of: "## Revoke a user's access", in: "sql/README.md")
         #expect(statements.map { $0.prefix(6) } == ["GRANT ", "GRANT ", "SELECT", "SELECT"])
         for statement in statements {
             try place.query(statement, as: statement.hasPrefix("GRANT") ? DevelopmentCluster.owner : "backend")
@@ -135,7 +164,7 @@ struct ReadmeTests {
         try old.query("insert into own values (1, 'demo')", in: "hub")
         try old.query("alter role carillon_hub password 'secret'", in: "hub")
 
-        let steps = try blocks(of: "### Back up and restore", in: "deploy/README.md")
+        let steps = try blocks(of: "## Back up and restore", in: "deploy/README.md")
         try #require(steps.count >= 3)
         let folder = FileManager.default.temporaryDirectory.path + "/carillon-test-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

@@ -1,4 +1,4 @@
-"""A stream followed without a gap, over any number of connections: the lines of Sources/README.md for pusher-js, in Python."""
+"""A stream followed without a gap, over any number of connections: the lines of Sources/Values/Sync/README.md for pusher-js, in Python."""
 
 
 class Follower:

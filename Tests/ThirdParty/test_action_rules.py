@@ -12,10 +12,10 @@ from actions import Caller, act, add_dose, envelope, joined, plain, row, same_in
 
 def pages_sample(dose):
     """The action of the page on the wire, as a browser would send it for `dose`; without its comments it is all but JSON."""
-    page = pathlib.Path(__file__).parents[2] / "Sources" / "README.md"
-    section = page.read_text().split("\n### Actions\n")[1].split("\n### ")[0]
+    page = pathlib.Path(__file__).parents[2] / "Sources" / "Values" / "Sync" / "README.md"
+    section = page.read_text().split("\n## Actions\n")[1].split("\n### ")[0]
     code = re.sub(r" *//.*", "", re.search(r"```js\n(.*?)```", section, re.S)[1])
-    assert "const dose = today.occurrences[0];" in code, "the page says what `dose` is"
+    assert "function markTaken(dose) {" in code, "the page says what `dose` is"
     literal = re.search(r"pusher\.send_event\('sync:action', (\{.*\})\);", code, re.S)[1]
     for call, value in {"crypto.randomUUID()": str(uuid.uuid4()), "new Date().toISOString()": stamp(),
                         "dose.id": dose["id"], "dose.rev": dose["rev"]}.items():

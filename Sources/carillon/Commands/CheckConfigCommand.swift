@@ -5,21 +5,22 @@ import FoundationEssentials
 struct CheckConfigCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "check-config",
-        abstract: "Print the effective configuration, with the source of each value and secrets masked.")
+        abstract: "Print the settings in effect, with the source of each value. Secrets are hidden.",
+        discussion: "It reads the files that settings name, and warns of what has no effect. It connects to nothing.")
 
     static let settingsHelp = SettingsHelp.all(.serve)
 
-    @Flag(help: "With the defaults of `carillon dev`.")
+    @Flag(help: "Use the defaults of `carillon dev`.")
     var dev = false
 
-    @Flag(help: ArgumentHelp("Print the table of settings for deploy/README.md.", visibility: .hidden))
+    @Flag(help: ArgumentHelp("Print the page deploy/settings.md.", visibility: .hidden))
     var markdown = false
 
     @OptionGroup var arguments: SettingsArguments
 
     func run() throws {
         if markdown {
-            for line in Self.markdownTable { say(line) }
+            say(Self.page)
             return
         }
         let effective = try arguments.effective(dev ? .development : .serve)
@@ -50,14 +51,35 @@ struct CheckConfigCommand: SettingsReader {
         }
     }
 
-    /// The settings table in deploy/README.md.
-    static let markdownTable: [String] = {
-        let head = ["| key in the file | environment | default | meaning |", "|---|---|---|---|"]
+    /// The page deploy/settings.md.
+    static let page: String = {
+        let groups = SettingsTable.groups
+        let anchors = groups.map { "[\($0.title)](#\($0.title.lowercased().replacing(" ", with: "-")))" }
+        let head = """
+            # Settings
+
+            For operators: every setting of `carillon serve` and `carillon dev`. The program writes this page (`carillon check-config --markdown`).
+
+            \(anchors.joined(separator: " ·\n"))
+
+            The command line wins over the environment, and that over the configuration file. On the command line, a key such as `jwt.keysFile` is
+            `--jwt-keys-file`. In the file, it is `{"jwt": {"keysFile": "…"}}`. More is in [where settings come from](README.md#where-settings-come-from).
+
+            - Times are `500ms`, `30s`, `2m`, `1h`, or seconds. Sizes are bytes, `64KiB` or `1MiB`.
+            - A limit is the largest number allowed.
+            - "dev" is the default under `carillon dev`, where it differs.
+            """
         return head
-            + SettingsTable.all.map { setting in
-                var fallback = setting.fallback.map { $0.isEmpty ? "none" : "`\($0)`" } ?? "–"
-                if let own = setting.developmentFallback { fallback += "; dev: `\(own)`" }
-                return "| `\(setting.key)` | `\(setting.environment)` | \(fallback) | \(setting.help) |"
-            }
+            + groups.map { group in
+                "\n\n## \(group.title)\n\n| key in the file | environment | default | meaning |\n|---|---|---|---|\n"
+                    + group.settings.map(row).joined(separator: "\n")
+            }.joined()
     }()
+
+    private static func row(_ setting: Setting) -> String {
+        var fallback = setting.fallback.map { $0.isEmpty ? "none" : "`\($0)`" } ?? "none"
+        let help = setting.help.replacing("(see Apps)", with: "(see [apps](README.md#apps))")
+        if let own = setting.developmentFallback { fallback += "; dev: `\(own)`" }
+        return "| `\(setting.key)` | `\(setting.environment)` | \(fallback) | \(help) |"
+    }
 }

@@ -8,11 +8,12 @@ import Postgres
 struct DevCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "dev",
-        abstract: "Run a hub with a private PostgreSQL cluster, migrated, with a small demonstration in it.")
+        abstract: "Try Carillon: run a hub with a private PostgreSQL and a small demonstration.",
+        discussion: "Nothing needs to be configured. Ctrl-C stops the hub and its PostgreSQL.")
 
     static let settingsHelp = SettingsHelp.all(.development)
 
-    @Option(help: "Folder of the cluster, and of what `token` and `tail` need to find this hub.")
+    @Option(help: "Folder of the private PostgreSQL and of what `token` and `tail` need to find this hub.")
     var dir = ".carillon"
 
     @OptionGroup var arguments: SettingsArguments

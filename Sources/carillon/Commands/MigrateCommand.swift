@@ -5,15 +5,16 @@ import FoundationEssentials
 struct MigrateCommand: SettingsReader {
     static let configuration = CommandConfiguration(
         commandName: "migrate",
-        abstract: "Bring the database up to this program: roles, migrations, functions.",
+        abstract: "Bring the database to the version of this program: roles, migrations, functions.",
         discussion: """
-            The connection string is that of carillon_owner, or of a superuser, who then also makes the roles. \
-            Applied migrations are checked against their files; a database newer than this program is refused.
+            DATABASE_URL names the role carillon_owner, or a superuser. Only a superuser, or a role with CREATEROLE that owns \
+            the database, can make the roles. Migrations that were applied are compared with this program's. A database \
+            that is newer than this program is refused.
             """)
 
     static let settingsHelp = SettingsHelp(
-        settings: [SettingsTable[\.databaseURL]], profile: .serve,
-        pointer: "The hub's other settings may stand beside it: carillon check-config --help")
+        groups: [SettingGroup("PostgreSQL", [SettingsTable[\.databaseURL]])], profile: .serve,
+        pointer: "Other settings are accepted, and not used: carillon check-config --help lists them.")
 
     @Flag(help: "Print what would be done, and change nothing.")
     var dryRun = false
@@ -23,8 +24,8 @@ struct MigrateCommand: SettingsReader {
 
     @Flag(
         help: """
-            Afterwards begin a new epoch: every device fetches a snapshot, those connected at once. For files put back as \
-            they were; a restored dump, a recovery, a copy and a promotion are seen without it.
+            Migrate, then begin a new epoch: every device fetches a snapshot. Use it after database files were put back as \
+            they were. The hub notices a restored dump, a recovery, a copy and a promotion by itself.
             """)
     var newEpoch = false
 
@@ -32,7 +33,7 @@ struct MigrateCommand: SettingsReader {
 
     func validate() throws {
         guard [status, dryRun, newEpoch].filter({ $0 }).count < 2 else {
-            throw ValidationError("--status, --dry-run and --new-epoch exclude one another: give one of them")
+            throw ValidationError("--status, --dry-run and --new-epoch exclude one another: give only one of them")
         }
     }
 
@@ -54,7 +55,7 @@ struct MigrateCommand: SettingsReader {
             say("the database is at migration \(status.lines.last?.version ?? 0)")
             if newEpoch {
                 let epoch = try migrator.beginEpoch()
-                say("the epoch is \(epoch) now: devices fetch anew, those connected at once")
+                say("the epoch is now \(epoch): devices fetch snapshots, connected ones at once")
             }
             let hasPassword = try migrator.hubRoleHasPassword() ?? !makesHubRole
             if !hasPassword { for line in Self.passwordAdvice { say(line) } }
@@ -63,7 +64,7 @@ struct MigrateCommand: SettingsReader {
 
     /// What to do when PostgreSQL requires a password from the hub.
     static let passwordAdvice = [
-        "the role \(DevelopmentCluster.hub) has no password. Where pg_hba.conf wants one of it:",
+        "the role \(DevelopmentCluster.hub) has no password. If pg_hba.conf asks for one:",
         "  in psql, as a superuser: \\password \(DevelopmentCluster.hub)",
         "  for carillon serve: DATABASE_URL=postgresql://\(DevelopmentCluster.hub):PASSWORD@HOST/DATABASE",
     ]

@@ -4,7 +4,8 @@ import Logging
 /// `carillon serve`: the hub in production.
 struct ServeCommand: SettingsReader {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Run the hub.")
+        commandName: "serve", abstract: "Run the hub in production.",
+        discussion: "It needs the setting apps at least. With DATABASE_URL, run `carillon migrate` first.")
 
     static let settingsHelp = SettingsHelp.all(.serve)
 

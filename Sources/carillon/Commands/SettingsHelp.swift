@@ -8,14 +8,14 @@ protocol SettingsReader: ParsableCommand {
 
 /// The list of settings in a command's `--help`, after the command's own options.
 struct SettingsHelp: Sendable {
-    let settings: [Setting]
+    let groups: [SettingGroup]
     /// The profile whose defaults are shown.
     let profile: SettingsProfile
     /// A text after the list.
     var pointer: String?
 
     static func all(_ profile: SettingsProfile) -> SettingsHelp {
-        SettingsHelp(settings: SettingsTable.all, profile: profile)
+        SettingsHelp(groups: SettingsTable.groups, profile: profile)
     }
 
     /// The text to append to a printed text; nil unless it is the help of a command that takes settings.
@@ -29,13 +29,16 @@ struct SettingsHelp: Sendable {
 
     /// Each option is on its own line: help is 80 columns wide.
     var text: String {
-        var lines = ["SETTINGS (command line over environment over file):"]
+        var lines = ["SETTINGS (the command line wins over the environment, that over the file):"]
         lines.append("  \(SettingsSources.fileOption) <path>")
-        lines += Self.indented("Configuration file (JSON). (environment: \(SettingsSources.fileEnvironment))")
-        for setting in settings {
-            lines.append("  \(setting.option) <\(setting.takes)>")
-            lines += Self.indented(
-                "\(setting.help) (default: \(fallback(setting)); environment: \(setting.environment))")
+        lines += Self.indented("Configuration file, JSON. (environment: \(SettingsSources.fileEnvironment))")
+        for group in groups {
+            lines += ["", "\(group.title):"]
+            for setting in group.settings {
+                lines.append("  \(setting.option) <\(setting.takes)>")
+                lines += Self.indented(
+                    "\(setting.help) (default: \(fallback(setting)); environment: \(setting.environment))")
+            }
         }
         if let pointer { lines += ["", pointer] }
         return lines.joined(separator: "\n")

@@ -8,31 +8,31 @@ import Sync
 /// `carillon tail`: a device on the command line.
 struct TailCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "tail", abstract: "Print the events of a user as a device receives them.",
-        discussion: "Without --url, the hub that `carillon dev` runs in DIR, with a token of its secret.")
+        commandName: "tail", abstract: "Be a device: print the events of a user or a channel.",
+        discussion: "Without --url, it connects to the hub of `carillon dev` and makes the token that it needs.")
 
-    @Option(help: "Id of the user whose streams are subscribed to.")
+    @Option(help: "Id of the user whose channels are followed.")
     var user: String?
 
     @Option(help: "Folder of `carillon dev`.")
     var dir = ".carillon"
 
-    @Option(help: "Another hub, as ws://HOST:PORT or wss://HOST:PORT; then with --app-key, and --token for a user.")
+    @Option(help: "Another hub: ws://HOST:PORT or wss://HOST:PORT. It needs --app-key, and --token for a user.")
     var url: String?
 
-    @Option(help: "PEM file of the certificates that a hub with TLS is judged by, in place of the system's.")
+    @Option(help: "PEM file of root certificates for wss://, in place of the system's.")
     var caFile: String?
 
-    @Option(help: "Key of the application.")
+    @Option(help: "Key of the app.")
     var appKey: String?
 
-    @Option(help: "Token of the user, where it is not a development hub's.")
+    @Option(help: "Token of the user, for a hub that is not `carillon dev`'s.")
     var token: String?
 
-    @Option(help: "A channel to subscribe to besides, by its full name; may be given again.")
+    @Option(help: "A channel to follow, by its full name. May be given several times.")
     var channel: [String] = []
 
-    @Argument(help: "Topics of the user.")
+    @Argument(help: "Topics of the user to follow.")
     var topics = ["adherence", "reminders"]
 
     func run() throws {

@@ -6,15 +6,15 @@ import Glibc
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Print a token (JWT) for a user of a development hub.",
-        discussion: "Signed with the secret of the hub in DIR; in production, the app's backend signs.")
+        discussion: "It signs with the secret of `carillon dev`. In production, your backend signs tokens.")
 
-    @Option(help: "Id of the user, any text.")
+    @Option(help: "Id of the user: any text.")
     var user: String
 
     @Option(help: "Folder of `carillon dev`.")
     var dir = ".carillon"
 
-    @Option(help: "How long the token is good: 3600, 90s, 15m, 12h.")
+    @Option(help: "How long the token is valid: 90s, 15m, 12h, or seconds.")
     var expiresIn = "12h"
 
     func run() throws {

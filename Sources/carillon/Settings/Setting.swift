@@ -1,7 +1,7 @@
 /// One setting: its names in the three sources, its syntax, its meaning, and the target of its value.
 ///
-/// `SettingsTable` lists all settings. Parsing, `--help`, `check-config` and the table in deploy/README.md are derived from
-/// it; the defaults are those of `Settings`.
+/// `SettingsTable` lists all settings. Parsing, `--help`, `check-config` and deploy/settings.md are derived from it; the
+/// defaults are those of `Settings`.
 struct Setting: Sendable {
     /// Dotted path in the file.
     let key: String

@@ -1,9 +1,28 @@
+/// Settings of one subject.
+struct SettingGroup: Sendable {
+    /// The subject, as people are shown it.
+    let title: String
+    let settings: [Setting]
+
+    init(_ title: String, _ settings: [Setting]) {
+        (self.title, self.settings) = (title, settings)
+    }
+}
+
 /// Every setting, in display order. Each is declared only here.
 ///
 /// Sizes are in bytes, times are durations such as `30s`. A limit is the largest value allowed.
 enum SettingsTable {
-    static let all =
-        hub + tls + tokens + timeouts + messages + channels + admission + queues + replays + edge + database + running
+    static let groups = [
+        SettingGroup("The hub", hub), SettingGroup("TLS", tls), SettingGroup("Tokens of users", tokens),
+        SettingGroup("Timeouts", timeouts), SettingGroup("Messages and requests", messages),
+        SettingGroup("Channels", channels), SettingGroup("Number of connections", admission),
+        SettingGroup("Clients that are slow", queues), SettingGroup("Resume", replays),
+        SettingGroup("Webhooks and the HTTP API", edge), SettingGroup("PostgreSQL", database),
+        SettingGroup("Running", running),
+    ]
+
+    static let all = groups.flatMap(\.settings)
 
     /// The setting whose target is `place`.
     static subscript(_ place: any PartialKeyPath<Settings> & Sendable) -> Setting {
@@ -17,33 +36,33 @@ enum SettingsTable {
         Setting(
             "listen", \.listen, .listeners,
             """
-            Where clients connect: addresses with ports (IPv6 in brackets; tls: before it for TLS) and unix:/PATH, separated \
-            by commas.
+            Where clients connect: addresses with ports, separated by commas. IPv6 stands in brackets. tls: before an address \
+            means TLS; unix:/PATH is a unix-domain socket.
             """),
         Setting(
             "unixSocketMode", \.unixSocketMode, .mode,
-            "Permissions of the unix-domain sockets in `listen`; a user who may write to one may connect."),
+            "Permissions of the unix-domain sockets in `listen`. A user who may write to a socket may connect."),
         Setting(
             "trustedProxies", \.gateway.trustedPeers, .peers,
             "Proxies whose X-Forwarded-For is believed: addresses, ranges such as 10.0.0.0/8, and unix, separated by commas."
         ),
-        Setting("loops", \.loops, .count(0...64), "Event loops, one thread each; 0 is one for each core."),
+        Setting("loops", \.loops, .count(0...64), "Number of event loops, each with a thread. 0: one for each core."),
         Setting(
             "apps", \.apps, .applications,
             development: #"[{"id":"1","key":"carillon-key","secret":"carillon-secret","clientEvents":true,"#
                 + #""subscriptionCounts":true,"watchlists":true}]"#,
             mask: ApplicationSettings.masked,
-            "Applications served: id, key and secret of each, and more (see Apps). Read again on SIGHUP."),
+            "Apps that are served, as JSON: id, key and secret of each, and more (see Apps). Read again on SIGHUP."),
         Setting(
             "databaseURL", \.databaseURL, .optional(.database), environment: "DATABASE_URL",
             mask: SettingMask.withoutPassword,
-            "PostgreSQL database whose changes are published; without one the hub is a plain Pusher server."),
+            "PostgreSQL database whose changes become events. Without one, the hub is a plain Pusher server."),
         Setting(
             "databaseApp", \.databaseApp, .optional(.some("id")),
-            "Application to whose users the database belongs; needed only with several."),
+            "Id of the app whose users the database has. Needed only if there are several apps."),
         Setting(
             "allowedOrigins", \.gateway.origins, .origins,
-            "Origins of web pages that may connect, separated by commas; * is any. Clients without an origin always may."
+            "Origins of web pages that may connect, separated by commas. *: any. Clients that send no origin always may."
         ),
     ]
 
@@ -51,17 +70,17 @@ enum SettingsTable {
         Setting(
             "tls.certificateFiles", \.tls.certificateFiles, .paths,
             """
-            PEM files, each a certificate and those between it and its root, separated by commas; the first is for clients \
-            that name no host, or another. Read again on SIGHUP.
+            PEM files, separated by commas. Each has a certificate, and those between it and its root. The first one serves \
+            clients that name no host, or an unknown one. Read again on SIGHUP.
             """),
         Setting(
             "tls.keyFiles", \.tls.keyFiles, .paths,
-            "PEM files of their private keys, without passwords, in the same order."),
+            "PEM files of the private keys of these certificates, without passwords, in the same order."),
         Setting(
             "tls.ticketKeysFile", \.tls.ticketKeysFile, .optional(.some("path")),
             """
-            Keys of session tickets that several hubs share, 80 random bytes each: the first seals, all open. Read again on \
-            SIGHUP; without one, keys are random and change every 12 hours.
+            File of the keys of session tickets that several hubs share, 80 random bytes each. The first key seals tickets, \
+            all of them open tickets. Read again on SIGHUP. Without a file, keys are random and change every 12 hours.
             """),
     ]
 
@@ -70,154 +89,158 @@ enum SettingsTable {
             "jwt.secret", \.jwt.secret,
             .optional(.text(bytes: 32...Int.max, mustBe: "at least 32 bytes long (RFC 7518 §3.2)")),
             mask: SettingMask.nothing,
-            "Secret of HS256 tokens, 32 bytes or more, for development. `carillon dev` makes its own."),
+            "Secret of tokens with HS256, for development: 32 bytes or more. `carillon dev` makes one."),
         Setting(
             "jwt.keysFile", \.jwt.keySetFile, .optional(.some("path")),
-            "JWKS file of the public keys (ES256, EdDSA, RS256) that sign users' tokens."),
-        Setting("jwt.issuer", \.jwt.issuer, .optional(.some("text")), "Issuer (`iss`) that tokens must name."),
-        Setting("jwt.audience", \.jwt.audience, .optional(.some("text")), "Audience (`aud`) that tokens must name."),
+            "File with the public keys (JSON Web Key Set; ES256, EdDSA, RS256) of users' tokens. Read again when it changes."
+        ),
+        Setting("jwt.issuer", \.jwt.issuer, .optional(.some("text")), "Issuer (`iss`) that a token must name."),
+        Setting("jwt.audience", \.jwt.audience, .optional(.some("text")), "Audience (`aud`) that a token must name."),
     ]
 
     private static let timeouts: [Setting] = [
         Setting(
             "activityTimeout", \.gateway.timeouts.activity, .time(.seconds(1) ... .seconds(3600)),
-            "Silence of a client after which it is probed; clients are told it."),
+            "If a client is silent for this time, the hub pings it. Clients are told the time."),
         Setting(
             "pongTimeout", \.gateway.timeouts.pong, .time(.seconds(1) ... .seconds(600)),
-            "Time a probed client has to show life before it is closed."),
+            "Time that a client has to answer a ping. Then its connection is closed."),
         Setting(
             "handshakeTimeout", \.gateway.timeouts.handshake, .time(.milliseconds(100) ... .seconds(300)),
-            "Time a new connection has for its TLS handshake, and then to send its whole request."),
+            "Time that a new connection has for its TLS handshake, and again to send its whole request."),
         Setting(
             "unackedTimeout", \.gateway.timeouts.unacked, .time(.seconds(1) ... .seconds(3600)),
-            "Time a client may leave what it was sent unacknowledged, or take nothing, before its connection is given up."
+            "Time that a client may acknowledge nothing, or read nothing, of what it was sent. Then its connection is closed."
         ),
     ]
 
     private static let messages: [Setting] = [
         Setting(
             "limits.messageBytes", \.gateway.limits.messageBytesMax, .bytes(1024...(16 << 20)),
-            "Largest message a client may send."),
+            "Size of the largest message that a client may send."),
         Setting(
             "limits.messagesPerSecond", \.gateway.limits.messagesPerSecond, .count(0...10_000),
             """
-            Messages that one connection may send each second on the long run before it is closed, one more counted for each \
-            4 KiB of one; ten times as many at once after a silence. 0 is no bound.
+            Messages that one connection may send each second, ten times as many at once. A connection that sends more is \
+            closed. Each further 4 KiB of a message counts as another one. 0: no bound.
             """),
         Setting(
-            "limits.headBytes", \.gateway.httpLimits.headBytes, .bytes(1024...(1 << 20)), "Largest HTTP request head."),
+            "limits.headBytes", \.gateway.httpLimits.headBytes, .bytes(1024...(1 << 20)),
+            "Size of the largest head of an HTTP request."),
         Setting(
             "limits.bodyBytes", \.gateway.httpLimits.bodyBytes, .bytes((16 << 10)...(16 << 20)),
-            "Largest HTTP request body: an app's largest batch has to fit, three times its size where its text is escaped."
+            "Size of the largest body of an HTTP request. An app's largest batch must fit, at three times its size, for escapes."
         ),
         Setting(
             "limits.actionsPerSecond", \.actionsPerSecond, .count(0...1_000_000),
             """
-            Actions that one user may send each second on the long run, and half as many from one device, where they name it; \
-            ten times as many at once after a silence. 0 is no bound.
+            Actions that one user may send each second, ten times as many at once. A device that its actions name may send \
+            half as many. 0: no bound.
             """),
         Setting(
             "websocket.compression", \.gateway.compression, .compression,
-            "Compress messages for clients that offer permessage-deflate, each by itself."),
+            "Whether messages are compressed for clients that offer permessage-deflate."),
         Setting(
             "strictProtocol", \.gateway.requiresProtocolVersion, .flag,
-            "Refuse clients that do not name a protocol version, as Pusher does (4008)."),
+            "Whether clients that name no protocol version are refused (4008), as Pusher does."),
     ]
 
     private static let channels: [Setting] = [
         Setting(
             "limits.channelsPerConnection", \.gateway.channelLimits.subscriptionsPerSessionMax, .count(1...10_000),
-            "Channels one connection may subscribe to."),
+            "Channels that one connection may be in."),
         Setting(
             "limits.channels", \.gateway.channelLimits.homes.channelsMax, .count(1...10_000_000),
-            "Ordinary channels of the whole hub, users' channels not counted; a subscribe that would make one more is refused."
+            "Ordinary channels of the whole hub. A subscribe that would make one more is refused. Users' channels do not count."
         ),
         Setting(
             "limits.streamsPerUser", \.feed.streamsPerUserMax, .count(1...1_000_000),
             """
-            User channels of one user, on all its connections, of published topics; of others as many on each loop, 1,000 at \
-            least.
+            Channels of published topics that one user may be in, on all its connections. Of topics that are not published, \
+            as many on each loop, but at least 1,000.
             """),
         Setting(
             "presence.leaveGrace", \.gateway.channelLimits.homes.leaveGrace, .time(.zero ... .seconds(300)),
             """
-            Time that a user whose connection broke is still a member, and online to those who watch; and after which webhooks \
-            tell that a user has left, or everybody, if nobody is back by then.
+            Time that a user whose connection broke stays a member of presence channels, and online in watchlists. Webhooks \
+            tell that a user or the last subscriber has left after this time, if nobody is back.
             """),
         Setting(
             "cache.ttl", \.gateway.channelLimits.homes.cacheTime, .time(.seconds(1) ... .seconds(86_400)),
-            "Time that a cache channel keeps its last event."),
+            "Time for which a cache channel keeps its last event."),
         Setting(
             "cache.bytes", \.gateway.channelLimits.homes.cacheBytesMax, .bytes(0...(1 << 40)),
             """
-            Bytes of the events that cache channels keep; with more, the app that has most loses its oldest, but none its \
-            last one. Divided among the loops.
+            Bytes of the events that all cache channels keep, divided among the loops. When it is full, the app that has \
+            most loses its oldest event, unless that is its only one.
             """),
     ]
 
     private static let admission: [Setting] = [
         Setting(
             "limits.connections", \.gateway.limits.connectionsMax, .count(1...10_000_000),
-            "Connections of the whole hub."),
+            "Connections that the hub accepts at a time."),
         Setting(
             "limits.connectionsPerAddress", \.gateway.limits.connectionsPerAddressMax, .bound(0...10_000_000),
-            "Connections from one address (IPv6: one /64), loopback, unix and trustedProxies exempt; 0 is no bound."),
+            "Connections from one address (IPv6: one /64). Loopback, unix and trustedProxies are exempt. 0: no bound."),
         Setting(
             "limits.connectsPerSecond", \.gateway.limits.addressConnectsPerSecond, .count(0...1_000_000),
             """
-            Connections that one address may begin each second on the long run; twenty times as many at once after a \
-            silence. 0 is no bound.
+            Connections that one address may open each second, twenty times as many at once. 0: no bound.
             """),
     ]
 
     private static let queues: [Setting] = [
         Setting(
             "limits.sendQueueBytes", \.gateway.limits.sendQueueBytesMax, .bytes((16 << 10)...(256 << 20)),
-            "Bytes that may wait for a slow client before it is closed."),
+            "Bytes that may wait for one client. With more, its connection is closed."),
         Setting(
             "limits.sendQueuesBytes", \.gateway.limits.sendQueuesBytesMax, .bytes((1 << 20)...(1 << 40)),
             """
-            Bytes that may wait for all clients together before those for whom most do are closed; divided among the loops.
+            Bytes that may wait for all clients together, divided among the loops. With more, the connections with most \
+            waiting are closed.
             """),
         Setting(
             "limits.unfinishedBytes", \.gateway.limits.unfinishedBytesMax, .bytes((1 << 20)...(1 << 40)),
-            "Bytes of messages and requests that have begun to come, of all clients; divided among the loops."),
+            "Bytes of unfinished messages and requests of all clients, divided among the loops. With more, the largest are closed."
+        ),
         Setting(
             "limits.pullQueueBytes", \.gateway.limits.pullQueueBytesMax, .bytes((16 << 10)...(64 << 20)),
-            "Bytes that may wait for a slow client before it gets user channels by pages; half of sendQueueBytes at most."
+            "Bytes that may wait for one client. With more, it gets users' channels by pages of the log. At most half of limits.sendQueueBytes."
         ),
     ]
 
     private static let replays: [Setting] = [
         Setting(
             "limits.replayEvents", \.gateway.channelLimits.streams.replayEvents, .count(1...1_000_000),
-            "Events that a client may have missed in a channel to get them; beyond, it is told to fetch a snapshot."),
+            "Events of one channel that a client gets when it resumes. If it missed more, it is told to fetch a snapshot."
+        ),
         Setting(
             "limits.windowTotalBytes", \.gateway.channelLimits.streams.windowTotalBytes, .bytes(0...(1 << 40)),
             """
-            Bytes of the recent events of user channels, 256 and 256 KiB of each at most, kept in memory for clients that \
-            come back; others are read from the database.
+            Bytes of recent events of users' channels in memory, for clients that come back: at most 256 events and 256 KiB of \
+            one channel. Others are read from the database.
             """),
     ]
 
     private static let edge: [Setting] = [
         Setting(
             "webhooks.allowPrivate", \.webhooks.allowsPrivate, .flag, development: "true",
-            "Send webhooks to addresses that are not of the public internet too: this machine's, private networks'."),
+            "Whether webhooks may go to private networks and to this machine, too."),
         Setting(
             "webhooks.caFile", \.webhooks.caFile, .optional(.some("path")),
-            "PEM file of the certificates that webhooks' receivers are judged by, in place of the system's."),
+            "PEM file of root certificates for webhooks, in place of the system's."),
         Setting(
             "webhooks.queueBytes", \.webhooks.limits.queueBytesMax, .bytes((1 << 20)...(1 << 40)),
             """
-            Bytes of the events that may wait for all webhooks; beyond, the webhook that holds most of one kind loses its \
-            last.
+            Bytes of events that may wait for all webhooks. When it is full, the webhook that holds most of one kind loses \
+            its last event of that kind.
             """),
         Setting(
             "api.refuseReplays", \.api.refusesReplays, .flag,
             """
-            Refuse a signed call, of the HTTP API or of a route of the product, whose signature has come before, and those \
-            signed before the hub was started. \
+            Whether a signed call (of the HTTP API, or of a product route) is refused if its signature was seen before, or is \
+            older than the hub's start. \
             Pusher's libraries sign two equal calls of one second alike.
             """),
     ]
@@ -225,37 +248,39 @@ enum SettingsTable {
     private static let database: [Setting] = [
         Setting(
             "store.connections", \.store.connections, .count(1...64),
-            "Connections to the database on which actions are applied; half as many, 1 to 16, are there to read snapshots."
+            "Connections to PostgreSQL for actions. Half as many more, 1 to 16, read snapshots."
         ),
         Setting(
             "store.lockTimeout", \.store.lockTimeout, .time(.milliseconds(10) ... .seconds(5)),
-            "Time an action waits for rows that another writer has locked, before its device is told to send it again."),
+            "Time that an action waits for rows that another writer holds. Then its device must send it again."),
         Setting(
             "store.retainEvents", \.store.retainDays, .count(0...3650, takes: "days"),
-            "Days after which events are deleted, in the hour that follows; 0 leaves that to a job of yours."),
+            "Days after which events are deleted, within an hour. 0: a job of yours deletes them."),
         Setting(
             "feed.pollInterval", \.feed.pollInterval, .time(.milliseconds(100) ... .seconds(60)),
-            "The database is asked this often even if no notification came."),
+            "How often the hub asks the database for events if no notification comes."),
         Setting(
             "feed.positionCheckInterval", \.feed.positionCheckInterval, .time(.seconds(1) ... .seconds(3600)),
-            "In this time every watched stream is compared with the database once."),
+            "Time in which each watched channel is compared with the database once."),
         Setting(
             "feed.heartbeatInterval", \.feed.heartbeatInterval, .time(.milliseconds(200) ... .seconds(1200)),
-            "How often the listening connection is checked; it is made anew where that takes half of this time."),
+            "How often the listening connection is checked. It is made again if the answer takes half of this time."),
     ]
 
     private static let running: [Setting] = [
         Setting(
             "operations.listen", \.operations, .addressOrOff, development: "127.0.0.1:0",
-            "Address and port of /livez, /readyz and /metrics, which need no credentials: a private one. off: none."),
-        Setting(
-            "drainPause", \.drainPause, .time(.zero ... .seconds(600)),
-            "Time for which a hub that is told to end serves on, but is not ready, so that balancers send it nobody new."
+            "Address and port of /livez, /readyz and /metrics. They need no credentials, so choose a private address. off: none."
         ),
         Setting(
-            "log.level", \.logLevel, .choice("level"), "trace, debug, info, notice, warning, error or critical."),
+            "drainPause", \.drainPause, .time(.zero ... .seconds(600)),
+            "Time for which the hub serves on after SIGTERM, but is not ready, so that balancers send it no new clients."
+        ),
+        Setting(
+            "log.level", \.logLevel, .choice("level"),
+            "Least level that is logged: trace, debug, info, notice, warning, error or critical."),
         Setting(
             "log.format", \.logFormat, .choice("format"),
-            "text for people, json for machines; auto is text on a terminal, else json."),
+            "text for people, json for machines. auto: text on a terminal, otherwise json."),
     ]
 }

@@ -21,7 +21,7 @@ struct LoggedEvent {
     }
 }
 
-/// What a device makes of a snapshot and the events that follow it, as Sources/README.md tells it to.
+/// What a device makes of a snapshot and the events that follow it, as Sources/Values/Sync/README.md tells it to.
 struct SnapshotView: Equatable {
     private let subject: SnapshotSubject
     /// The position of the snapshot.

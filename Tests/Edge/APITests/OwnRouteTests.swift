@@ -148,11 +148,16 @@ import Testing
         func folded(_ text: String) -> String { String(text.filter { !$0.isWhitespace }) }
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../..")
         let page = try String(contentsOf: root.appendingPathComponent("sql/README.md"), encoding: .utf8)
-        let section = try #require(
-            page.components(separatedBy: "\n## ").first { $0.hasPrefix("A resource of your own") })
-        let row = try #require(section.components(separatedBy: "```swift\n").last?.components(separatedBy: "```").first)
+        func section(_ heading: String) throws -> String {
+            try #require(page.components(separatedBy: "\n## ").first { $0.hasPrefix(heading + "\n") })
+        }
+        let resource = try section("A resource of your own")
+        let row = try #require(
+            resource.components(separatedBy: "```swift\n").last?.components(separatedBy: "```").first)
         #expect(try folded(String(contentsOfFile: #filePath, encoding: .utf8)).contains(folded(row)))
-        let function = section.split(separator: "\n").filter { $0.hasPrefix("    ") && !row.contains($0) }
+        // The role `backend` of the page is not needed here.
+        let function = try (section("Snapshots of your own tables") + resource).split(separator: "\n")
+            .filter { $0.hasPrefix("    ") && !row.contains($0) && !$0.contains("backend") }
         try owner.execute(
             "CREATE TABLE public.app_weight (id bigint GENERATED ALWAYS AS IDENTITY, user_id text, grams int)")
         try owner.execute(function.joined(separator: "\n"))

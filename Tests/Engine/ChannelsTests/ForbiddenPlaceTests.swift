@@ -3,7 +3,8 @@ import Pusher
 import Sync
 import Testing
 
-/// Positions sent before the sign-in, for another user's channels: each is answered, so that clients stop asking (README).
+/// Positions sent before the sign-in, for another user's channels: each is answered, so that a client which follows
+/// Sources/Values/Sync/README.md stops.
 @Suite struct ForbiddenPlaceTests {
     private let engine = EngineFixture()
     private let own = "user.u1.x"

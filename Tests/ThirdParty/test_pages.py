@@ -1,0 +1,146 @@
+"""The code of the pages for app developers, pasted as it stands: in Python, and in JavaScript with pusher-js.
+
+pusher-js is not ours to carry: PUSHER_JS names its file dist/node/pusher.js. Without it, or without node, the tests that need it are
+skipped.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from doses import add_dose
+from hub import Output, Server
+from waiting import PATIENCE, eventually
+
+ROOT = pathlib.Path(__file__).parents[2]
+HERE = pathlib.Path(__file__).parent
+FIRST, SYNC, PUSHER = (ROOT / name / "README.md" for name in ("", "Sources/Values/Sync", "Sources/Values/Pusher"))
+
+browser = pytest.mark.skipif(
+    not (os.environ.get("PUSHER_JS") and shutil.which("node")), reason="needs node, and pusher-js in PUSHER_JS")
+
+
+def code(page, heading, language):
+    """The blocks of a language below a heading, up to the next heading of its level or of a higher one."""
+    text = page.read_text()
+    level = len(heading.split()[0])
+    section = re.split(rf"^#{{1,{level}}} ", text.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.M)[0]
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", section, re.S | re.M)
+    assert blocks, f"{page} has no {language} below {heading}"
+    return blocks
+
+
+def at(hub, text):
+    """The code as it is for a hub that the test has started."""
+    assert "127.0.0.1" in text
+    return text.replace("127.0.0.1:6001", f"127.0.0.1:{hub.port}").replace("wsPort: 6001", f"wsPort: {hub.port}")
+
+
+class Page:
+    """A script that runs in the small browser, and what it shows."""
+
+    def __init__(self, folder, script):
+        file = folder / "page.js"
+        file.write_text(script)
+        self.process = subprocess.Popen(["node", HERE / "browser.js", file], stdout=subprocess.PIPE, text=True)
+        self.out = Output(self.process.stdout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def shows(self, *parts):
+        line = self.out.wait_for(lambda line: all(part in json.loads(line) for part in parts), f"{parts}", PATIENCE)
+        return json.loads(line)
+
+
+def html_of(shell, folder, token=""):
+    """Runs a block that writes an HTML page; returns the script in it."""
+    shell = re.sub(r"^TOKEN=.*$", f"TOKEN={token}", shell, flags=re.M)
+    subprocess.run(["bash", "-euc", shell], cwd=folder, check=True)
+    page, = folder.glob("*.html")
+    text = page.read_text()
+    assert re.search(r'<script src="https://js\.pusher\.com/8\.\d+\.\d+/pusher\.min\.js"></script>', text)
+    return re.search(r"<script>\n(.*)</script>", text, re.S)[1]
+
+
+@browser
+def test_the_first_page_shows_a_change(hub, tmp_path):
+    block, = code(FIRST, "## Point pusher-js at it", "sh")
+    token = hub.token("demo")
+    script = html_of(at(hub, block), tmp_path, token)
+    assert token in script
+    with Page(tmp_path, script) as page:
+        page.shows("pusher:subscription_succeeded", "sync")
+        dose = add_dose(hub, "demo")
+        page.shows("occurrence.created", dose)
+
+
+@browser
+def test_the_sync_page_is_one_program(hub, user, tmp_path):
+    """It fetches a snapshot, applies events, resumes after a pause, and sends an action."""
+    blocks = [block for heading in ("## Connect", "## Resume", "## Actions") for block in code(SYNC, heading, "js")[:1]]
+    script = at(hub, "".join(blocks)).replace("'TOKEN'", json.dumps(hub.token(user)))
+    script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}").replace("console.log(", "show(")
+    watch = """
+        setInterval(() => show(JSON.stringify({ position, doses: (today?.occurrences ?? []).map((d) => d.id + ' ' + d.status) })), 50);
+        setInterval(() => { if (globalThis.acted || !today) return; globalThis.acted = true; markTaken(today.occurrences[0]); }, 50);
+    """
+    dose = add_dose(hub, user)
+    with Page(tmp_path, script.replace("result.key, result.status", "result.key + ' ' + result.status") + watch) as page:
+        page.shows(f"{dose} scheduled")
+        page.shows(" applied")
+        page.shows(f"{dose} taken")
+        hub.query("update care.dose_occurrence set status = 'skipped', taken_at = null where id = %s", [dose])
+        page.shows(f"{dose} skipped")
+        (offset,), = hub.query("select top from sync.stream where user_id = %s and topic = 'adherence'", [user])
+        page.shows(f'"offset":{offset}')
+
+
+@browser
+def test_the_sync_page_resumes_where_it_was(hub, user, tmp_path):
+    """A device that comes back with its position is sent what it has missed, and fetches nothing."""
+    blocks = [block for heading in ("## Connect", "## Resume") for block in code(SYNC, heading, "js")[:1]]
+    script = at(hub, "".join(blocks)).replace("'TOKEN'", json.dumps(hub.token(user)))
+    script = script.replace("userId = 'demo'", f"userId = {json.dumps(user)}")
+    dose = add_dose(hub, user)
+    watch = "setInterval(() => show(JSON.stringify({ position, fetching, today })), 50);"
+    with Page(tmp_path, script + watch) as page:
+        state = json.loads(page.shows(f'"id":"{dose}"', '"fetching":1'))
+    hub.query("update care.dose_occurrence set status = 'taken', taken_at = now() where id = %s", [dose])
+    kept = json.dumps({"today": state["today"], "position": state["position"]})
+    before = f"localStorage.setItem('user.{user}.adherence', {json.dumps(kept)});\n"
+    with Page(tmp_path, before + script + watch) as page:
+        page.shows('"status":"taken"', '"fetching":0')
+
+
+def test_the_pusher_page_publishes(tmp_path):
+    shell, page = code(PUSHER, "## Move from Pusher, soketi or Reverb", "sh")
+    sample, = code(PUSHER, "## Move from Pusher, soketi or Reverb", "python")
+    written = re.search(r"<<'END'\n(.*?)^END$", shell, re.S | re.M)[1]
+    assert "chmod 640 hub.json\n.build/release/carillon serve --config hub.json\n" in shell
+    file = tmp_path / "hub.json"
+    assert '"listen": "127.0.0.1:6001"' in written
+    file.write_text(written.replace("127.0.0.1:6001", "127.0.0.1:0"))
+    file.chmod(0o640)
+    with Server(CARILLON_CONFIG=str(file), CARILLON_LOG_FORMAT="json") as hub:
+        script = at(hub, html_of(page, tmp_path))
+        run = sample.replace("port=6001", f"port={hub.port}")
+        assert run != sample
+
+        def publish():
+            exec(compile(run, "the page", "exec"), {})
+            return True
+
+        publish()
+        if os.environ.get("PUSHER_JS") and shutil.which("node"):
+            with Page(tmp_path, script) as shown:
+                eventually(lambda: publish() and any("it works" in line for line in shown.out.lines), "the message")
