@@ -1,6 +1,7 @@
 """What operators rely on: health checks, metrics that Prometheus' own tool finds good, and the word to devices."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -268,3 +269,39 @@ def test_a_hub_that_needs_none():
         # Or alerts would say that it is away.
         assert not [name for name in series if name.startswith(("carillon_feed_", "carillon_pg_", "carillon_actions_"))]
         server.program.err.wait_for(lambda line: '"ready"' in line, "ready, in the log")
+
+
+FAKE_APT = """#!/bin/bash
+conf=/etc/postgresql-common/createcluster.conf
+echo "$* policy=$(test -x /usr/sbin/policy-rc.d && echo yes) cluster=$(grep -c '^create_main_cluster = false' $conf)" >>"$CALLS"
+case "$*" in *postgresql-common*) echo '# as Debian has it' >$conf ;; esac
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs folders of the machine's, in a mount namespace: root")
+@pytest.mark.parametrize("has_policy", [False, True])
+def test_packages_are_installed_and_start_nothing(tmp_path, has_policy):
+    """Debian would start what it installs, and make a PostgreSQL cluster that starts at each boot."""
+    for name in ("sbin", "conf", "none", "bin"):
+        (tmp_path / name).mkdir()
+    policy = tmp_path / "sbin" / "policy-rc.d"
+    if has_policy:
+        policy.write_text("#!/bin/sh\nexit 0\n")
+        policy.chmod(0o755)
+    for name, text in {"apt-get": FAKE_APT, "dpkg-query": "#!/bin/bash\nexit 1\n"}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    calls = tmp_path / "calls"
+    mounts = [("sbin", "/usr/sbin"), ("conf", "/etc/postgresql-common"), ("none", "/usr/lib/postgresql")]
+    script = "set -e; mount --make-rprivate /; " + "".join(
+        f"mkdir -p {place}; mount --bind {tmp_path}/{name} {place}; " for name, place in mounts
+    ) + f"exec {ROOT}/deploy/development/packages run"
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-c", script], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "CALLS": str(calls), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = calls.read_text().splitlines()
+    assert "postgresql-common policy=yes" in first
+    assert " postgresql " in second + " " and "policy=yes cluster=1" in second
+    assert policy.exists() == has_policy, "what was made for the time of the installation is gone"
+    assert (tmp_path / "conf" / "createcluster.conf").read_text() == "# as Debian has it\n"
