@@ -2,11 +2,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-swift test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn lint format bench clean
+.PHONY: help build run test test-quick test-swift test-swift-quick test-fuzz test-sql test-clients test-release test-instructions conformance fuzz storm resume churn lint format bench clean
 
 tools := deploy/development
 # The same whether on a terminal or not: SwiftPM takes colour for another build, and would begin anew.
 plain := --no-color-diagnostics
+
+# Pure values and machines, the loops, and what the command and the pages say. Skipped are a suite that needs PostgreSQL, and one that takes minutes.
+quick := '^(Bytes|Clock|Digests|JSON|HTTP|WebSocket|Pusher|Sync|Care|Metrics|Channels|Reactor|Identity|Operations)Tests[.]|^CarillonTests[.](Pages|Layer|TypeSize|PageNames|Settings|SettingsTable|SettingsTogether|SettingValues|ApplicationSettings|Help|Log|LimitLog|HubMetrics)Tests/'
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +23,16 @@ run: ## Build, and start a hub with a private PostgreSQL and a small demonstrati
 	$(tools)/release
 	@exec .build/release/carillon dev
 
-test: lint test-swift test-fuzz test-sql test-clients test-release test-instructions ## Everything below that begins with test, and lint
+test: ## All tests below, and lint: prints what failed and a summary; all output is in .build/test
+	@$(tools)/steps lint test-swift test-fuzz test-sql test-clients test-release test-instructions
+
+test-quick: ## Less than five minutes: lint, Swift tests that need no PostgreSQL, SQL tests
+	@$(tools)/steps lint test-swift-quick test-sql
+
+test-swift-quick:
+	@$(tools)/packages build
+	swift build $(plain) --build-tests
+	swift test $(plain) --skip-build --filter $(quick) --skip '[.](Differential|Mutant)Tests/'
 
 test-swift: ## Swift tests, against private PostgreSQL clusters where they need one
 	@$(tools)/packages build run
