@@ -1,4 +1,4 @@
-"""The code of the pages for app developers, pasted as it stands: in Python, and in JavaScript with pusher-js.
+"""The code of the pages for developers, pasted as it stands: in Python, and in JavaScript with pusher-js.
 
 pusher-js is not ours to carry: PUSHER_JS names its file dist/node/pusher.js. Without it, or without node, the tests that need it are
 skipped.
@@ -10,16 +10,18 @@ import pathlib
 import re
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 
 from doses import add_dose
-from hub import Output, Server
+from hub import Hub, Output, Server
 from waiting import PATIENCE, eventually
 
 ROOT = pathlib.Path(__file__).parents[2]
 HERE = pathlib.Path(__file__).parent
-FIRST, SYNC, PUSHER = (ROOT / name / "README.md" for name in ("", "Sources/Values/Sync", "Sources/Values/Pusher"))
+FIRST, SYNC, PUSHER, SQL = (
+    ROOT / name / "README.md" for name in ("", "Sources/Values/Sync", "Sources/Values/Pusher", "sql"))
 
 browser = pytest.mark.skipif(
     not (os.environ.get("PUSHER_JS") and shutil.which("node")), reason="needs node, and pusher-js in PUSHER_JS")
@@ -144,3 +146,19 @@ def test_the_pusher_page_publishes(tmp_path):
         if os.environ.get("PUSHER_JS") and shutil.which("node"):
             with Page(tmp_path, script) as shown:
                 eventually(lambda: publish() and any("it works" in line for line in shown.out.lines), "the message")
+
+
+def test_a_token_of_the_page_is_taken(tmp_path, monkeypatch):
+    """The backend's developer makes keys and a token; the operator names the keys, the issuer and the audience."""
+    sample, = code(SQL, "## Tokens of users", "python")
+    monkeypatch.chdir(tmp_path)
+    made = {}
+    exec(compile(sample, "the page", "exec"), made)
+    claims = made["claims"]
+    with Hub("--jwt-keys-file", str(tmp_path / "jwks.json"), "--jwt-issuer", claims["iss"],
+             "--jwt-audience", claims["aud"]) as hub:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{hub.port}/users/{claims['sub']}/adherence/today",
+            headers={"Authorization": f"Bearer {made['token']}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            assert answer.status == 200 and answer.headers["X-Sync-Position"]
