@@ -163,9 +163,6 @@ package final class Gateway: Sendable {
     /// whatever the database does later. True without a database.
     package var hasCaughtUp: Bool { feedWatch.hasCaughtUp() }
 
-    /// How often a connection was too slow for one of its streams, and was fed by pages from then on.
-    package var pullModeEntryCount: Int { Int(clamping: context.metrics.pullModeEntries.count) }
-
     /// The apps that are served.
     package var apps: AppTable { served.withLock { $0 } }
 

@@ -106,10 +106,3 @@ package struct SHA256: Sendable {
         return hash.finish()
     }
 }
-
-/// True when both have the same bytes. The time depends only on the lengths.
-package func constantTimeEquals(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-    guard left.count == right.count else { return false }
-    guard let leftStart = left.baseAddress, let rightStart = right.baseAddress else { return true }
-    return CRYPTO_memcmp(leftStart, rightStart, left.count) == 0
-}

@@ -251,7 +251,7 @@ import Testing
         for client in healthy + [stalled] { start = try await acknowledgement(client).offset }
         try commit(10_000, bytes: 700)
         for client in healthy { try await readEvents(client, after: start, upTo: start + 10_000) }
-        #expect(fixture.gateway.pullModeEntryCount > 0)
+        #expect(fixture.gateway.context.metrics.pullModeEntries.count > 0)
         try commit(1)
         for client in healthy { try await readEvents(client, after: start + 10_000, upTo: start + 10_001) }
         try await readEvents(stalled, after: start, upTo: start + 10_001)

@@ -14,9 +14,7 @@ struct RunnerTests {
 
     private func router(here: Int, loops: Int) throws -> Router {
         let mailboxes = try (0..<loops).map { _ in Mailbox<LoopMessage>(try LoopHandle()) }
-        return Router(
-            here: here, on: try EventLoop(), mailboxes,
-            LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
+        return Router(here: here, on: try EventLoop(), mailboxes, metrics)
     }
 
     private func join(_ user: String) -> OwnerRequest {

@@ -23,7 +23,6 @@ import Testing
         #expect(table.app(index: -1) == nil)
         #expect(withBytes("key") { table.app(key: $0) } == nil)
         #expect(withBytes("") { table.app(key: $0) } == nil)
-        #expect(table.indexCount == count)
     }
 
     @Test func anIndexNeverStandsForTwoApps() throws {

@@ -185,11 +185,7 @@ import Testing
         enter("other", world.app)
         enter("news-9", other)
         func found(_ prefix: String, _ max: Int, _ app: App) -> Int {
-            var count = 0
-            return home.channels(of: app, prefix: prefix, now: 1) {
-                count += 1
-                return count > max
-            }.count
+            home.channels(of: app, prefix: prefix, max: max, now: 1).count
         }
         #expect(found("", 10, world.app) == 6 && found("news-", 10, world.app) == 5 && found("o", 10, world.app) == 1)
         #expect(found("news-", 5, world.app) == 5 && found("news-", 4, world.app) == 5 && found("", 3, world.app) == 4)

@@ -121,7 +121,7 @@ struct EngineFixture {
     /// The connection has sent its queue.
     func drained(_ session: Session) -> [Heard] {
         var effects = Hub.Effects()
-        hub.drained(session, now: time(), &effects)
+        hub.streams.drained(session, now: time(), &effects)
         return heard(effects, session)
     }
 
@@ -134,7 +134,7 @@ struct EngineFixture {
     /// Answers an action as the store would.
     func answered(_ json: String, _ session: Session) -> [Heard] {
         var effects = Hub.Effects()
-        hub.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
+        hub.actions.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
         return heard(effects, session)
     }
 
@@ -278,4 +278,12 @@ func resumed(_ channel: String, at offset: Int64, epoch: String = "e", lost: Res
 private func resumed(_ channel: String, at offset: Int64, epoch: String, _ outcome: String) -> Heard {
     let place = #"\"epoch\":\"\#(epoch)\",\"offset\":\#(offset),"# + outcome
     return .text(#"{"event":"sync:resumed","data":"{\"channels\":{\"\#(channel)\":{\#(place)}}}"}"#)
+}
+
+extension SubscribedChannels {
+    /// The channel of that name, if a session of the loop is in it or awaits it.
+    func named(_ name: String, of app: App) -> Channel? {
+        if app.ownsDatabase, let stream = try? StreamName.parse(name) { return self[stream] }
+        return ChannelName(name).flatMap { self[ChannelKey(app.index, $0)] }
+    }
 }

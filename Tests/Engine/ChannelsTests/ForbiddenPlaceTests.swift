@@ -105,7 +105,7 @@ import Testing
         let wrong = #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"{\"id\":\"u1\"}"}}"#
         #expect(try engine.send(wrong, from: session).count == 1, "the complaint alone")
         var effects = Hub.Effects()
-        engine.hub.rejected(session, reason: "bad", &effects)
+        engine.hub.identities.rejected(session, reason: "bad", &effects)
         #expect(effects.count == 1)
         #expect(authenticated("u2", session).count == 1, "its user after all: nothing is forbidden")
         #expect(try engine.subscribe(others, from: session) == [.join(others, serial: 1)])

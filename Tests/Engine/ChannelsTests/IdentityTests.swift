@@ -44,7 +44,7 @@ import Testing
 
     private func rejected() -> [Heard] {
         var effects = Hub.Effects()
-        engine.hub.rejected(session, reason: "The token is bad", &effects)
+        engine.hub.identities.rejected(session, reason: "The token is bad", &effects)
         return effects.flatMap(Heard.all)
     }
 

@@ -109,7 +109,7 @@ final class LoopWorld {
     private func pullIfDrained(_ wire: Wire) {
         guard wire.session.isBehind, wire.queue.count <= Self.crowd / 4 else { return }
         var effects = Hub.Effects()
-        engines[wire.loop].hub.drained(wire.session, now: now, &effects)
+        engines[wire.loop].hub.streams.drained(wire.session, now: now, &effects)
         perform(effects, wire)
     }
 

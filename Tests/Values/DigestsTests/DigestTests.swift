@@ -134,13 +134,6 @@ import Testing
         }
     }
 
-    @Test func comparesInConstantTime() {
-        #expect(withUTF8("secret") { left in withUTF8("secret") { constantTimeEquals(left, $0) } })
-        #expect(!withUTF8("secret") { left in withUTF8("secreT") { constantTimeEquals(left, $0) } })
-        #expect(!withUTF8("secret") { left in withUTF8("secre") { constantTimeEquals(left, $0) } })
-        #expect(withUTF8("") { left in withUTF8("") { constantTimeEquals(left, $0) } })
-    }
-
     @Test func longKeysAreHashedFirst() {
         let key = [UInt8](repeating: 7, count: 65)
         let hashed = key.withUnsafeBytes { SHA256.hash($0).withUnsafeBytes { [UInt8]($0) } }

@@ -78,7 +78,7 @@ import Testing
 
     @Test func codesCarryTheirAdvice() {
         let expected: [(ErrorCode, UInt16, ReconnectAdvice)] = [
-            (.tlsOnly, 4000, .never), (.unknownApp, 4001, .never), (.terminated, 4009, .never),
+            (.unknownApp, 4001, .never), (.terminated, 4009, .never),
             (.overCapacity, 4100, .later),
             (.reconnect, 4200, .immediately), (.pongTimeout, 4201, .immediately), (.rateLimited, 4301, .stays),
         ]

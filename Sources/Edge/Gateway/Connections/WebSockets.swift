@@ -156,7 +156,7 @@ final class WebSockets {
         connection.owner.engage(connection) { hub, effects in
             switch result {
             case .success(let token): hub.authenticated(session, as: Identity(token), &effects)
-            case .failure(let rejection): hub.rejected(session, reason: rejection.message, &effects)
+            case .failure(let rejection): hub.identities.rejected(session, reason: rejection.message, &effects)
             }
         }
         // Before the next token is read. Otherwise a client could postpone its end with one token after the other.
@@ -169,7 +169,7 @@ final class WebSockets {
 
     func acted(_ answer: ActionAnswer, _ connection: Connection) {
         guard let session = connection.session else { return }
-        connection.owner.engage(connection) { $0.answered(answer, session, &$1) }
+        connection.owner.engage(connection) { $0.actions.answered(answer, session, &$1) }
         if connection.webSocket?.state == .draining, session.actionsInFlight == 0 { goAway(connection) }
     }
 

@@ -16,7 +16,7 @@ import WebSocket
 /// Everything that happens is an input to the engine or to owners, or news from owners for subscribers; `Runner` runs them.
 /// Frames are queued to connections at once, so that each check of room sees what is queued already. A client's messages are
 /// taken one at a time, and so are the feed's outputs.
-final class ClientLoop {
+final class ClientLoop: EffectPerformer {
     let loop: EventLoop
     let hubContext: HubContext
     let metrics: GatewayMetrics
@@ -36,10 +36,7 @@ final class ClientLoop {
     let door: Door
     let apps: ServedApps
     private(set) var isStopping = false
-    /// Effects of the engine; the buffer is reused from one input to the next.
-    private var effects = Hub.Effects()
-
-    private static let effectsKept = 64
+    var effects = Hub.Effects()
 
     var slowReaders: SlowReaders { takers.slowReaders }
     var turns: ConnectionTurns { webSockets.turns }
@@ -57,9 +54,7 @@ final class ClientLoop {
         let metrics = context.metrics
         self.metrics = metrics
         settings = ConnectionSettings(configuration)
-        let router = Router(
-            here: number, on: loop, context.mailboxes,
-            LoopBacklog(events: metrics.backlog, publishes: metrics.publishes))
+        let router = Router(here: number, on: loop, context.mailboxes, metrics)
         runner = Runner(router)
         due = try DueWork(on: loop) { router.mailbox.post(.due) }
         hub = Hub(
@@ -180,13 +175,7 @@ final class ClientLoop {
 
     /// Gives the engine an input about a connection, and performs the effects on the connection.
     func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
-        runner.run {
-            var effects = exchange(&effects, with: [])
-            input(hub, &effects)
-            effects.turnRound()
-            while let effect = effects.popLast() { perform(effect, for: connection) }
-            if effects.capacity <= Self.effectsKept { self.effects = effects }
-        }
+        run({ input(hub, &$0) }, { perform($0, for: connection) })
     }
 
     // Not inlined: most inputs want one message sent. Consuming: messages with a second reference cannot be framed in place.

@@ -94,13 +94,10 @@ struct LoopDirectory: ChannelDirectory {
             }
             return all
         }
-        let found = FoundChannels(max: max)
         let parts = router.gather(
             from: router.all, for: app.index, on: own,
             { loop in
-                guard !found.areTooMany else { return [:] }
-                let ordinary = loop.channels.channels(of: app, prefix: prefix, until: { found.isOneTooMany() })
-                guard !found.areTooMany else { return ordinary }
+                let ordinary = loop.channels.channels(of: app, prefix: prefix, max: max)
                 return ordinary.merging(loop.hub.channels.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
             }, { answer(merge($0)) })
         return parts.map(merge)

@@ -69,7 +69,7 @@ final class SlowReaders {
             output.frameCount <= limits.pullQueueFramesMax / 4
         else { return }
         let now = loop.now
-        connection.owner.engage(connection) { $0.drained(session, now: now, &$1) }
+        connection.owner.engage(connection) { $0.streams.drained(session, now: now, &$1) }
     }
 
     private func sweepLater() { if !due.isSet(.readers) { due.set(.readers, after: min(Self.sweepInterval, stalled)) } }

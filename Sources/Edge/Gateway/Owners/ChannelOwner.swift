@@ -6,18 +6,15 @@ import Reactor
 import WebSocket
 
 /// The ordinary channels that this loop owns.
-final class ChannelOwner {
+final class ChannelOwner: EffectPerformer {
     private var home: ChannelHome
-    /// Effects of the shard; the buffer is reused from one input to the next.
-    private var effects = ChannelHome.Effects()
+    var effects = ChannelHome.Effects()
     private let loop: EventLoop
-    private let runner: Runner
+    let runner: Runner
     private let due: DueWork
     private let context: HubContext
     private let compression: LoopCompression?
     private let turns: ConnectionTurns
-
-    private static let effectsKept = 64
 
     init(
         on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?,
@@ -56,8 +53,9 @@ final class ChannelOwner {
 
     func loops(in key: ChannelKey) -> LoopSet { ask { $0.loops(in: key) } }
 
-    func channels(of app: App, prefix: String, until isEnough: () -> Bool) -> [String: ChannelFacts] {
-        ask { $0.channels(of: app, prefix: prefix, now: loop.now, until: isEnough) }
+    /// Those whose names begin with `prefix`; stops above `max`.
+    func channels(of app: App, prefix: String, max: Int) -> [String: ChannelFacts] {
+        ask { $0.channels(of: app, prefix: prefix, max: max, now: loop.now) }
     }
 
     func replace(_ apps: AppTable) {
@@ -99,13 +97,7 @@ final class ChannelOwner {
     private func input<Result>(
         _ input: (inout ChannelHome, _ now: Instant, inout ChannelHome.Effects) -> Result
     ) -> Result {
-        let result = runner.run {
-            let result = input(&home, loop.now, &effects)
-            effects.turnRound()
-            while let effect = effects.popLast() { perform(effect) }
-            if effects.capacity > Self.effectsKept { effects = [] }
-            return result
-        }
+        let result = run({ input(&home, loop.now, &$0) }, { perform($0) })
         due.set(.channels, at: ask { $0.nextDue })
         return result
     }

@@ -8,18 +8,16 @@ import Sync
 import WebSocket
 
 /// The streams that this loop owns.
-final class StreamOwner {
+final class StreamOwner: EffectPerformer {
     private var home: StreamHome
-    /// Effects of the shard; the buffer is reused from one input to the next.
-    private var effects: ContiguousArray<StreamHome.Effect> = []
+    var effects: ContiguousArray<StreamHome.Effect> = []
     private let loop: EventLoop
-    private let runner: Runner
+    let runner: Runner
     private let due: DueWork
     private let context: HubContext
     private let compression: LoopCompression?
 
     private static let sweepInterval = Duration.seconds(1)
-    private static let effectsKept = 64
 
     init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, _ context: HubContext, _ compression: LoopCompression?) {
         self.loop = loop
@@ -99,13 +97,7 @@ final class StreamOwner {
     // MARK: Effects of the shard
 
     private func input(_ input: (inout StreamHome, inout ContiguousArray<StreamHome.Effect>) -> Void) {
-        runner.run {
-            var effects = exchange(&effects, with: [])
-            input(&home, &effects)
-            effects.turnRound()
-            while let effect = effects.popLast() { perform(effect) }
-            if effects.capacity <= Self.effectsKept { self.effects = effects }
-        }
+        run({ input(&home, &$0) }, { perform($0) })
     }
 
     private func perform(_ effect: consuming StreamHome.Effect) {

@@ -3,10 +3,11 @@ import Clock
 import Reactor
 
 /// The users that this loop owns.
-final class UserOwner {
+final class UserOwner: EffectPerformer {
     private var home: UserHome
+    var effects: ContiguousArray<UserHome.Effect> = []
     private let loop: EventLoop
-    private let runner: Runner
+    let runner: Runner
     private let due: DueWork
 
     init(on loop: EventLoop, _ runner: Runner, _ due: DueWork, limits: HomeLimits) {
@@ -27,17 +28,15 @@ final class UserOwner {
     }
 
     private func input(_ input: (inout UserHome, inout ContiguousArray<UserHome.Effect>) -> Void) {
-        runner.run {
-            var effects: ContiguousArray<UserHome.Effect> = []
-            input(&home, &effects)
-            for effect in effects {
-                switch effect {
-                case .answer(let loop, let news): runner.router.tell(.users(news), loop: loop)
-                case .tell(let loops, let news): runner.router.tell(.users([news]), loops: loops)
-                }
-            }
-        }
+        run({ input(&home, &$0) }, { perform($0) })
         due.set(.users, at: Self.nextDue(of: &home))
+    }
+
+    private func perform(_ effect: consuming UserHome.Effect) {
+        switch consume effect {
+        case .answer(let loop, let news): runner.router.tell(.users(news), loop: loop)
+        case .tell(let loops, let news): runner.router.tell(.users([news]), loops: loops)
+        }
     }
 
     /// `inout`, because a property would be copied before it is asked.

@@ -43,23 +43,22 @@ enum OwnerMessage: Sendable {
     case news(OwnerNews)
 }
 
-/// What a message counts for while it is between two loops.
-enum MessageLoad {
-    /// An event of a stream: the feed waits while there are many.
-    case event
-    /// Something of the app with that index: its backend and clients wait while there are many.
-    case app(Int)
-}
-
 extension OwnerMessage {
-    /// Nil where nobody can be held back.
-    var load: MessageLoad? {
+    /// Counts the message while it is between two loops. The feed waits while there are many events of streams. An app's
+    /// backend and clients wait while there is much of the app. For all other messages nobody can be held back.
+    ///
+    /// - Parameter isPosted: true when the message is posted, false when its mailbox has handed it out.
+    func count(in metrics: GatewayMetrics, isPosted: Bool) {
+        let app: Int?
         switch self {
-        case .news(.event): .event
-        case .news(.publish(let key, _, _, _, let isEvent)): isEvent ? .app(key.app) : nil
-        case .news(.answer(let answer)): answer.appInBacklog.map { .app($0) }
-        case .request(.channel(let request), _): request.isInBacklog ? .app(request.key.app) : nil
-        case .news(.joined), .news(.joinRefused), .news(.reset), .news(.users), .request: nil
+        case .news(.event):
+            return isPosted ? metrics.backlog.addBroadcast() : metrics.backlog.subtractBroadcast()
+        case .news(.publish(let key, _, _, _, let isEvent)): app = isEvent ? key.app : nil
+        case .news(.answer(let answer)): app = answer.appInBacklog
+        case .request(.channel(let request), _): app = request.isInBacklog ? request.key.app : nil
+        case .news(.joined), .news(.joinRefused), .news(.reset), .news(.users), .request: app = nil
         }
+        guard let app else { return }
+        if isPosted { metrics.publishes.add(of: app) } else { metrics.publishes.subtract(of: app) }
     }
 }

@@ -21,14 +21,14 @@ final class Router {
     let here: Int
     private let loop: EventLoop
     private let mailboxes: [Mailbox<LoopMessage>]
-    private let backlog: LoopBacklog
+    private let metrics: GatewayMetrics
     private var line = Fifo<OwnerMessage>()
 
-    init(here: Int, on loop: EventLoop, _ mailboxes: [Mailbox<LoopMessage>], _ backlog: LoopBacklog) {
+    init(here: Int, on loop: EventLoop, _ mailboxes: [Mailbox<LoopMessage>], _ metrics: GatewayMetrics) {
         self.here = here
         self.loop = loop
         self.mailboxes = mailboxes
-        self.backlog = backlog
+        self.metrics = metrics
     }
 
     var loops: Int { mailboxes.count }
@@ -117,7 +117,7 @@ final class Router {
     }
 
     private func post(_ message: OwnerMessage, to loop: Int) {
-        if let load = message.load { backlog.add(load) }
+        message.count(in: metrics, isPosted: true)
         self.loop.post(.owner(message), to: mailboxes[loop])
     }
 
@@ -127,7 +127,7 @@ final class Router {
 
     /// The mailbox has handed out a message of another loop.
     func received(_ message: OwnerMessage) {
-        if let load = message.load { backlog.subtract(load) }
+        message.count(in: metrics, isPosted: false)
     }
 
     // MARK: Loops
@@ -164,9 +164,9 @@ final class Router {
 
     /// The question, in the app's backlog until its turn.
     private func counted(_ question: @escaping @Sendable (ClientLoop) -> Void, for app: Int) -> LoopMessage {
-        backlog.add(.app(app))
+        metrics.publishes.add(of: app)
         return .ask { loop in
-            loop.router.backlog.subtract(.app(app))
+            loop.metrics.publishes.subtract(of: app)
             question(loop)
         }
     }
@@ -193,24 +193,4 @@ final class Router {
     }
 
     func isAlone(in loops: LoopSet) -> Bool { loops.isSubset(of: LoopSet(loop: here)) }
-}
-
-/// What counts while it is between loops: streams' events, and what apps' backends and clients send. Any thread.
-struct LoopBacklog {
-    let events: EventBacklog
-    let publishes: PublishBacklog
-
-    func add(_ load: MessageLoad) {
-        switch load {
-        case .event: events.addBroadcast()
-        case .app(let app): publishes.add(of: app)
-        }
-    }
-
-    func subtract(_ load: MessageLoad) {
-        switch load {
-        case .event: events.subtractBroadcast()
-        case .app(let app): publishes.subtract(of: app)
-        }
-    }
 }

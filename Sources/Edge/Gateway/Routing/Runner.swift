@@ -34,10 +34,37 @@ final class Runner {
     }
 }
 
+/// What performs the effects of its inputs, in order.
+protocol EffectPerformer: AnyObject {
+    associatedtype Performed
+    var runner: Runner { get }
+    /// Empty; its buffer is reused from one input to the next.
+    var effects: ContiguousArray<Performed> { get set }
+}
+
+extension EffectPerformer {
+    /// Runs an input, and performs its effects. An effect may lead to another input before the next effect: so the buffer is
+    /// taken out, and a nested input gets its own.
+    @inline(__always)
+    func run<Result>(
+        _ input: (inout ContiguousArray<Performed>) -> Result, _ perform: (consuming Performed) -> Void
+    ) -> Result {
+        runner.run {
+            var effects = exchange(&self.effects, with: [])
+            let result = input(&effects)
+            effects.turnRound()
+            while let effect = effects.popLast() { perform(effect) }
+            // Larger ones are not kept.
+            if effects.capacity <= 64 { self.effects = effects }
+            return result
+        }
+    }
+}
+
 extension ContiguousArray {
     /// Reverses the elements, for `popLast` to take them out in order: only from the end are they moved, not copied.
     @inline(__always)
-    mutating func turnRound() {
+    fileprivate mutating func turnRound() {
         if count > 1 { withUnsafeMutableBufferPointer { $0.reverse() } }
     }
 }

@@ -94,9 +94,6 @@ package final class AppTable: Sendable {
         }
     }
 
-    /// One more than the highest index of an app served.
-    package var indexCount: Int { byIndex.count }
-
     package func app(index: Int) -> App? { byIndex.indices.contains(index) ? byIndex[index] : nil }
 
     package func app(id: String) -> App? { byID[id] }

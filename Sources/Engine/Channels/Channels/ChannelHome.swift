@@ -207,18 +207,14 @@ package struct ChannelHome {
     /// The loops with subscribers in the channel.
     package func loops(in key: ChannelKey) -> LoopSet { channels[key]?.loops ?? [] }
 
-    /// The app's occupied channels of this shard whose names begin with `prefix`.
-    ///
-    /// - Parameter isEnough: asked after each find; true ends the search.
-    package func channels(
-        of app: App, prefix: String, now: Instant, until isEnough: () -> Bool
-    ) -> [String: ChannelFacts] {
+    /// The app's occupied channels of this shard whose names begin with `prefix`; stops above `max`.
+    package func channels(of app: App, prefix: String, max: Int, now: Instant) -> [String: ChannelFacts] {
         var found: [String: ChannelFacts] = [:]
         for (key, channel) in channels[app] where key.name.string.utf8.starts(with: prefix.utf8) {
             let facts = facts(of: key, channel, now: now)
             guard facts.isOccupied else { continue }
             found[key.name.string] = facts
-            if isEnough() { break }
+            if found.count > max { break }
         }
         return found
     }

@@ -3,7 +3,7 @@ import Pusher
 import Sync
 
 /// Users' actions: which are accepted, how many of a session are in flight, and what is answered.
-final class ActionGate {
+package final class ActionGate {
     /// How long a device that has not signed in is asked to wait. Sign-in takes a round trip or two.
     private static let signinPause = Duration.seconds(1)
     /// How long a device is asked to wait while the hub does not know all revocations.
@@ -53,7 +53,8 @@ final class ActionGate {
         effects.append(.act(envelope, user: identity.userID))
     }
 
-    func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout Hub.Effects) {
+    /// An action of the session has been answered.
+    package func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout Hub.Effects) {
         session.actionsInFlight -= 1
         self.answer(answer, &effects)
     }

@@ -21,7 +21,7 @@ package final class Hub {
     package let identities: Identities
     package let watchlists: Watchlists
     private let admission: Admission
-    private let actions: ActionGate
+    package let actions: ActionGate
 
     /// - Parameter now: reads the wall clock. With the default no time passes, and no identity ends.
     package init(
@@ -57,11 +57,6 @@ package final class Hub {
         watchlists.departed(session, mayReturn: mayReturn, &effects)
         session.detail = nil
         sessions.remove(session)
-    }
-
-    /// The connection has little left to send: what its session missed may follow.
-    package func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
-        streams.drained(session, now: now, &effects)
     }
 
     // MARK: Messages
@@ -130,24 +125,11 @@ package final class Hub {
         identified(session, identities.authenticated(session, as: identity, &effects), &effects)
     }
 
-    /// The token was found bad.
-    package func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
-        identities.rejected(session, reason: reason, &effects)
-    }
-
-    /// Whether the identity was issued before its user's access was revoked.
-    package func refuses(_ identity: Identity, of app: App) -> Bool { identities.refuses(identity, of: app) }
-
     /// The session's user is known, or known for longer: whatever waited for that continues.
     private func identified(_ session: Session, _ known: Identities.Known?, _ effects: inout Effects) {
         guard let known else { return }
         watchlists.welcome(session, as: known.user, &effects)
         admission.unpark(session, &effects)
-    }
-
-    /// An action of the session has been answered.
-    package func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout Effects) {
-        actions.answered(answer, session, &effects)
     }
 
     // MARK: Apps

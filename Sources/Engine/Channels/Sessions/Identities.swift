@@ -133,7 +133,7 @@ package final class Identities {
     }
 
     /// The token was found bad. The connection stays as it was, unless too many in a row were refused.
-    func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
+    package func rejected(_ session: Session, reason: StaticString, _ effects: inout Effects) {
         effects.complain(reason)
         countRefusal(session, &effects)
     }
@@ -145,7 +145,8 @@ package final class Identities {
         if Int(detail.refusedTokens) >= limits.refusedTokensMax { effects.append(.close(.tokensRefused)) }
     }
 
-    func refuses(_ identity: Identity, of app: App) -> Bool {
+    /// Whether the identity was issued before its user's access was revoked.
+    package func refuses(_ identity: Identity, of app: App) -> Bool {
         app.ownsDatabase && revocations.refuses(identity.userID, issuedAt: identity.issuedAt)
     }
 

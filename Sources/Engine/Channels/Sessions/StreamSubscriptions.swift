@@ -278,7 +278,7 @@ package final class StreamSubscriptions {
 
     /// The connection has little left to send. Named positions are asked about, and one stream that is behind gets its next
     /// page; one such page is in flight at a time.
-    func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
+    package func drained(_ session: Session, now: Instant, _ effects: inout Effects) {
         guard session.isBehind else { return }
         askResumes(of: session, now, &effects)
         let count = session.subscriptions.count

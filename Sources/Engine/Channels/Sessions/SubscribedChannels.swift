@@ -14,12 +14,6 @@ package final class SubscribedChannels {
         self.sessions = sessions
     }
 
-    /// The channel of that name, if a session of the loop is in it or awaits it.
-    package func named(_ name: String, of app: App) -> Channel? {
-        if app.ownsDatabase, let stream = try? StreamName.parse(name) { return self[stream] }
-        return ChannelName(name).flatMap { self[ChannelKey(app.index, $0)] }
-    }
-
     /// The channel of that stream, if a session of the loop is in it or awaits it.
     package subscript(name: StreamName) -> Channel? {
         name.form == .user ? userStreams[name.stream]?.channel : privateStreams[name.stream]?.channel

@@ -7,7 +7,7 @@ struct HomeStream: TableEntry {
     let id: StreamID
     var state: State
     var window = ReplayWindow()
-    private var takers = Takers.user([])
+    private var subscribing = SubscribingLoops.user([])
     /// Whether a reader waits until the stream reaches its offset. Only a subscribed stream has such readers.
     var isAwaited = false
     let watch: UInt32
@@ -37,19 +37,19 @@ struct HomeStream: TableEntry {
 
     /// The number of this stream's lingering entry; 0 while a loop subscribes to it.
     var linger: UInt32 {
-        guard case .none(let linger) = takers else { return 0 }
+        guard case .none(let linger) = subscribing else { return 0 }
         return linger
     }
 
     /// The last subscribing loop has gone: the stream lingers under that number.
     mutating func lingers(as number: UInt32) {
-        takers = .none(linger: number)
+        subscribing = .none(linger: number)
         isAwaited = false
     }
 }
 
 /// The subscribing loops, by the form of the name that they use. Nearly always all use one form.
-private enum Takers {
+private enum SubscribingLoops {
     case none(linger: UInt32)
     case user(LoopSet)
     case privateUser(LoopSet)
@@ -91,14 +91,14 @@ extension HomeStream {
     }
 
     func loops(_ form: StreamForm) -> LoopSet {
-        takers[form]
+        subscribing[form]
     }
 
     /// Adds a loop, now or when the position is known. Returns the position, if known, and whether the stream lingered.
     mutating func take(_ join: StreamJoin, _ loop: Int) -> (StreamPosition?, lingered: Bool) {
         let form = join.name.form
         let lingered = linger != 0
-        takers[form].insert(LoopSet(loop: loop))
+        subscribing[form].insert(LoopSet(loop: loop))
         guard case .awaiting(var waiting) = state else { return (position, lingered) }
         // Released before the list grows, or it would be copied.
         state = .awaiting([])
@@ -112,12 +112,12 @@ extension HomeStream {
     /// Removes a loop. True where it was the last; false also where there was none.
     mutating func drop(_ form: StreamForm, _ loop: Int) -> Bool {
         guard linger == 0 else { return false }
-        takers[form].remove(LoopSet(loop: loop))
+        subscribing[form].remove(LoopSet(loop: loop))
         if var waiting {
             waiting.removeAll { Int($0.loop) == loop && $0.form == form }
             state = .awaiting(waiting)
         }
-        return StreamForm.allCases.allSatisfy { takers[$0].isEmpty }
+        return StreamForm.allCases.allSatisfy { subscribing[$0].isEmpty }
     }
 
     /// A session of the loop has left the channel: it waits no longer.

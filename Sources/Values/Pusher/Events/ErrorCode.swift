@@ -40,7 +40,6 @@ package struct ErrorCode: Hashable, Sendable {
         }
     }
 
-    package static let tlsOnly = ErrorCode(4000, "Application only accepts TLS connections, reconnect using wss://")
     package static let unknownApp = ErrorCode(4001, "Application does not exist")
     package static let appDisabled = ErrorCode(4003, "Application disabled")
     package static let overQuota = ErrorCode(4004, "Application is over connection quota")
