@@ -29,7 +29,7 @@ final class ChannelWorld {
     }
 
     private final class Loop {
-        let hub: Hub
+        let engine: SessionEngine
         var home: ChannelHome
         var effects = ChannelHome.Effects()
         /// Of each effect that is an answer, how many events of its channel came before it.
@@ -41,7 +41,8 @@ final class ChannelWorld {
         init(loops: Int, limits: HomeLimits, metrics: EngineMetrics, now: @escaping () -> Instant) {
             var all = ChannelLimits()
             all.homes = limits
-            hub = Hub(limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
+            engine = SessionEngine(
+                limits: all, metrics: metrics, now: { UnixTime(microseconds: Int64(now().nanoseconds / 1_000)) })
             home = ChannelHome(loops: loops, limits: limits, metrics: metrics)
         }
     }
@@ -106,7 +107,7 @@ final class ChannelWorld {
 
     /// The sessions that get the channel's events, over all loops.
     func subscriberCount(_ name: String) -> Int {
-        loops.reduce(0) { $0 + ($1.hub.channels[key(name)]?.subscribers.count ?? 0) }
+        loops.reduce(0) { $0 + ($1.engine.channels[key(name)]?.subscribers.count ?? 0) }
     }
 
     var loopCount: Int { loops.count }
@@ -114,7 +115,7 @@ final class ChannelWorld {
     func subscribersEverywhere(_ names: [String]) -> Int { names.reduce(0) { $0 + subscriberCount($1) } }
 
     /// Channels that anything is known of: at homes, and on loops.
-    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.hub.channels.count(of: app) } }
+    var channelCount: Int { loops.reduce(0) { $0 + $1.home.channelCount + $1.engine.channels.count(of: app) } }
     /// Those that homes hold.
     var heldCount: Int { loops.reduce(0) { $0 + $1.home.channelCount } }
     var cachedBytes: Int { loops.reduce(0) { $0 + $1.home.cachedBytes } }
@@ -128,7 +129,7 @@ final class ChannelWorld {
         let session = Session(
             id: SessionID(slot: lastGeneration - 1, generation: lastGeneration), app: app,
             socketID: SocketID(random: UInt64(lastGeneration) << 32 | 7))
-        loops[loop].hub.opened(session)
+        loops[loop].engine.opened(session)
         let wire = Wire(loop: loop, session: session)
         wires[session.id] = wire
         return wire
@@ -174,9 +175,9 @@ final class ChannelWorld {
             wire)
     }
 
-    private func engage(_ wire: Wire, _ input: (Hub, inout Hub.Effects) -> Void) {
-        var effects = Hub.Effects()
-        input(loops[wire.loop].hub, &effects)
+    private func engage(_ wire: Wire, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
+        var effects = SessionEngine.Effects()
+        input(loops[wire.loop].engine, &effects)
         for effect in effects {
             switch effect {
             case .send(let messages): wire.heard += messages.texts
@@ -264,7 +265,7 @@ final class ChannelWorld {
             }
             engage(wire) { $0.ordinary.refused(wire.session, serial: serial, refusal, &$1) }
         case .publish(let key, let texts, let except):
-            for id in loops[loop].hub.channels[key]?.subscribers.map(\.self) ?? [] {
+            for id in loops[loop].engine.channels[key]?.subscribers.map(\.self) ?? [] {
                 guard let wire = wires[id], except != .socket(wire.session.socketID),
                     except != .session(id, loop: loop)
                 else { continue }
@@ -274,7 +275,7 @@ final class ChannelWorld {
     }
 
     private func answeredTooLate(_ answer: ChannelAnswer, at loop: Int) {
-        guard let exit = loops[loop].hub.ordinary.answeredTooLate(answer) else { return }
+        guard let exit = loops[loop].engine.ordinary.answeredTooLate(answer) else { return }
         post(.request(.exit(exit), from: loop), to: exit.key.home(of: loops.count), from: loop)
     }
 

@@ -20,7 +20,7 @@ struct EngineFixture {
             id: "3", credentials: AppCredentials(key: "third", secret: "third"), index: 2, ownsDatabase: false,
             features: features, limits: limits)
     }()
-    let hub: Hub
+    let core: SessionEngine
     /// The home of its ordinary channels: answers at once; its broadcasts go nowhere.
     private let home = HomeOfOne()
     private let time: () -> Instant
@@ -32,19 +32,19 @@ struct EngineFixture {
         time: @escaping () -> Instant = { 0 }
     ) {
         self.time = time
-        hub = Hub(limits: limits, now: now)
+        core = SessionEngine(limits: limits, now: now)
     }
 
     /// All effects of an input about this session, including later ones.
-    private func heard(_ effects: Hub.Effects, _ session: Session) -> [Heard] {
+    private func heard(_ effects: SessionEngine.Effects, _ session: Session) -> [Heard] {
         effects.flatMap { effect in
             guard case .request(let request) = effect else { return Heard.all(effect) }
             return home.answers(to: request).flatMap { answer in
-                var effects = Hub.Effects()
+                var effects = SessionEngine.Effects()
                 switch answer {
-                case .entered(let entered): hub.ordinary.entered(entered, session, &effects)
+                case .entered(let entered): core.ordinary.entered(entered, session, &effects)
                 case .refused(_, let serial, let refusal):
-                    hub.ordinary.refused(session, serial: serial, refusal, &effects)
+                    core.ordinary.refused(session, serial: serial, refusal, &effects)
                 }
                 return heard(effects, session)
             }
@@ -55,22 +55,22 @@ struct EngineFixture {
         let session = Session(
             id: SessionID(slot: slot, generation: generation), app: app ?? self.app,
             socketID: SocketID(random: UInt64(slot + 1) << 32 | 7))
-        hub.opened(session)
+        core.opened(session)
         return session
     }
 
     func send(_ text: String, from session: Session, hasRoom: Bool = true) throws -> [Heard] {
-        var effects = Hub.Effects()
+        var effects = SessionEngine.Effects()
         var text = text
         text.withUTF8 { text in
             let text = UnsafeRawBufferPointer(text)
-            if readsCommonMessages, let event = CommonEvent(text), hub.received(event, from: session, &effects) {
+            if readsCommonMessages, let event = CommonEvent(text), core.received(event, from: session, &effects) {
                 return
             }
             do throws(ClientEventError) {
-                hub.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, now: time(), &effects)
+                core.received(try ClientEvent.decode(text), from: session, hasRoom: hasRoom, now: time(), &effects)
             } catch {
-                hub.received(error, from: session, &effects)
+                core.received(error, from: session, &effects)
             }
         }
         return heard(effects, session)
@@ -111,17 +111,17 @@ struct EngineFixture {
         _ join: StreamJoin, at offset: Int64, _ session: Session, _ outcome: StreamJoined.Outcome = .fresh,
         hasRoom: Bool = true
     ) -> [Heard] {
-        var effects = Hub.Effects()
+        var effects = SessionEngine.Effects()
         let position = StreamPosition(epoch: "e", offset: offset)
         let joined = StreamJoined(session: join.session, serial: join.serial, position: position, outcome: outcome)
-        hub.streams.joined(joined, session, hasRoom: hasRoom, now: time(), &effects)
+        core.streams.joined(joined, session, hasRoom: hasRoom, now: time(), &effects)
         return heard(effects, session)
     }
 
     /// The connection has sent its queue.
     func drained(_ session: Session) -> [Heard] {
-        var effects = Hub.Effects()
-        hub.streams.drained(session, now: time(), &effects)
+        var effects = SessionEngine.Effects()
+        core.streams.drained(session, now: time(), &effects)
         return heard(effects, session)
     }
 
@@ -133,19 +133,19 @@ struct EngineFixture {
 
     /// Answers an action as the store would.
     func answered(_ json: String, _ session: Session) -> [Heard] {
-        var effects = Hub.Effects()
-        hub.actions.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
+        var effects = SessionEngine.Effects()
+        core.actions.answered(ActionAnswer(status: .applied, json: SharedBytes.copy(json)), session, &effects)
         return heard(effects, session)
     }
 
     func close(_ session: Session) -> [Heard] {
-        var effects = Hub.Effects()
-        hub.closed(session, &effects)
+        var effects = SessionEngine.Effects()
+        core.closed(session, &effects)
         return heard(effects, session)
     }
 
     func subscribers(_ channel: String, app: App? = nil) -> [UInt32] {
-        hub.channels.named(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
+        core.channels.named(channel, of: app ?? self.app)?.subscribers.map(\.slot).sorted() ?? []
     }
 }
 

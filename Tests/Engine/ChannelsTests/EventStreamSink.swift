@@ -19,7 +19,7 @@ final class EventStreamSink {
     }
 
     let app: App
-    private let hub = Hub()
+    private let engine = SessionEngine()
     private var channels = ChannelHome(loops: 1)
     private var streams = StreamHome()
     private var users = UserHome()
@@ -45,7 +45,7 @@ final class EventStreamSink {
     func open(_ slot: UInt32) -> Session {
         let session = Session(
             id: SessionID(slot: slot, generation: 1), app: app, socketID: SocketID(random: UInt64(slot + 1) << 32 | 7))
-        hub.opened(session)
+        engine.opened(session)
         sessions[session.id] = session
         return session
     }
@@ -87,9 +87,9 @@ final class EventStreamSink {
         return form.text
     }
 
-    private func input(_ session: Session, _ input: (Hub, inout Hub.Effects) -> Void) {
-        var effects = Hub.Effects()
-        input(hub, &effects)
+    private func input(_ session: Session, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
+        var effects = SessionEngine.Effects()
+        input(engine, &effects)
         for effect in effects {
             switch effect {
             case .pong: sent[session.id, default: ""] += ": pong\n\n"
@@ -122,7 +122,7 @@ final class EventStreamSink {
                         case .passing(let messages): Lines(messages).text
                         case .kept(let messages): self.lines(messages)
                         }
-                    for id in self.hub.channels[key]?.subscribers.map(\.self) ?? []
+                    for id in self.engine.channels[key]?.subscribers.map(\.self) ?? []
                     where except != .session(id, loop: 0) {
                         self.sent[id, default: ""] += text
                     }
@@ -147,7 +147,7 @@ final class EventStreamSink {
             case .broadcast(_, let name, let offset, let messages):
                 let text = Lines(messages).text
                 line.append {
-                    guard let channel = self.hub.channels[name] else { return }
+                    guard let channel = self.engine.channels[name] else { return }
                     for id in channel.subscribers { self.sent[id, default: ""] += text }
                     channel.advanced(to: offset)
                 }
@@ -166,7 +166,7 @@ final class EventStreamSink {
                 case .tell(_, let news): [news]
                 }
             line.append {
-                self.hub.watchlists.told(news) { sessions, messages in
+                self.engine.watchlists.told(news) { sessions, messages in
                     let text = Lines(messages).text
                     for id in sessions { self.sent[id, default: ""] += text }
                 }
@@ -174,7 +174,7 @@ final class EventStreamSink {
         }
     }
 
-    private func tell(_ id: SessionID, _ answer: (Hub, Session, inout Hub.Effects) -> Void) {
+    private func tell(_ id: SessionID, _ answer: (SessionEngine, Session, inout SessionEngine.Effects) -> Void) {
         guard let session = sessions[id] else { return }
         input(session) { answer($0, session, &$1) }
     }

@@ -12,8 +12,8 @@ import Testing
     private let privately = "private-user.u2.x"
 
     private func authenticated(_ user: String, _ session: Session) -> [Heard] {
-        var effects = Hub.Effects()
-        engine.hub.authenticated(session, as: Identity(userID: user), &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.authenticated(session, as: Identity(userID: user), &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -104,8 +104,8 @@ import Testing
         let auth = "key:" + String(repeating: "0", count: 64)
         let wrong = #"{"event":"pusher:signin","data":{"auth":"\#(auth)","user_data":"{\"id\":\"u1\"}"}}"#
         #expect(try engine.send(wrong, from: session).count == 1, "the complaint alone")
-        var effects = Hub.Effects()
-        engine.hub.identities.rejected(session, reason: "bad", &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.identities.rejected(session, reason: "bad", &effects)
         #expect(effects.count == 1)
         #expect(authenticated("u2", session).count == 1, "its user after all: nothing is forbidden")
         #expect(try engine.subscribe(others, from: session) == [.join(others, serial: 1)])

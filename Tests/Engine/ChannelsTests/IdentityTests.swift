@@ -17,15 +17,15 @@ import Testing
     }
 
     private func authenticated(_ identity: Identity, _ session: Session? = nil) -> [Heard] {
-        var effects = Hub.Effects()
-        engine.hub.authenticated(session ?? self.session, as: identity, &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.authenticated(session ?? self.session, as: identity, &effects)
         return effects.flatMap(Heard.all)
     }
 
     /// The effects of a check, and the time to the next one.
     private func look() -> (heard: [Heard], next: Duration?) {
-        var effects = Hub.Effects()
-        let next = engine.hub.identities.due(session, &effects)
+        var effects = SessionEngine.Effects()
+        let next = engine.core.identities.due(session, &effects)
         return (effects.flatMap(Heard.all), next)
     }
 
@@ -43,8 +43,8 @@ import Testing
     }
 
     private func rejected() -> [Heard] {
-        var effects = Hub.Effects()
-        engine.hub.identities.rejected(session, reason: "The token is bad", &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.identities.rejected(session, reason: "The token is bad", &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func revokedTokensCountAsRefused() {
-        _ = engine.hub.identities.revoked([Revocation(userID: "u1", before: 2_000_000)])
+        _ = engine.core.identities.revoked([Revocation(userID: "u1", before: 2_000_000)])
         let old = Identity(userID: "u1", issuedAt: 1)
         for _ in 0..<9 { #expect(isError(authenticated(old), "revoked")) }
         #expect(authenticated(old).last == .close(4109))
@@ -171,15 +171,15 @@ import Testing
         let heard = try engine.signin("u1", more: #","issuedAt":4990,"expiresAt":6000"#, from: timed)
         #expect(heard.first == .watchIdentity(.seconds(940)))
         clock.seconds = 6_025
-        var effects = Hub.Effects()
-        #expect(engine.hub.identities.due(timed, &effects) == nil)
+        var effects = SessionEngine.Effects()
+        #expect(engine.core.identities.due(timed, &effects) == nil)
         #expect(effects.flatMap(Heard.all) == [.close(4109)])
     }
 
     // MARK: Revocation
 
     private func revoke(_ user: String, beforeSeconds: Int64) -> [UInt32] {
-        engine.hub.identities.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
+        engine.core.identities.revoked([Revocation(userID: user, before: beforeSeconds * 1_000_000)]).map(\.slot)
     }
 
     @Test func whoWasIssuedBeforeIsClosedAndNobodyElse() throws {

@@ -62,18 +62,18 @@ final class LoopWorld {
     }
 
     func disconnect(_ wire: Wire) {
-        var effects = Hub.Effects()
-        engines[wire.loop].hub.closed(wire.session, &effects)
+        var effects = SessionEngine.Effects()
+        engines[wire.loop].core.closed(wire.session, &effects)
         perform(effects, wire)
         wires.removeAll { $0 === wire }
     }
 
     func send(_ text: String, _ wire: Wire) throws {
-        var effects = Hub.Effects()
+        var effects = SessionEngine.Effects()
         var text = text
         let event = try text.withUTF8 { try ClientEvent.decode(UnsafeRawBufferPointer($0)) }
         let hasRoom = wire.queue.count <= Self.crowd
-        engines[wire.loop].hub.received(event, from: wire.session, hasRoom: hasRoom, now: now, &effects)
+        engines[wire.loop].core.received(event, from: wire.session, hasRoom: hasRoom, now: now, &effects)
         perform(effects, wire)
         pullIfDrained(wire)
     }
@@ -108,12 +108,12 @@ final class LoopWorld {
 
     private func pullIfDrained(_ wire: Wire) {
         guard wire.session.isBehind, wire.queue.count <= Self.crowd / 4 else { return }
-        var effects = Hub.Effects()
-        engines[wire.loop].hub.streams.drained(wire.session, now: now, &effects)
+        var effects = SessionEngine.Effects()
+        engines[wire.loop].core.streams.drained(wire.session, now: now, &effects)
         perform(effects, wire)
     }
 
-    private func perform(_ effects: Hub.Effects, _ wire: Wire) {
+    private func perform(_ effects: SessionEngine.Effects, _ wire: Wire) {
         for effect in effects {
             switch effect {
             case .send(let messages): queue(messages.texts, wire)
@@ -216,19 +216,19 @@ final class LoopWorld {
 
     private func joined(_ joined: StreamJoined, _ loop: Int) {
         guard let wire = wire(joined.session, loop) else { return }
-        var effects = Hub.Effects()
+        var effects = SessionEngine.Effects()
         let hasRoom = wire.queue.count <= Self.crowd
-        engines[loop].hub.streams.joined(joined, wire.session, hasRoom: hasRoom, now: now, &effects)
+        engines[loop].core.streams.joined(joined, wire.session, hasRoom: hasRoom, now: now, &effects)
         perform(effects, wire)
         pullIfDrained(wire)
     }
 
     private func deliver(_ name: StreamName, _ offset: Int64, _ texts: [String], _ loop: Int) {
-        guard let channel = engines[loop].hub.channels[name] else { return }
+        guard let channel = engines[loop].core.channels[name] else { return }
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
             if wire.queue.count > Self.crowd {
-                if engines[loop].hub.streams.fellBehind(id, in: channel) { fellBehind += 1 }
+                if engines[loop].core.streams.fellBehind(id, in: channel) { fellBehind += 1 }
                 pullIfDrained(wire)
             } else {
                 queue(texts, wire)
@@ -239,8 +239,8 @@ final class LoopWorld {
 
     private func reset(_ name: StreamName, _ position: StreamPosition, _ loss: ResumeLoss, _ loop: Int) {
         let engine = engines[loop]
-        guard let channel = engine.hub.channels[name] else { return }
-        let texts = engine.hub.streams.reset(channel, to: position, loss).texts
+        guard let channel = engine.core.channels[name] else { return }
+        let texts = engine.core.streams.reset(channel, to: position, loss).texts
         for id in channel.subscribers {
             guard let wire = wire(id, loop) else { continue }
             queue(texts, wire)
@@ -251,7 +251,7 @@ final class LoopWorld {
     /// The feed tells the loop that these topics are published.
     func publish(_ topics: [String], at loop: Int) {
         let engine = engines[loop]
-        for id in engine.hub.streams.published(PublishedTopics(epoch: "e", topics: topics)) {
+        for id in engine.core.streams.published(PublishedTopics(epoch: "e", topics: topics)) {
             if let wire = wire(id, loop) { pullIfDrained(wire) }
         }
     }

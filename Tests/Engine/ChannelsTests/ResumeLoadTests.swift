@@ -50,8 +50,8 @@ import Testing
     @Test func aPlaceNamedWhileAPageIsUnderWay() throws {
         let fixture = EngineFixture()
         let session = try live(fixture)
-        let members = try #require(fixture.hub.channels.named(channel, of: fixture.app))
-        #expect(fixture.hub.streams.fellBehind(session.id, in: members))
+        let members = try #require(fixture.core.channels.named(channel, of: fixture.app))
+        #expect(fixture.core.streams.fellBehind(session.id, in: members))
         #expect(fixture.drained(session) == [.join(channel, serial: 2, .next(after: place(300)))])
         #expect(try fixture.resume([channel: ("e", 7)], from: session) == [])
         #expect(

@@ -9,7 +9,7 @@ import Testing
     private let channel = "user.u.weights"
 
     private func publish(_ topics: String..., epoch: String = "e") -> [SessionID] {
-        engine.hub.streams.published(PublishedTopics(epoch: epoch, topics: topics))
+        engine.core.streams.published(PublishedTopics(epoch: epoch, topics: topics))
     }
 
     private func member(_ slot: UInt32) throws -> Session {
@@ -36,7 +36,7 @@ import Testing
         #expect(try engine.subscribe("user.u.adherence", from: session) == [.join("user.u.adherence", serial: 2)])
         #expect(try engine.unsubscribe(channel, from: session).isEmpty, "no home is told")
         #expect(engine.close(other).isEmpty)
-        #expect(engine.hub.channels.count(of: engine.app) == 1)
+        #expect(engine.core.channels.count(of: engine.app) == 1)
     }
 
     @Test func aParkedSubscribeIsToldToo() throws {
@@ -50,7 +50,7 @@ import Testing
         var limits = ChannelLimits()
         limits.subscriptionsPerSessionMax = 2
         let engine = EngineFixture(limits: limits)
-        _ = engine.hub.streams.published(PublishedTopics(epoch: "e", topics: []))
+        _ = engine.core.streams.published(PublishedTopics(epoch: "e", topics: []))
         let session = engine.session(0)
         _ = try engine.signin("u", from: session)
         for topic in ["a", "b"] {
@@ -64,7 +64,7 @@ import Testing
         var limits = ChannelLimits()
         limits.unpublishedPerUserMax = 2
         let engine = EngineFixture(limits: limits)
-        _ = engine.hub.streams.published(PublishedTopics(epoch: "e", topics: ["z"]))
+        _ = engine.core.streams.published(PublishedTopics(epoch: "e", topics: ["z"]))
         let sessions = [engine.session(0), engine.session(1)]
         for session in sessions { _ = try engine.signin("u", from: session) }
         for topic in ["a", "b"] {
@@ -72,7 +72,7 @@ import Testing
         }
         let heard = try engine.subscribe("user.u.c", from: sessions[1])
         #expect(heard.count == 1 && heard.first?.description.contains("LimitReached") == true)
-        #expect(engine.hub.metrics.stopped(by: "limits.streamsPerUser") == 1)
+        #expect(engine.core.metrics.stopped(by: "limits.streamsPerUser") == 1)
         #expect(try engine.subscribe("user.u.b", from: sessions[1]) == [unpublished("user.u.b")], "it is there already")
         #expect(try engine.subscribe("user.u.z", from: sessions[1]) == [.join("user.u.z", serial: 2)])
         let other = engine.session(2)
@@ -81,11 +81,11 @@ import Testing
         // When it is empty, or watched, there is room for another.
         #expect(try engine.unsubscribe("user.u.a", from: sessions[0]).isEmpty)
         #expect(try engine.subscribe("user.u.c", from: sessions[1]) == [unpublished("user.u.c")])
-        _ = engine.hub.streams.published(PublishedTopics(epoch: "e", topics: ["z", "b"]))
+        _ = engine.core.streams.published(PublishedTopics(epoch: "e", topics: ["z", "b"]))
         #expect(try engine.subscribe("user.u.d", from: sessions[1]) == [unpublished("user.u.d")])
         for session in sessions { _ = engine.close(session) }
         _ = engine.close(other)
-        #expect(engine.hub.streams.unpublished.userCount == 0)
+        #expect(engine.core.streams.unpublished.userCount == 0)
     }
 
     @Test func aPlaceInItIsAnsweredAtOnce() throws {
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func allTopicsMayBePublished() throws {
-        _ = engine.hub.streams.published(PublishedTopics(epoch: "e", topics: nil))
+        _ = engine.core.streams.published(PublishedTopics(epoch: "e", topics: nil))
         #expect(try engine.subscribe(channel, from: try member(0)) == [.join(channel, serial: 1)])
     }
 
@@ -223,8 +223,8 @@ import Testing
     // MARK: Not watched
 
     private func refused(_ refusal: StreamRefusal, _ session: Session, serial: UInt32) -> [Heard] {
-        var effects = Hub.Effects()
-        engine.hub.streams.joinRefused(session, serial: serial, refusal, &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.streams.joinRefused(session, serial: serial, refusal, &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -243,7 +243,7 @@ import Testing
         #expect(heard.count == 3 && heard.first == .leave(channel))
         #expect(heard[1].description.contains("LimitReached"))
         #expect(heard[2] == resumed(channel, at: 3, lost: .storeUnavailable))
-        #expect(engine.hub.channels.count(of: engine.app) == 0)
+        #expect(engine.core.channels.count(of: engine.app) == 0)
         #expect(refused(.userFull, session, serial: 1).isEmpty, "told once")
     }
 
@@ -256,7 +256,7 @@ import Testing
         let heard = refused(.userFull, session, serial: 2)
         #expect(heard.first == .leave(channel) && heard.count == 2)
         #expect(!session.isBehind)
-        #expect(engine.hub.channels.count(of: engine.app) == 0)
+        #expect(engine.core.channels.count(of: engine.app) == 0)
     }
 
     /// A position that the client sends while the home is asked is answered, too.

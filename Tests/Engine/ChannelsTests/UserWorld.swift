@@ -64,29 +64,29 @@ final class UserWorld {
         client.seen = [:]
         let data = #"{"id":"\#(client.user)","watchlist":[\#(list)]}"#
         let auth = app.credentials.sign(.user(userData: data), socketID: client.session.socketID)
-        var effects = Hub.Effects()
-        engines[client.loop].hub.received(
+        var effects = SessionEngine.Effects()
+        engines[client.loop].core.received(
             .signin(auth: auth, userData: data), from: client.session, now: now, &effects)
         perform(effects, client)
     }
 
     func disconnect(_ client: Client) {
         clients.removeAll { $0 === client }
-        var effects = Hub.Effects()
-        engines[client.loop].hub.closed(client.session, &effects)
+        var effects = SessionEngine.Effects()
+        engines[client.loop].core.closed(client.session, &effects)
         perform(effects, client)
     }
 
     /// Replaces the app, with or without watchlists.
     func replace(by app: App) {
         for client in clients {
-            var effects = Hub.Effects()
-            engines[client.loop].hub.replaceApp(of: client.session, by: app, &effects)
+            var effects = SessionEngine.Effects()
+            engines[client.loop].core.replaceApp(of: client.session, by: app, &effects)
             perform(effects, client)
         }
     }
 
-    private func perform(_ effects: Hub.Effects, _ client: Client) {
+    private func perform(_ effects: SessionEngine.Effects, _ client: Client) {
         for effect in effects {
             switch effect {
             case .send(let messages): hear(messages, client)
@@ -150,7 +150,7 @@ final class UserWorld {
         case .users(let requests, let from):
             atHome(loop) { [now] in $0.received(requests, from: from, now: now, &$1) }
         case .told(let news):
-            engines[loop].hub.watchlists.told(news) { ids, messages in
+            engines[loop].core.watchlists.told(news) { ids, messages in
                 for client in clients where client.loop == loop && ids.contains(client.session.id) {
                     hear(messages, client)
                 }

@@ -19,7 +19,7 @@ import Testing
 
     private func told(_ news: UserNews...) -> [String] {
         var heard: [String] = []
-        engine.hub.watchlists.told(news) { sessions, messages in
+        engine.core.watchlists.told(news) { sessions, messages in
             let text = messages.texts.joined()
             heard += sessions.map { "\($0.slot) \(text)" }
         }
@@ -196,12 +196,12 @@ import Testing
         _ = try engine.signin("a", from: engine.session(4))
         let stranger = engine.session(5, app: engine.otherApp)
         let slots = { (user: String) in
-            engine.hub.sessions.ids(of: UserKey(user, of: engine.otherApp.index)).map(\.slot)
+            engine.core.sessions.ids(of: UserKey(user, of: engine.otherApp.index)).map(\.slot)
         }
         #expect(slots("a") == [0, 2])
         #expect(slots("d") == [])
         #expect(slots("") == [])
-        if let session = engine.hub.sessions[slot: 0] { _ = engine.close(session) }
+        if let session = engine.core.sessions[slot: 0] { _ = engine.close(session) }
         #expect(slots("a") == [2])
         _ = try engine.signin("a", from: stranger)
         #expect(slots("a") == [2, 5])
@@ -210,8 +210,8 @@ import Testing
     // MARK: Apps replaced
 
     private func replaced(_ session: Session, by app: App?, keyIsServed: Bool = false) -> [Heard] {
-        var effects = Hub.Effects()
-        engine.hub.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.replaceApp(of: session, by: app, keyIsServed: keyIsServed, &effects)
         return effects.flatMap(Heard.all)
     }
 
@@ -246,8 +246,8 @@ import Testing
     // MARK: Authorization timeout
 
     private func due(_ session: Session) -> [Heard] {
-        var effects = Hub.Effects()
-        #expect(engine.hub.identities.due(session, &effects) == nil)
+        var effects = SessionEngine.Effects()
+        #expect(engine.core.identities.due(session, &effects) == nil)
         return effects.flatMap(Heard.all)
     }
 

@@ -362,7 +362,7 @@ final class HTTPConversation {
         case .failure(let rejection): answer(.problem(.unauthorized, rejection.message), keepsAlive: false, connection)
         case .success(let token):
             let identity = Identity(token)
-            guard !owner.hub.identities.refuses(identity, of: upgrade.app) else {
+            guard !owner.engine.identities.refuses(identity, of: upgrade.app) else {
                 return answer(.problem(.unauthorized, TokenRejection.revoked.message), keepsAlive: false, connection)
             }
             // The apps may have changed since the upgrade was read.

@@ -38,7 +38,7 @@ final class WebSockets {
     ///   - early: what came after the request.
     func open(_ session: Session, behind bytes: consuming ByteWriter, _ early: [UInt8], _ connection: Connection) {
         begin(connection, session, early)
-        connection.owner.hub.opened(session)
+        connection.owner.engine.opened(session)
         FrameWriter.appendText(to: &bytes) {
             ServerEvent.connectionEstablished(session.socketID, activityTimeout: settings.activitySeconds, to: &$0)
         }
@@ -153,10 +153,10 @@ final class WebSockets {
         guard connection.awaitsToken, let session = connection.session else { return }
         if let code { return connection.cutOff(code) }
         guard connection.webSocket?.resume() == true else { return }
-        connection.owner.engage(connection) { hub, effects in
+        connection.owner.engage(connection) { engine, effects in
             switch result {
-            case .success(let token): hub.authenticated(session, as: Identity(token), &effects)
-            case .failure(let rejection): hub.identities.rejected(session, reason: rejection.message, &effects)
+            case .success(let token): engine.authenticated(session, as: Identity(token), &effects)
+            case .failure(let rejection): engine.identities.rejected(session, reason: rejection.message, &effects)
             }
         }
         // Before the next token is read. Otherwise a client could postpone its end with one token after the other.

@@ -28,7 +28,7 @@ extension ClientLoop {
 
     /// The published topics have changed: sessions in a stream of a new one get its events, past and future.
     func published(_ topics: PublishedTopics) {
-        for id in hub.streams.published(topics) {
+        for id in engine.streams.published(topics) {
             if let connection = connection(id) { slowReaders.pull(connection) }
         }
     }
@@ -50,20 +50,20 @@ extension ClientLoop {
                 return engage(connection) { $0.ordinary.refused(session, serial: serial, refusal, &$1) }
             }
         }
-        if let exit = hub.ordinary.answeredTooLate(answer) { router.ask(.channel(.exit(exit))) }
+        if let exit = engine.ordinary.answeredTooLate(answer) { router.ask(.channel(.exit(exit))) }
     }
 
     // MARK: Users
 
     func revoked(_ revocations: [Revocation]) {
-        for id in hub.identities.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
+        for id in engine.identities.revoked(revocations) { connection(id)?.cutOff(.accessRevoked) }
     }
 
     /// Closes this loop's connections of the user, and those whose token in verification turns out to be the user's.
     func terminate(_ user: UserKey) {
         // Only that app's users have tokens. Other apps' terminations need not be remembered.
         if apps.table.app(index: user.app)?.ownsDatabase == true { identities.terminated(user) }
-        for id in hub.sessions.ids(of: user) { connection(id)?.cutOff(.terminated) }
+        for id in engine.sessions.ids(of: user) { connection(id)?.cutOff(.terminated) }
     }
 
     /// Announces the end of the connection's identity, closes the connection, or schedules the next look.

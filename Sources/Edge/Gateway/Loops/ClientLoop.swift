@@ -20,7 +20,7 @@ final class ClientLoop: EffectPerformer {
     let loop: EventLoop
     let hubContext: HubContext
     let metrics: GatewayMetrics
-    let hub: Hub
+    let engine: SessionEngine
     let buffers: LoopBuffers
     let settings: ConnectionSettings
     let holdings: Holdings
@@ -36,7 +36,7 @@ final class ClientLoop: EffectPerformer {
     let door: Door
     let apps: ServedApps
     private(set) var isStopping = false
-    var effects = Hub.Effects()
+    var effects = SessionEngine.Effects()
 
     var slowReaders: SlowReaders { takers.slowReaders }
     var turns: ConnectionTurns { webSockets.turns }
@@ -57,16 +57,16 @@ final class ClientLoop: EffectPerformer {
         let router = Router(here: number, on: loop, context.mailboxes, metrics)
         runner = Runner(router)
         due = try DueWork(on: loop) { router.mailbox.post(.due) }
-        hub = Hub(
+        engine = SessionEngine(
             limits: configuration.channelLimits, identityTimes: configuration.timeouts.identity,
             metrics: metrics.engine, now: UnixTime.read)
-        hub.identities.isRevocationCurrent = !context.hasFeed
+        engine.identities.isRevocationCurrent = !context.hasFeed
         buffers = LoopBuffers(requestBytesMax: configuration.httpLimits.messageBytes)
         holdings = Holdings(on: loop, configuration, metrics)
         let compression = configuration.compression.map { LoopCompression($0, metrics.compression) }
         let slowReaders = SlowReaders(on: loop, due, stalled: configuration.timeouts.stalled, metrics)
-        takers = Takers(on: loop, here: number, hub, settings, slowReaders, compression, metrics)
-        let turns = ConnectionTurns(on: loop, hub, due, settings)
+        takers = Takers(on: loop, here: number, engine, settings, slowReaders, compression, metrics)
+        let turns = ConnectionTurns(on: loop, engine, due, settings)
         var homeLimits = configuration.channelLimits.homes.share(of: configuration.loops)
         // Otherwise a newcomer would be closed for not reading a list that no queue can hold.
         homeLimits.membersBytesMax = min(homeLimits.membersBytesMax, configuration.limits.sendQueueBytesMax / 4)
@@ -77,7 +77,7 @@ final class ClientLoop: EffectPerformer {
         webSockets = WebSockets(on: loop, takers, identities, turns, settings, metrics)
         handshakes = Handshakes(on: loop, due, configuration, metrics)
         door = Door(on: loop)
-        apps = ServedApps(context.firstApps, hub, due)
+        apps = ServedApps(context.firstApps, engine, due)
         try loop.add(holdings)
         holdings.pressureChanged = { [settings] in settings.pressureChanged($0) }
         runner.perform = { [unowned self] (message: consuming OwnerMessage) in perform(message) }
@@ -152,7 +152,7 @@ final class ClientLoop: EffectPerformer {
         for output in outputs {
             switch output {
             case .revoked(let revocations): revoked(revocations)
-            case .revocationsCurrent(let isCurrent): hub.identities.isRevocationCurrent = isCurrent
+            case .revocationsCurrent(let isCurrent): engine.identities.isRevocationCurrent = isCurrent
             case .topics(let topics): published(topics)
             case .degraded(let isDegraded): takers.degraded(isDegraded)
             default: streams.received(output)
@@ -174,8 +174,8 @@ final class ClientLoop: EffectPerformer {
     // MARK: The engine
 
     /// Gives the engine an input about a connection, and performs the effects on the connection.
-    func engage(_ connection: Connection, _ input: (Hub, inout Hub.Effects) -> Void) {
-        run({ input(hub, &$0) }, { perform($0, for: connection) })
+    func engage(_ connection: Connection, _ input: (SessionEngine, inout SessionEngine.Effects) -> Void) {
+        run({ input(engine, &$0) }, { perform($0, for: connection) })
     }
 
     // Not inlined: most inputs want one message sent. Consuming: messages with a second reference cannot be framed in place.
@@ -220,7 +220,7 @@ final class ClientLoop: EffectPerformer {
             // It was answered before, and may be repeated any number of times.
             guard !isOverloaded(by: request.key.app) else {
                 guard let session = connection(entry.session)?.session else { return }
-                return hub.ordinary.leftUnanswered(entry, session)
+                return engine.ordinary.leftUnanswered(entry, session)
             }
         case .enter, .exit:
             break

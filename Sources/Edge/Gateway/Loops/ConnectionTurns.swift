@@ -21,15 +21,15 @@ import Reactor
 /// - is there when the hub ends: the loop goes on until the list is empty.
 final class ConnectionTurns {
     private let loop: EventLoop
-    private let hub: Hub
+    private let engine: SessionEngine
     private let due: DueWork
     private let settings: ConnectionSettings
     private var departures = Fifo<SessionID>()
     private var turns = Fifo<SessionID>()
 
-    init(on loop: EventLoop, _ hub: Hub, _ due: DueWork, _ settings: ConnectionSettings) {
+    init(on loop: EventLoop, _ engine: SessionEngine, _ due: DueWork, _ settings: ConnectionSettings) {
         self.loop = loop
-        self.hub = hub
+        self.engine = engine
         self.due = due
         self.settings = settings
     }
@@ -55,7 +55,7 @@ final class ConnectionTurns {
     /// Closes marked connections that are subscribers of the channel.
     func closeDeparted(in key: ChannelKey) {
         // A copy, because a closed one leaves the channel.
-        guard let subscribers = hub.channels[key]?.subscribers else { return }
+        guard let subscribers = engine.channels[key]?.subscribers else { return }
         for id in subscribers {
             guard let connection = loop.connection(id), connection.hasEnded else { continue }
             connection.drop()

@@ -98,7 +98,8 @@ struct LoopDirectory: ChannelDirectory {
             from: router.all, for: app.index, on: own,
             { loop in
                 let ordinary = loop.channels.channels(of: app, prefix: prefix, max: max)
-                return ordinary.merging(loop.hub.channels.streams(of: app, prefix: prefix, max: max)) { own, _ in own }
+                let streams = loop.engine.channels.streams(of: app, prefix: prefix, max: max)
+                return ordinary.merging(streams) { own, _ in own }
             }, { answer(merge($0)) })
         return parts.map(merge)
     }
@@ -113,7 +114,7 @@ struct LoopDirectory: ChannelDirectory {
                 return facts
             }
             return router.gather(
-                from: router.all, for: app.index, on: own, { $0.hub.channels[stream]?.memberCount ?? 0 },
+                from: router.all, for: app.index, on: own, { $0.engine.channels[stream]?.memberCount ?? 0 },
                 { answer(sum($0)) }
             ).map(sum)
         }

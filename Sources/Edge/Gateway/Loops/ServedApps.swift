@@ -5,7 +5,7 @@ import Reactor
 /// The apps that a loop serves, and the update of their connections when the apps are replaced.
 final class ServedApps {
     private(set) var table: AppTable
-    private let hub: Hub
+    private let engine: SessionEngine
     private let due: DueWork
     /// The slot of the next connection that has to learn of new apps; nil where all have.
     private var nextReplaced: Int?
@@ -14,9 +14,9 @@ final class ServedApps {
     private static let replacedPerTurn = 4_096
     private static let closedPerTurn = 128
 
-    init(_ table: AppTable, _ hub: Hub, _ due: DueWork) {
+    init(_ table: AppTable, _ engine: SessionEngine, _ due: DueWork) {
         self.table = table
-        self.hub = hub
+        self.engine = engine
         self.due = due
     }
 
@@ -34,17 +34,17 @@ final class ServedApps {
     /// - Parameter replace: gives the session its app's new value. Returns whether the connection was closed.
     func replaceNext(_ replace: (Session, _ app: App?, _ keyIsServed: Bool) -> Bool) {
         guard var slot = nextReplaced else { return }
-        let end = min(hub.sessions.slotCount, slot + Self.replacedPerTurn)
+        let end = min(engine.sessions.slotCount, slot + Self.replacedPerTurn)
         var closed = 0
         while slot < end, closed < Self.closedPerTurn {
-            if let session = hub.sessions[slot: slot] {
+            if let session = engine.sessions[slot: slot] {
                 let app = table.app(index: session.app.index)
                 let keyIsServed = app == nil && table.app(key: session.app.credentials.key) != nil
                 if replace(session, app, keyIsServed) { closed += 1 }
             }
             slot += 1
         }
-        nextReplaced = slot < hub.sessions.slotCount ? slot : nil
+        nextReplaced = slot < engine.sessions.slotCount ? slot : nil
         if nextReplaced != nil { due.setNow(.apps) }
     }
 

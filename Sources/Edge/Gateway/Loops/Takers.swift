@@ -9,7 +9,7 @@ import WebSocket
 /// Delivers owners' news to this loop's sessions: from the channel's list of subscribers to the connections' queues.
 final class Takers {
     private let loop: EventLoop
-    private let hub: Hub
+    private let engine: SessionEngine
     private let settings: ConnectionSettings
     private let here: Int
     let slowReaders: SlowReaders
@@ -21,12 +21,13 @@ final class Takers {
     private var isDegraded = false
 
     init(
-        on loop: EventLoop, here: Int, _ hub: Hub, _ settings: ConnectionSettings, _ slowReaders: SlowReaders,
+        on loop: EventLoop, here: Int, _ engine: SessionEngine, _ settings: ConnectionSettings,
+        _ slowReaders: SlowReaders,
         _ compression: LoopCompression?, _ metrics: GatewayMetrics
     ) {
         self.loop = loop
         self.here = here
-        self.hub = hub
+        self.engine = engine
         self.settings = settings
         self.slowReaders = slowReaders
         self.compression = compression
@@ -38,7 +39,7 @@ final class Takers {
     /// Queues the frame to this loop's subscribers of the stream. A subscriber with too much queued is fed by pages from now
     /// on. `variants`: nil where nobody needs the frame compressed.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, at offset: Int64, to name: StreamName) {
-        guard let channel = hub.channels[name] else { return }
+        guard let channel = engine.channels[name] else { return }
         var slow: [SessionID] = []
         // A copy, because a subscriber whose socket is found broken leaves the channel.
         let subscribers = channel.subscribers
@@ -46,7 +47,7 @@ final class Takers {
         for id in subscribers.many { deliver(frame, variants, to: id, &slow) }
         // Before the channel moves on: the event before this one is the last that they were handed.
         for id in slow {
-            guard hub.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
+            guard engine.streams.fellBehind(id, in: channel), let connection = loop.connection(id) else { continue }
             metrics.pullModeEntries.add()
             slowReaders.pull(connection)
         }
@@ -93,8 +94,8 @@ final class Takers {
 
     /// Tells all subscribers of the stream that it continues at `position`.
     func reset(_ name: StreamName, to position: StreamPosition, _ loss: ResumeLoss) {
-        guard let channel = hub.channels[name] else { return }
-        let frame = FrameWriter.frames(of: hub.streams.reset(channel, to: position, loss))
+        guard let channel = engine.channels[name] else { return }
+        let frame = FrameWriter.frames(of: engine.streams.reset(channel, to: position, loss))
         for id in channel.subscribers { loop.connection(id)?.queue(frame) }
     }
 
@@ -102,7 +103,7 @@ final class Takers {
 
     /// Queues the frame to the channel's subscribers here, except one. Returns how many. `variants`: nil for no compression.
     func deliver(_ frame: SharedBytes, _ variants: FrameVariants?, to key: ChannelKey, except: Exclusion?) -> Int {
-        guard let channel = hub.channels[key] else { return 0 }
+        guard let channel = engine.channels[key] else { return 0 }
         // A copy, because one that is closed leaves the channel.
         let subscribers = channel.subscribers
         let excluded = except.flatMap { session($0, in: subscribers) } ?? .nobody
@@ -152,7 +153,7 @@ final class Takers {
     // MARK: Users
 
     func told(_ news: [UserNews]) {
-        hub.watchlists.told(news) { sessions, messages in
+        engine.watchlists.told(news) { sessions, messages in
             let frame = FrameWriter.frames(of: messages)
             for id in sessions { loop.connection(id)?.queue(frame) }
         }

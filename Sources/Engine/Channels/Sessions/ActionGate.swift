@@ -21,7 +21,7 @@ package final class ActionGate {
     }
 
     /// `sync:action`: applies the action of a session with an identity. What the action means is up to the database.
-    func act(_ data: [UInt8], _ session: Session, _ effects: inout Hub.Effects) {
+    func act(_ data: [UInt8], _ session: Session, _ effects: inout SessionEngine.Effects) {
         guard session.app.ownsDatabase else {
             return effects.complain("sync:action needs the app that owns the database; this app does not")
         }
@@ -54,12 +54,12 @@ package final class ActionGate {
     }
 
     /// An action of the session has been answered.
-    package func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout Hub.Effects) {
+    package func answered(_ answer: ActionAnswer, _ session: Session, _ effects: inout SessionEngine.Effects) {
         session.actionsInFlight -= 1
         self.answer(answer, &effects)
     }
 
-    private func answer(_ answer: ActionAnswer, _ effects: inout Hub.Effects) {
+    private func answer(_ answer: ActionAnswer, _ effects: inout SessionEngine.Effects) {
         effects.append(.send(.result(answer)))
     }
 }

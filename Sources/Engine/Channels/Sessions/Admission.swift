@@ -4,7 +4,7 @@ import Sync
 
 /// Decides which of one loop's sessions may be in which channel, and hands those that may to the channels' owners.
 final class Admission {
-    typealias Effects = Hub.Effects
+    typealias Effects = SessionEngine.Effects
 
     private let channels: SubscribedChannels
     private let streams: StreamSubscriptions
@@ -178,7 +178,7 @@ final class Admission {
 
     /// Removes a subscription, already out of the session's list, from its channel.
     ///
-    /// - Parameter mayReturn: see `Hub.closed`.
+    /// - Parameter mayReturn: see `SessionEngine.closed`.
     func leave(_ subscription: Subscription, of session: Session, mayReturn: Bool, _ effects: inout Effects) {
         guard case .plain(let name) = subscription.channel.label else {
             return streams.leave(subscription, of: session, &effects)

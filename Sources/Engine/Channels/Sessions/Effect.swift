@@ -13,9 +13,10 @@ package enum Effect {
     case share(SharedMessages)
     /// Like `share`, without compression: the request costs the client a short message, and it may repeat it.
     case queue(SharedMessages)
-    /// Have the token verified while the session's input is paused, and report by `Hub.authenticated` or `Hub.rejected`.
+    /// Have the token verified while the session's input is paused. Report by `SessionEngine.authenticated` or
+    /// `Identities.rejected`.
     case verify(token: String)
-    /// Have the user's action applied, and report by `Hub.answered`.
+    /// Have the user's action applied, and report by `ActionGate.answered`.
     indirect case act(ActionEnvelope, user: String)
     /// Have `Identities.due` called after that time: the identity, or the time to show one, may end.
     case watchIdentity(after: Duration)

@@ -7,7 +7,7 @@ import Sync
 
 /// Who the sessions of one loop are: by whose word, until when, and unless access was revoked.
 package final class Identities {
-    package typealias Effects = Hub.Effects
+    package typealias Effects = SessionEngine.Effects
 
     /// The user of a session is known, or known for longer.
     struct Known {

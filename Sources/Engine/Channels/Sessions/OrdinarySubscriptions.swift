@@ -5,7 +5,7 @@ import Pusher
 
 /// Sessions in ordinary channels: who may be in which, and how the shards' answers let them in.
 package final class OrdinarySubscriptions {
-    package typealias Effects = Hub.Effects
+    package typealias Effects = SessionEngine.Effects
 
     private let channels: SubscribedChannels
     private let metrics: EngineMetrics
@@ -186,7 +186,7 @@ package final class OrdinarySubscriptions {
     /// Removes a subscription, already out of the session's list, from its channel, and tells the shard. For a subscription
     /// that awaits its answer, the shard is told when the answer comes.
     ///
-    /// - Parameter mayReturn: see `Hub.closed`.
+    /// - Parameter mayReturn: see `SessionEngine.closed`.
     func leave(
         _ name: ChannelName, _ subscription: Subscription, of session: Session, mayReturn: Bool,
         _ effects: inout Effects

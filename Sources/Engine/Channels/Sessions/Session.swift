@@ -14,7 +14,7 @@ package struct SessionID: Hashable, Sendable {
     }
 }
 
-/// What the engine knows of one connection. Owned by the connection, changed only by its loop's `Hub`.
+/// What the engine knows of one connection. Owned by the connection, changed only by its loop's `SessionEngine`.
 package final class Session {
     // Small, in an order without gaps: a hub has one for each of its connections.
     package let id: SessionID
@@ -83,7 +83,7 @@ package final class Session {
         app.features.authorizationDeadline.map { $0 + $0 * Int(socketID.low % 1_024) / 10_240 }
     }
 
-    /// Whether a stream is being fed by pages, as the connection takes them (`Hub.drained`).
+    /// Whether a stream is being fed by pages, as the connection takes them (`StreamSubscriptions.drained`).
     package var isBehind: Bool { behindCount > 0 }
 
     /// Appends a subscription that awaits the channel's shard, under the next serial.

@@ -10,7 +10,7 @@ import Sync
 /// the connection has taken the one before. A position that a client names is a cursor too. A page that ends where the shard
 /// stood when it answered makes the subscription live: the shard's next event follows that answer by the same mailbox.
 package final class StreamSubscriptions {
-    package typealias Effects = Hub.Effects
+    package typealias Effects = SessionEngine.Effects
 
     private let sessions: SessionTable
     private let channels: SubscribedChannels
@@ -92,7 +92,7 @@ package final class StreamSubscriptions {
 
     /// The stream is not watched after all. A session that was let in before its topic was published is told too.
     package func joinRefused(
-        _ session: Session, serial: UInt32, _ refusal: StreamRefusal, _ effects: inout Hub.Effects
+        _ session: Session, serial: UInt32, _ refusal: StreamRefusal, _ effects: inout SessionEngine.Effects
     ) {
         guard let place = session.subscriptions.firstIndex(where: { $0.serial == serial }) else { return }
         let reason: SubscriptionRefusal

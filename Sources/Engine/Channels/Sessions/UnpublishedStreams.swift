@@ -45,7 +45,7 @@ package final class UnpublishedStreams {
     }
 
     /// Adds a live subscription to a stream that is not watched.
-    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout Hub.Effects) {
+    func enter(_ channel: Channel, of stream: StreamName, _ session: Session, _ effects: inout SessionEngine.Effects) {
         guard let start = channel.isUnpublished ? channel.position : topics?.start else { return }
         if !channel.isUnpublished {
             guard countsIn(stream) else {
@@ -83,7 +83,7 @@ package final class UnpublishedStreams {
     private static func code(ofUser stream: StreamName) -> UInt64 { stream.stream.withUser { KeyedHash.hash($0) } }
 
     /// A client names its position in a stream that is not watched.
-    func resume(_ channel: Channel, from position: StreamPosition, _ effects: inout Hub.Effects) {
+    func resume(_ channel: Channel, from position: StreamPosition, _ effects: inout SessionEngine.Effects) {
         guard let start = channel.position else { return }
         if position == start {
             metrics.recovered(0)

@@ -14,7 +14,7 @@ package final class Watchlists {
     /// The session's user is known: the shard counts the session, once, if the app has watchlists.
     ///
     /// - Parameter data: what was said of the user. If it was said before, the later one counts.
-    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout Hub.Effects) {
+    func welcome(_ session: Session, as data: UserData? = nil, _ effects: inout SessionEngine.Effects) {
         var requests: [UserRequest] = []
         if let data, data.info != nil || data.watchlist != nil || session.detail != nil {
             signed(data, session, &requests, &effects)
@@ -28,7 +28,7 @@ package final class Watchlists {
     }
 
     private func signed(
-        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout Hub.Effects
+        _ data: UserData, _ session: Session, _ requests: inout [UserRequest], _ effects: inout SessionEngine.Effects
     ) {
         let detail = session.madeDetail()
         let info = data.info ?? []
@@ -61,7 +61,7 @@ package final class Watchlists {
 
     private func watch(
         _ ids: [String], _ session: Session, _ detail: SessionDetail, _ requests: inout [UserRequest],
-        _ effects: inout Hub.Effects
+        _ effects: inout SessionEngine.Effects
     ) {
         var news = WatchlistNews()
         detail.watching.reserveCapacity(ids.count)
@@ -103,7 +103,7 @@ package final class Watchlists {
     }
 
     /// The session ends, or its app no longer has watchlists.
-    func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout Hub.Effects) {
+    func departed(_ session: Session, mayReturn: Bool = true, _ effects: inout SessionEngine.Effects) {
         var requests: [UserRequest] = []
         if let detail = session.detail { unwatch(detail, &requests) }
         if session.isAnnounced, let identity = session.identity {

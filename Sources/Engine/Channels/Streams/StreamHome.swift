@@ -18,7 +18,7 @@ import Sync
 /// - The last loop leaves and another joins while the position is being read. The answer to the old watch would be too low
 ///   for the new one, whose events start higher. So watches are numbered (`staleAnswerIsIgnored`).
 /// - A loop's last subscriber leaves while its next one's join is in the mailbox. Leave and join keep their order, and a
-///   loop that awaits an answer sends no leave (`HubTests.noLeaveWhileJoining`).
+///   loop that awaits an answer sends no leave (`SessionEngineTests.noLeaveWhileJoining`).
 /// - A page of the log arrives when the stream has moved on. It goes no further than what had been handed on when it was
 ///   asked for, and does not count as the last page (`ResumeTests.aLiveEventDuringAReplayFromTheLog`).
 package struct StreamHome {

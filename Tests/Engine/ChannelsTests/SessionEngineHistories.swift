@@ -6,7 +6,7 @@ import Testing
 
 /// Random histories of one engine: whatever clients do and in whatever order homes answer, a session is in a channel at most
 /// once, and a closed session in none.
-@Suite struct HubHistories {
+@Suite struct SessionEngineHistories {
     private static let names = ["news", "user.a.x", "private-user.a.x", "user.b.x", "private-user.b.x"]
 
     /// The quick and the general reader lead to the same answers.
@@ -85,6 +85,6 @@ import Testing
             }
         }
         for session in sessions { _ = engine.close(session) }
-        #expect(engine.hub.channels.count(of: engine.app) == 0, "seed \(seed)")
+        #expect(engine.core.channels.count(of: engine.app) == 0, "seed \(seed)")
     }
 }

@@ -10,7 +10,7 @@ import Sync
 /// becomes a subscriber when the shard's answer arrives, never before, so it misses nothing and sees nothing early. A
 /// session that missed something, or reads too slowly, is behind: it gets pages from the shard until an answer says that it
 /// is current (`StreamSubscriptions.swift`).
-package final class Hub {
+package final class SessionEngine {
     package typealias Effects = ContiguousArray<Effect>
 
     package let metrics: EngineMetrics

@@ -3,7 +3,7 @@ import Pusher
 import Sync
 import Testing
 
-@Suite struct HubTests {
+@Suite struct SessionEngineTests {
     let engine = EngineFixture()
 
     private func isRefused(_ heard: [Heard], _ channel: String, status: Int) -> Bool {
@@ -38,7 +38,7 @@ import Testing
         #expect(engine.subscribers("news") == [1])
         #expect(try engine.unsubscribe("news", from: one).isEmpty)
         #expect(engine.close(two).isEmpty)
-        #expect(engine.hub.channels.count(of: engine.app) == 0)
+        #expect(engine.core.channels.count(of: engine.app) == 0)
     }
 
     @Test func channelsOfAppsAreApart() throws {
@@ -141,7 +141,7 @@ import Testing
         _ = try engine.subscribe("user.u1.adherence", from: session)
         #expect(try engine.subscribe("user.u1.adherence", from: session).isEmpty, "its answer is under way")
         _ = engine.joined(try joinOf("user.u1.adherence", session, serial: 1), at: 1, session)
-        engine.hub.channels.named("user.u1.adherence", of: engine.app)?.advanced(to: 4)
+        engine.core.channels.named("user.u1.adherence", of: engine.app)?.advanced(to: 4)
         #expect(
             try engine.subscribe("user.u1.adherence", from: session) == [succeeded("user.u1.adherence", at: 4)])
         #expect(engine.subscribers("user.u1.adherence") == [0])
@@ -241,8 +241,8 @@ import Testing
         _ = try engine.subscribe("user.u1.adherence", from: session)
         #expect(try engine.send(#"{"event":"sync:auth","data":{"token":"t"}}"#, from: session) == [.verify("t")])
         #expect(isError(try engine.send(#"{"event":"sync:auth","data":{}}"#, from: session)))
-        var effects = Hub.Effects()
-        engine.hub.authenticated(session, as: Identity(userID: "u1", expiresAt: 9), &effects)
+        var effects = SessionEngine.Effects()
+        engine.core.authenticated(session, as: Identity(userID: "u1", expiresAt: 9), &effects)
         #expect(
             effects.flatMap(Heard.all).dropFirst() == [
                 .text(#"{"event":"sync:auth_ok","data":"{\"userId\":\"u1\",\"expiresAt\":9}"}"#),
